@@ -40,7 +40,8 @@ from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
 from atc.traces.events import Event
 from atc.traces.retention import AT_ONCE, prune
-from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
+from atc.traces.stores import open_store
+from atc.traces.stores.base import NoTrace, StoredRun, new_run_id
 
 
 class Agent(RunsPrograms):
@@ -129,7 +130,7 @@ class Agent(RunsPrograms):
             max_values=self.settings.max_values,
             repairs=self.settings.repairs,
         )
-        self.store = RunStore(self.settings.runs_dir)
+        self.store = open_store(self.settings)
 
     @overload
     def run(
@@ -343,13 +344,14 @@ class Agent(RunsPrograms):
             if stored is not None:
                 stored.make()
                 stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
-            path = stored.journal if stored else None
             if turn is not None:
-                journal = turn.open_journal(path)
+                journal = turn.open_journal(stored)
+            elif resumed is not None:
+                journal = await resumed_journal(resumed)
             else:
-                journal = Journal(path) if resumed is None else await resumed_journal(resumed)
+                journal = stored.open_journal() if stored is not None else Journal()
             stack.callback(journal.close)
-            trace = TraceWriter(stored.trace if stored else None)
+            trace = stored.open_trace() if stored is not None else NoTrace()
             stack.callback(trace.close)
             emit = emitter(trace, redactor, self._on_event, listener)
             keep = stored.keep_traceback if stored else None

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.own_adapters import OwnAdapters
     from atc.retrieval.scorers import Column
-    from atc.traces.store import StoredRun
+    from atc.traces.stores.base import StoredRun
 
 STORE = "learnt-"
 """How the name of the file of what runs have taught begins; the version of its form follows."""

@@ -11,7 +11,6 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from atc.blocking import wait_for
@@ -37,7 +36,7 @@ from atc.strategies.frame import (
 )
 from atc.tools.tool import Toolset
 from atc.traces.events import Event
-from atc.traces.store import new_run_id
+from atc.traces.stores.base import StoredRun, new_run_id
 
 if TYPE_CHECKING:
     from atc.agent import Agent
@@ -78,14 +77,14 @@ class Upcoming:
     began: bool = False
     dry_run: bool = False
 
-    def open_journal(self, path: Path | None) -> Journal:
+    def open_journal(self, stored: StoredRun | None) -> Journal:
         """The conversation's journal, for this task.
 
         Raises:
-            JournalError: the file cannot be used.
+            JournalError: it cannot be used.
         """
         if self.journal is None:
-            self.journal = Journal(path)
+            self.journal = Journal() if stored is None else stored.open_journal()
             self.journal.kept = True
             self._first = True
         else:

@@ -17,7 +17,7 @@ from atc.sandboxes.inputs import check_names, packed
 from atc.strategies.given import NAME, Facts, Given
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
-from atc.traces.store import RUN_ID, StoredRun
+from atc.traces.stores.base import RUN_ID, StoredRun
 
 if TYPE_CHECKING:
     from atc.agent import Agent
@@ -115,8 +115,8 @@ def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
 def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any]]:
     """A run that goes on with another program: where it is kept, its request, and the inputs of its last program."""
     stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
-    started = stored.first("run_started") if stored.trace.exists() else None
-    if started is None or not stored.journal.exists():
+    started = stored.first("run_started") if stored.exists else None
+    if started is None or not stored.has_journal:
         raise UsageError(f"run {stored.run_id} is kept no more, so its program cannot be revised: begin a new one")
     if started.get("strategy") != NAME:
         raise UsageError(f"run {stored.run_id} is no run of a given program: begin a new one")

@@ -21,7 +21,7 @@ from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.strategies.base import BUNDLED
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.traces.reading import FAILS, damaged
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 MAX_TASK = 20_000
 """Characters of a task."""
@@ -145,9 +145,9 @@ def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: boo
     """
     started, ended = stored.first("run_started"), stored.last("run_ended")
     if started is None or not isinstance(started.get("task"), str):
-        raise UsageError(f"run {stored.run_id} has no beginning in its trace {stored.trace}: it cannot be resumed")
+        raise UsageError(f"run {stored.run_id} has no beginning in its trace {stored.where}: it cannot be resumed")
     stored.check()
-    if not stored.journal.exists():
+    if not stored.has_journal:
         raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
     if ended is not None and ended.get("status") == "answered":
         raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
@@ -188,7 +188,7 @@ async def resumed_journal(stored: StoredRun) -> Journal:
     """
 
     def opened() -> Journal:
-        journal = Journal(stored.journal)
+        journal = stored.open_journal()
         try:
             journal.require(stored.begun_writes())
         except BaseException:
@@ -235,7 +235,7 @@ def resumed_request(
     except AtcError:
         raise
     except FAILS as error:
-        raise damaged(stored.trace, 1, error) from None
+        raise damaged(stored.where, 1, error) from None
 
 
 def _read_back(

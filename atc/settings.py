@@ -183,6 +183,9 @@ class Settings(BaseSettings):
     runs_dir: Path = Field(
         default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept"
     )
+    store: SecretStr | None = Field(
+        None, description="database of runs in place of a folder, for many machines: `postgresql://USER@HOST/NAME`"
+    )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
     runs_kept: int = Field(
         500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
@@ -229,8 +232,8 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: the keys of the model and of the sandbox service."""
-        kept = (self.api_key, self.sandbox_token)
+        """What no trace may show: the keys of the model and of the sandbox service, and the address of the store."""
+        kept = (self.api_key, self.sandbox_token, self.store)
         return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
 
     @property

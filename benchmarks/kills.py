@@ -33,7 +33,7 @@ from atc.errors import UsageError
 from atc.models import FakeModel
 from atc.result import Result
 from atc.tools.tool import Toolset
-from atc.traces.store import RunStore
+from atc.traces.stores.files import FileStore
 from benchmarks.common import print_json
 
 KINDS = ("function", "async", "http", "slow")
@@ -286,7 +286,7 @@ async def _run(folder: Path, port: int) -> Result[Any]:
 
 def _traced(folder: Path) -> dict[str, Any]:
     """What the trace of a run says that has ended."""
-    (run,) = RunStore(folder / "runs").list()
+    (run,) = FileStore(folder / "runs").list()
     events = list(run.events())
     ended = [event["data"] for event in events if event["kind"] == "run_ended"]
     calls = [event["data"] for event in events if event["kind"] == "call_ended"]

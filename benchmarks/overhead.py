@@ -27,7 +27,7 @@ from atc.models.fake import FakeModel
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Toolset
 from atc.traces.events import Event
-from atc.traces.store import TraceWriter
+from atc.traces.stores.files import FileTrace
 from benchmarks.common import median, percentile, print_json, show
 
 PROGRAM = "total = 0\nfor n in (1, 2, 3):\n    total += double(n=n)\nanswer = total\n"
@@ -73,7 +73,7 @@ class Stopwatch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Count the time in the trace's and the journal's writes."""
-        kept = [(TraceWriter, "write"), (Journal, "begin"), (Journal, "succeed")]
+        kept = [(FileTrace, "write"), (Journal, "begin"), (Journal, "succeed")]
         originals = [(owner, name, getattr(owner, name)) for owner, name in kept]
         for owner, name, original in originals:
             setattr(owner, name, self._timed(original))

@@ -27,7 +27,7 @@ from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import emitter
-from atc.traces.store import TraceWriter
+from atc.traces.stores.files import FileTrace
 
 KINDS: dict[str, Callable[[int], Any]] = {
     "integers": lambda n: [1] * n,
@@ -93,7 +93,7 @@ def _call(arguments: dict[str, Any], answer: Any) -> float:
     protocol = Protocol(name="go", description="Go.", parameters=schema, effect=Effect.READ, source=source)
     redactor = Redactor(["hunter2-hunter2"], {})
     with tempfile.TemporaryDirectory() as folder:
-        trace, journal = TraceWriter(Path(folder, "trace.jsonl")), Journal(Path(folder, "journal.jsonl"))
+        trace, journal = FileTrace(Path(folder, "trace.jsonl")), Journal(Path(folder, "journal.jsonl"))
         tools = Toolset([Tool(protocol, _Answering(answer))])
         broker = Broker(tools, journal, emitter(trace, redactor), approval=Approval(), redactor=redactor)
         broker.begin_program()

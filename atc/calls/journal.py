@@ -36,6 +36,7 @@ from atc.calls.earlier_reads import EarlierReads
 from atc.calls.entry import CallKey, Entry, RepairedFor, call_key, next_page_of
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
+from atc.calls.records import Records
 from atc.calls.repaired_before import RepairedBefore
 from atc.errors import CallRefused, JournalError
 from atc.facts import Replacement
@@ -47,13 +48,13 @@ __all__ = ["CallKey", "Entry", "Journal", "call_key"]
 
 
 class Journal:
-    """An append-only file of JSON lines, and its index in memory.
+    """Records that are only appended, and their index in memory.
 
     Args:
-        path: the file; ``None`` keeps the journal in memory only. An existing file is read back and continued. The
-            beginning of a record at its very end, which a crash cut short, is dropped: its call was not begun yet, or
-            is in doubt. Any other damage could hide a write that was made, so such a file is refused as it is. One
-            process at a time may hold it.
+        records: where they are kept (:class:`atc.calls.records.Records`), or the path of a file; ``None`` keeps them
+            in memory only. What is there is read back and continued. The beginning of a record at the very end of a
+            file, which a crash cut short, is dropped: its call was not begun yet, or is in doubt. Any other damage
+            could hide a write that was made, so such a file is refused as it is. One process at a time may hold it.
 
     Attributes:
         attempt: number of the program that runs, from 0; -1 before the first.
@@ -66,11 +67,10 @@ class Journal:
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
-        JournalError: the file cannot be read, written or understood, or another process holds it.
+        JournalError: they cannot be read, written or understood, or another process holds them.
     """
 
-    def __init__(self, path: Path | None = None) -> None:
-        self.path = path
+    def __init__(self, records: Records | Path | None = None) -> None:
         self.entries: dict[int, Entry] = {}
         self.attempt = -1
         self.stage = 0
@@ -94,10 +94,9 @@ class Journal:
         self._closed = False
         self._cut_off: set[int] = set()
         self._waiting: dict[int, str] = {}  # read back: begun and not sent, with the start of the machine
-        self._boot = boot_id()
-        self._file: JournalFile | None = None
-        if path is not None:
-            self._file = JournalFile(path)
+        self._file: Records | None = JournalFile(records) if isinstance(records, Path) else records
+        self._boot = boot_id() if self._file is None else self._file.marks
+        if self._file is not None:
             self._file.read(self._apply)
             self._settle()
 
@@ -114,7 +113,8 @@ class Journal:
             entry = self.entries.get(number)
             if entry is None or (sent and not entry.sent):
                 was = "sent to its tool" if sent else "begun"
-                raise JournalError(f"the journal {self.path} lacks call {number}, which was {was}: {WHAT_NOW}")
+                where = "in memory" if self._file is None else self._file.name
+                raise JournalError(f"the journal {where} lacks call {number}, which was {was}: {WHAT_NOW}")
 
     def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
         """End the stage, whose last program succeeded, and begin the next one. On disk before this returns.
@@ -223,6 +223,10 @@ class Journal:
                 self._met.add(entry.number)
                 return entry
         return None
+
+    def in_doubt(self) -> Entry | None:
+        """The first call with effects whose outcome is unknown, of any task and process."""
+        return next((entry for entry in self.entries.values() if entry.in_doubt), None)
 
     def doubtful_tools(self) -> set[str]:
         """The tools of all calls with effects whose outcome is unknown; not of those that are under way."""

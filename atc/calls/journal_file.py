@@ -64,6 +64,16 @@ class JournalFile:
             self.close()
             raise
 
+    @property
+    def name(self) -> str:
+        """Its path."""
+        return str(self.path)
+
+    @property
+    def marks(self) -> str:
+        """What was written without a sync can be read until the machine itself goes down."""
+        return boot_id()
+
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         """Read all records back, in order. A record that a crash cut short at the very end is dropped.
 

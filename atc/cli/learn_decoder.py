@@ -27,7 +27,8 @@ from atc.retrieval.codes import Codes
 from atc.retrieval.snapshot import Snapshot, protocol_of
 from atc.settings import Settings
 from atc.traces.reading import FAILS
-from atc.traces.store import RunStore
+from atc.traces.stores import open_store
+from atc.traces.stores.base import RunStore
 
 if TYPE_CHECKING:
     from atc.learn.code_decoder import CodeDecoder, Opened
@@ -144,7 +145,7 @@ def trajectories(
         if times[name] == 1:  # runs know tools by their names
             said.setdefault(name, said[id])
     found = [turns for file in files or () for turns in read_trajectories(file)]
-    found += list(_of_runs(RunStore(Settings.load().runs_dir))) if runs else []
+    found += list(_of_runs(open_store(Settings.load()))) if runs else []
     good = [turns for turns in found if known(turns, said)]
     err.print(f"{len(good)} trajectories of {len(found)} call tools of this index", markup=False)
     rank = _facts(begin, snapshot, codes).rank

@@ -19,7 +19,7 @@ from atc.learn.pairs import Pair, TooLittle
 from atc.retrieval.code_head import without_head
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
-from atc.traces.store import RunStore
+from atc.traces.stores import open_store
 
 
 def learn(pairs: Path | None, folder: Path | None, *, rollback: bool, seed: int, as_json: bool) -> None:
@@ -45,7 +45,7 @@ def learn(pairs: Path | None, folder: Path | None, *, rollback: bool, seed: int,
     if rollback:
         _take_out(index, folder, as_json)
         raise typer.Exit(SOLVED)
-    asked: Iterable[Pair] = pairs_of_runs(RunStore(settings.runs_dir), silent=as_json)
+    asked: Iterable[Pair] = pairs_of_runs(open_store(settings), silent=as_json)
     if examples is not None:
         asked = [Pair(each.query, each.gold) for each in examples]
     try:

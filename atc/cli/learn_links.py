@@ -19,7 +19,8 @@ from atc.programs.lessons.reading import all_lessons
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
-from atc.traces.store import RunStore
+from atc.traces.stores import open_store
+from atc.traces.stores.base import RunStore
 
 
 def learn(
@@ -32,7 +33,7 @@ def learn(
 ) -> None:
     """Retrain, or roll back; print what came of it, and end with an exit code."""
     settings = Settings.load()
-    runs = RunStore(settings.runs_dir)
+    runs = open_store(settings)
     found = _tools(runs, tools, given, auth)
     protocols = {name: tool.protocol for name, tool in found.items()}
     store = store_in(settings.catalogue)
@@ -155,4 +156,4 @@ def latest_source(runs: RunStore) -> dict[str, Any]:
             if not (why := stored.why_strange()):
                 return source
             strange = strange or f" ({stored.run_id} does, but {why})"
-    raise UsageError(f"no run in {runs.folder} says where its tools were{strange}: name them with --tools")
+    raise UsageError(f"no run in {runs.where} says where its tools were{strange}: name them with --tools")

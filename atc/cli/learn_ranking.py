@@ -26,7 +26,8 @@ from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.retriever import MAX_EMBEDDED
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from atc.traces.store import RunStore
+from atc.traces.stores import open_store
+from atc.traces.stores.base import RunStore
 
 
 def learn(
@@ -53,7 +54,7 @@ def learn(
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
     if rollback and pairs is not None:
         raise UsageError("--rollback goes back and learns nothing: leave --pairs out")
-    runs = RunStore(settings.runs_dir)
+    runs = open_store(settings)
     examples = read_examples(pairs) if pairs is not None else None
     index = _index(settings, runs, tools, folder, given, auth, silent=as_json)
     own = OwnAdapters(settings.catalogue)

@@ -37,8 +37,9 @@ from atc.strategies.base import BUNDLED, Strategy, open_strategy
 from atc.traces.events import Event
 from atc.traces.reading import FAILS, damaged
 from atc.traces.retention import Pruned, prune
-from atc.traces.retention import delete as delete_run
-from atc.traces.store import RunStore, StoredRun
+from atc.traces.stores import open_store
+from atc.traces.stores.base import RunStore, StoredRun
+from atc.traces.summary import summary_of
 
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
@@ -60,14 +61,14 @@ def runs(
     if keep is not None or delete:
         _print_deleted(_deleted(keep, delete or []), as_json=as_json)
         return
-    rows = [_summary(stored) for stored in _store().list()[:limit]]
+    rows = [summary_of(stored).record() for stored in _store().list()[:limit]]
     for why in (row["damage"] for row in rows if "damage" in row):
         err.print(Text(f"atc: {clean(why)}", style="yellow"))
     if as_json:
         print_json(rows)
         return
     if not rows:
-        out.print(Text(f"no runs in {_store().folder}"))
+        out.print(Text(f"no runs in {_store().where}"))
         return
     priced = any(row["cost"] is not None for row in rows)
     columns = ("run", "status", "calls", "revisions", *(["cost"] if priced else []), "task")
@@ -87,7 +88,7 @@ def _deleted(keep: int | None, names: list[str]) -> Pruned:
         return prune(store, keep)
     found = {stored.run_id: stored for stored in map(store.find, names)}  # all are found before one is deleted
     for stored in found.values():
-        delete_run(stored)
+        stored.delete()
     return Pruned(list(found))
 
 
@@ -131,7 +132,7 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
         try:
             view(Event(kind, data, event["at"]))
         except FAILS as error:
-            damage.append(damaged(stored.trace, number, error))
+            damage.append(damaged(stored.where, number, error))
     view.close()
 
 
@@ -212,7 +213,7 @@ def resume(
 
 
 def _store() -> RunStore:
-    return RunStore(Settings.load().runs_dir)
+    return open_store(Settings.load())
 
 
 def _asks(stored: StoredRun) -> bool:
@@ -242,42 +243,6 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
 
 def _source(stored: StoredRun) -> dict[str, Any]:
     return options.source_from((stored.first("run_started") or {}).get("source"))
-
-
-def _summary(stored: StoredRun) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "run_id": stored.run_id,
-        "status": "cut off",
-        "task": "",
-        "calls": 0,
-        "revisions": 0,
-        "seconds": None,
-        "cost": None,
-        "currency": "",
-    }
-    damage: list[TraceError] = []
-    for number, event in stored.numbered(damage.append):
-        try:
-            _count(row, event["kind"], event["data"])
-        except FAILS as error:
-            damage.append(damaged(stored.trace, number, error))
-    return row | ({"status": "damaged", "damage": str(damage[0])} if damage else {})
-
-
-def _count(row: dict[str, Any], kind: str, data: dict[str, Any]) -> None:
-    """Add an event to the row of its run."""
-    match kind:
-        case "run_started":
-            row |= {"task": data["task"], "model": data["model"], "status": "cut off"}
-        case "call_ended":
-            row["calls"] += 1
-        case "program_written":
-            row["revisions"] = data["attempt"]
-        case "run_ended":
-            row |= {"status": data["status"], "seconds": data["usage"]["seconds"], "answer": data["answer"]}
-            if (cost := data.get("cost")) is not None:  # of each task of a conversation, and of each resume
-                total = Decimal(str(row["cost"] or 0)) + Decimal(str(cost))
-                row |= {"cost": float(total), "currency": data.get("currency", "")}
 
 
 def _cost(row: dict[str, Any]) -> Text:

@@ -14,7 +14,7 @@ from typing import Any, get_args
 
 from atc.errors import UsageError
 from atc.learn.code_tokens import Role, Turn
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 MAX_REPLY = 1_500
 """Characters of what a tool replied that are read."""

@@ -18,7 +18,7 @@ from atc.errors import UsageError
 from atc.facts import Fault
 from atc.loading import load_named, names_code
 from atc.result import RunStatus
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
     from atc.strategies.context import RunContext

@@ -15,7 +15,7 @@ from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 
 class Chain(Strategy):

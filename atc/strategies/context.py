@@ -44,7 +44,7 @@ from atc.strategies.recover import Recovery
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""

@@ -25,7 +25,7 @@ from atc.strategies.endings import STATUS
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.ways import Ways
 from atc.strategies.writer import Draft
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 NAME = "given"
 _WAYS = Ways(revision="notes", author="caller")

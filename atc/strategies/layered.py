@@ -23,7 +23,7 @@ from atc.strategies.step import Step, does_nothing
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft
 from atc.traces.events import LayerStarted
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 _LACKING = frozenset({"unknown_tool", "undefined_name", "invented_id", "name_for_id", "from_memory"})
 """Findings of a program that did without the tool which it needed."""

@@ -18,7 +18,7 @@ from atc.strategies.context import RunContext
 from atc.strategies.likely_layers import likely_layers
 from atc.tools.parameters import parameters_of
 from atc.tools.tool import Toolset
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 MAX_LAYERS = 5
 """Steps of a task, L of RETO (§3.2, App. A.1); what would stand in later layers stands in the last one."""

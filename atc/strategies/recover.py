@@ -22,7 +22,7 @@ from atc.programs.attribution.responses import is_empty_response
 from atc.programs.program import Program
 from atc.result import Call, Effect
 from atc.tools.tool import Toolset
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
     from atc.strategies.context import RunContext

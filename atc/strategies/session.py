@@ -30,7 +30,7 @@ from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
 from atc.traces.events import Answered, Emit
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 
 @dataclass
@@ -130,7 +130,7 @@ class Session:
             cost=budget.cost,
             currency=budget.currency if budget.cost is not None else "",
             isolation=context.isolation if context is not None else "",
-            trace=str(self.stored.trace) if self.stored else None,
+            trace=self.stored.where if self.stored else None,
             sketch=context.sketch.facts() if context is not None and context.sketch.tools else None,
             dry_run=self._found(ending),
         )

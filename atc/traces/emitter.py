@@ -9,7 +9,7 @@ from typing import Any
 
 from atc.calls.redact import Redactor
 from atc.traces.events import Emit, Event, EventKind
-from atc.traces.store import TraceWriter
+from atc.traces.stores.base import TraceWriter
 
 Listener = Callable[[Event], None]
 

@@ -9,13 +9,13 @@ from atc.calls.journal import Journal
 from atc.errors import JournalError, UsageError
 from atc.faces.mcp_server.kept import _made
 from atc.programs.lessons.reading import all_lessons, tasks_of
-from atc.traces.store import RunStore, StoredRun
+from atc.traces.stores.files import FileRun, FileStore
 from benchmarks.fuzzing.mutator import LINES
 from benchmarks.fuzzing.programs import BY_NAME
 from benchmarks.fuzzing.target import Broken, Target
 
 _ID = "20240101-000000-abcdef"
-_store = RunStore(Path(tempfile.mkdtemp(prefix="atc-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)))
+_store = FileStore(Path(tempfile.mkdtemp(prefix="atc-fuzz-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)))
 _run = _store.run(_ID)
 _run.make()
 
@@ -23,7 +23,8 @@ _run.make()
 def run(data: bytes) -> None:
     """Read an input as a journal and as a trace."""
     _run.trace.write_bytes(data)
-    _trace(_store.find("last"))
+    _store.find("last")
+    _trace(_run)
     _run.journal.write_bytes(data)
     _made(_run.journal)
     try:
@@ -41,7 +42,7 @@ def run(data: bytes) -> None:
         raise Broken("journal: read twice, the file changed twice")
 
 
-def _trace(stored: StoredRun) -> None:
+def _trace(stored: FileRun) -> None:
     readers = (
         lambda: list(stored.latest()),
         lambda: list(stored.begun_writes()),

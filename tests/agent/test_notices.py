@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atc import Settings
-from atc.traces.store import RunStore
+from atc.traces.stores.files import FileStore
 from tests.support.cli import GOOD, atc, endpoints, settle
 from tests.support.fake_openai_server import Handler, fails, says
 
@@ -38,7 +38,7 @@ def test_a_refused_format_is_reported_once_and_the_run_goes_on(tmp_path: Path, m
     assert len(notes) == 1, ran.stdout
     assert f"'tiny' at {server.url} refuses response_format (json_schema)" in notes[0]
     assert sum("response_format" in request for request in server.requests) == 1  # of two questions for a tool
-    stored = RunStore(Settings.load().runs_dir).find("last")
+    stored = FileStore(Settings.load().runs_dir).find("last")
     ended: list[dict[str, Any]] = [event["data"] for event in stored.events() if event["kind"] == "model_ended"]
     assert [data["purpose"] for data in ended if "notice" in data] == ["attribute"]
     assert [data["purpose"] for data in ended].count("attribute") == 2

@@ -15,7 +15,8 @@ from atc.calls.approval import Approval
 from atc.calls.mask import looks_random, masked_exception
 from atc.calls.own_exceptions import MAX_MESSAGE, MAX_READ, beginning
 from atc.tools.functions import tool_from_function
-from atc.traces.store import MAX_TRACEBACK, RunStore
+from atc.traces.stores.base import MAX_TRACEBACK
+from atc.traces.stores.files import FileStore
 from tests.support.agent import agent
 from tests.support.broker import House
 from tests.support.time import little_work
@@ -189,7 +190,7 @@ def test_no_run_that_is_kept_no_file(tmp_path: Path) -> None:
 
 
 def test_a_traceback_is_bounded_and_follows_no_link(tmp_path: Path) -> None:
-    run = RunStore(tmp_path).run("20261122-152415-a1b2c3")
+    run = FileStore(tmp_path).run("20261122-152415-a1b2c3")
     assert run.keep_traceback(1, "x") is None  # there is no folder
     run.make()
     path = run.keep_traceback(1, "a" * MAX_TRACEBACK + "b" * MAX_TRACEBACK)

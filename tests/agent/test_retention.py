@@ -13,18 +13,18 @@ from atc.errors import JournalError
 from atc.result import Effect
 from atc.traces import retention
 from atc.traces.events import Event
-from atc.traces.retention import delete, prune
-from atc.traces.store import RunStore, StoredRun, TraceWriter
+from atc.traces.retention import prune
+from atc.traces.stores.files import FileRun, FileStore, FileTrace
 from tests.support.agent import GOOD, agent
 from tests.support.cli import atc
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RunStore:
-    return RunStore(tmp_path / "runs")
+def store(tmp_path: Path) -> FileStore:
+    return FileStore(tmp_path / "runs")
 
 
-def kept(store: RunStore, day: int, *, doubt: bool = False) -> StoredRun:
+def kept(store: FileStore, day: int, *, doubt: bool = False) -> FileRun:
     """A run of that day of January that has ended."""
     run = store.run(f"202401{day:02d}-000000-{day:06x}")
     run.make()
@@ -35,17 +35,17 @@ def kept(store: RunStore, day: int, *, doubt: bool = False) -> StoredRun:
     if not doubt:
         journal.succeed(entry, "booked")
     journal.close()
-    writer = TraceWriter(run.trace)
+    writer = FileTrace(run.trace)
     writer.write(Event("run_started", {"task": f"day {day}", "model": "none"}))
     writer.close()
     return run
 
 
-def days(store: RunStore) -> list[int]:
+def days(store: FileStore) -> list[int]:
     return sorted(int(run.run_id[6:8]) for run in store.list())
 
 
-def test_the_newest_are_kept(store: RunStore) -> None:
+def test_the_newest_are_kept(store: FileStore) -> None:
     for day in range(1, 8):
         kept(store, day)
     assert len(prune(store, 3).deleted) == 4
@@ -54,27 +54,27 @@ def test_the_newest_are_kept(store: RunStore) -> None:
     assert prune(store, 3) == retention.Pruned()
 
 
-def test_only_so_many_are_deleted_at_once_the_oldest_first(store: RunStore) -> None:
+def test_only_so_many_are_deleted_at_once_the_oldest_first(store: FileStore) -> None:
     for day in range(1, 8):
         kept(store, day)
     assert len(prune(store, 2, at_most=3).deleted) == 3
     assert days(store) == [4, 5, 6, 7]
 
 
-def test_a_run_in_progress_is_spared(store: RunStore) -> None:
+def test_a_run_in_progress_is_spared(store: FileStore) -> None:
     oldest = kept(store, 1)
     kept(store, 2)
     journal = Journal(oldest.journal)  # as an agent holds it, here or in another process
     assert "in use" in prune(store, 0).spared[oldest.run_id]
     with pytest.raises(UsageError, match="in use"):
-        delete(oldest)
+        oldest.delete()
     assert days(store) == [1]
     journal.close()
-    delete(oldest)
+    oldest.delete()
     assert days(store) == []
 
 
-def test_a_write_in_doubt_is_spared_and_named(store: RunStore) -> None:
+def test_a_write_in_doubt_is_spared_and_named(store: FileStore) -> None:
     doubtful = kept(store, 1, doubt=True)
     kept(store, 2)
     pruned = prune(store, 0)
@@ -83,14 +83,14 @@ def test_a_write_in_doubt_is_spared_and_named(store: RunStore) -> None:
     assert doubtful.journal.exists()
 
 
-def test_a_journal_that_cannot_be_read_is_spared(store: RunStore) -> None:
+def test_a_journal_that_cannot_be_read_is_spared(store: FileStore) -> None:
     damaged = kept(store, 1)
     damaged.journal.write_bytes(b'{"call": 1}\n')
     assert "not a journal record" in prune(store, 0).spared[damaged.run_id]
     assert days(store) == [1]
 
 
-def test_what_is_no_run_of_ours_is_not_touched(store: RunStore, tmp_path: Path) -> None:
+def test_what_is_no_run_of_ours_is_not_touched(store: FileStore, tmp_path: Path) -> None:
     kept(store, 1)
     (store.folder / "notes").mkdir()
     outside = tmp_path / "outside"
@@ -103,7 +103,7 @@ def test_what_is_no_run_of_ours_is_not_touched(store: RunStore, tmp_path: Path) 
     assert (store.folder / "notes").is_dir()
 
 
-def test_what_a_killed_process_left_goes_with_the_next(store: RunStore) -> None:
+def test_what_a_killed_process_left_goes_with_the_next(store: FileStore) -> None:
     kept(store, 1)
     left = store.folder / ".deleted-20240101-000000-00000a"
     left.mkdir()
@@ -113,7 +113,7 @@ def test_what_a_killed_process_left_goes_with_the_next(store: RunStore) -> None:
     assert days(store) == [1]
 
 
-def test_the_end_of_a_run_deletes_what_is_over_the_bound(store: RunStore) -> None:
+def test_the_end_of_a_run_deletes_what_is_over_the_bound(store: FileStore) -> None:
     for day in range(1, 5):
         kept(store, day, doubt=day == 1)
     result = agent(GOOD, runs_dir=store.folder, runs_kept=2).run("double 21")
@@ -123,13 +123,13 @@ def test_the_end_of_a_run_deletes_what_is_over_the_bound(store: RunStore) -> Non
     assert Path(result.trace).exists()
 
 
-def test_the_bound_does_not_count_where_nothing_is_kept(store: RunStore) -> None:
+def test_the_bound_does_not_count_where_nothing_is_kept(store: FileStore) -> None:
     kept(store, 1)
     agent(GOOD, runs_dir=store.folder, runs_kept=1, keep_runs=False).run("double 21")
     assert days(store) == [1]
 
 
-def test_a_run_whose_journal_is_gone_is_not_resumed(store: RunStore) -> None:
+def test_a_run_whose_journal_is_gone_is_not_resumed(store: FileStore) -> None:
     run = kept(store, 1)
     run.journal.unlink()
     with pytest.raises(JournalError, match="has no journal"):
@@ -139,7 +139,7 @@ def test_a_run_whose_journal_is_gone_is_not_resumed(store: RunStore) -> None:
 # -- atc runs --keep, --delete ---------------------------------------------------------------------------------------
 
 
-def test_the_command_deletes_and_says_what_it_spared(store: RunStore) -> None:
+def test_the_command_deletes_and_says_what_it_spared(store: FileStore) -> None:
     for day in range(1, 5):
         kept(store, day, doubt=day == 2)
     ran = atc("runs", "--delete", "000003", "--delete", "last", "--json")
@@ -160,7 +160,7 @@ def test_the_command_deletes_and_says_what_it_spared(store: RunStore) -> None:
         (["--keep", "-1"], "greater than or equal to 0"),
     ],
 )
-def test_what_cannot_be_deleted_is_wrong_use(store: RunStore, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_deleted_is_wrong_use(store: FileStore, arguments: list[str], words: str) -> None:
     kept(store, 1)
     kept(store, 2, doubt=True)
     ran = atc("runs", *arguments)

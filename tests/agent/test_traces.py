@@ -13,24 +13,25 @@ from pydantic import TypeAdapter
 from atc import Agent, FakeModel, ToolError, tool
 from atc.errors import UsageError
 from atc.traces.events import DATA, Event, EventKind
-from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
+from atc.traces.stores.base import NoTrace, new_run_id
+from atc.traces.stores.files import FileRun, FileStore, FileTrace
 
 
 @pytest.fixture
-def stored(tmp_path: Path) -> StoredRun:
-    run = RunStore(tmp_path / "runs").run("20240101-000000-abcdef")
+def stored(tmp_path: Path) -> FileRun:
+    run = FileStore(tmp_path / "runs").run("20240101-000000-abcdef")
     run.make()
     return run
 
 
-def write(stored: StoredRun, *events: Event) -> None:
-    writer = TraceWriter(stored.trace)
+def write(stored: FileRun, *events: Event) -> None:
+    writer = FileTrace(stored.trace)
     for event in events:
         writer.write(event)
     writer.close()
 
 
-def test_what_is_written_is_read_back_in_order(stored: StoredRun) -> None:
+def test_what_is_written_is_read_back_in_order(stored: FileRun) -> None:
     write(stored, Event("run_started", {"task": "ü\n😀", "n": 1}, 1.5), Event("answered", {"value": None}, 2.5))
     assert list(stored.events()) == [
         {"v": 1, "kind": "run_started", "data": {"task": "ü\n😀", "n": 1}, "at": 1.5},
@@ -40,14 +41,14 @@ def test_what_is_written_is_read_back_in_order(stored: StoredRun) -> None:
     assert stored.last("run_ended") is None
 
 
-def test_odd_values_never_stop_a_trace(stored: StoredRun) -> None:
+def test_odd_values_never_stop_a_trace(stored: FileRun) -> None:
     write(stored, Event("answered", {"half": "\ud83d", "path": Path("/x"), "nan": float("nan")}))
     (event,) = stored.events()
     assert event["data"]["half"] == "?"
     assert event["data"]["path"] == "/x"
 
 
-def test_every_cut_leaves_the_events_before_it_and_room_for_more(stored: StoredRun) -> None:
+def test_every_cut_leaves_the_events_before_it_and_room_for_more(stored: FileRun) -> None:
     write(stored, Event("answered", {"value": 1}, 1.0), Event("answered", {"value": "ü"}, 2.0))
     whole = stored.trace.read_bytes()
     first = whole.index(b"\n") + 1
@@ -58,7 +59,7 @@ def test_every_cut_leaves_the_events_before_it_and_room_for_more(stored: StoredR
         assert [event["kind"] for event in stored.events()] == ["answered"] * (cut >= first) + ["run_ended"]
 
 
-def test_lines_that_are_no_events_are_left_out(stored: StoredRun) -> None:
+def test_lines_that_are_no_events_are_left_out(stored: FileRun) -> None:
     write(stored, Event("answered", {}, 1.0))
     with stored.trace.open("ab") as file:
         file.write(
@@ -70,10 +71,8 @@ def test_lines_that_are_no_events_are_left_out(stored: StoredRun) -> None:
     assert [event["kind"] for event in stored.events()] == ["answered", "run_ended"]
 
 
-def test_a_disk_that_is_full_ends_the_trace_and_not_the_run(
-    stored: StoredRun, caplog: pytest.LogCaptureFixture
-) -> None:
-    writer = TraceWriter(stored.trace)
+def test_a_disk_that_is_full_ends_the_trace_and_not_the_run(stored: FileRun, caplog: pytest.LogCaptureFixture) -> None:
+    writer = FileTrace(stored.trace)
     writer.write(Event("answered", {"value": 1}))
     with open("/dev/full", "wb", buffering=0) as full:
         writer._file = full  # type: ignore[assignment]
@@ -85,14 +84,14 @@ def test_a_disk_that_is_full_ends_the_trace_and_not_the_run(
     ]
 
 
-def test_a_writer_without_a_path_writes_nowhere() -> None:
-    writer = TraceWriter(None)
+def test_the_trace_of_a_run_that_is_not_kept_goes_nowhere() -> None:
+    writer = NoTrace()
     writer.write(Event("answered", {}))
     writer.close()
 
 
 def test_runs_are_found_by_any_end_of_their_name(tmp_path: Path) -> None:
-    store = RunStore(tmp_path)
+    store = FileStore(tmp_path)
     assert store.list() == []
     for name in ("20240101-000000-aaaaaa", "20240102-000000-bbbbbb", "not-a-run", "20240103-000000-cccccc"):
         store.run(name).make()
@@ -161,7 +160,7 @@ def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:
         TypeAdapter(record).validate_python(event.data, strict=True)
 
 
-def test_a_trace_of_a_newer_version_is_named(stored: StoredRun) -> None:
+def test_a_trace_of_a_newer_version_is_named(stored: FileRun) -> None:
     write(stored, Event("answered", {"value": 1}, 1.0))
     stored.trace.write_text(stored.trace.read_text().replace('"v": 1', '"v": 2'))
     with pytest.raises(UsageError, match="newer version of ATC"):

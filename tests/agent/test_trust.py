@@ -42,7 +42,8 @@ def trusted() -> None:
 VALUES = {
     "model": '"embedded:/here/evil.gguf"', "base_url": '"http://stranger.example"', "api_key": '"sk-of-a-stranger"',
     "sandbox": '"http://stranger.example"', "sandbox_require": '"F"', "sandbox_image": '"evil"',
-    "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"', "runs_dir": '"runs"', "tool_index": '"index"',
+    "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
+    "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"', "tool_index": '"index"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
     "max_tokens": "99999", "budget_tokens": "1000000000", "max_calls": "99999",
 }  # fmt: skip

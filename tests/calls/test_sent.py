@@ -162,10 +162,10 @@ def begun(path: Path, *, sent: bool) -> Path:
 def test_a_write_that_was_begun_and_not_sent_is_not_done(
     tmp_path: Path, sent: bool, boot: str, states: tuple[str, bool]
 ) -> None:
-    with mock.patch("atc.calls.journal.boot_id", return_value="this"):
+    with mock.patch("atc.calls.journal_file.boot_id", return_value="this"):
         path = begun(tmp_path / "journal.jsonl", sent=sent)
     for start in (boot, "a third"):  # what is settled stays so
-        with mock.patch("atc.calls.journal.boot_id", return_value=start):
+        with mock.patch("atc.calls.journal_file.boot_id", return_value=start):
             journal = Journal(path)
             (entry,) = journal.entries.values()
             assert (entry.state, entry.in_doubt) == states
@@ -174,7 +174,7 @@ def test_a_write_that_was_begun_and_not_sent_is_not_done(
 
 @pytest.mark.parametrize("sent", [False, True])
 def test_where_starts_of_the_machine_are_not_told_apart_what_was_begun_is_in_doubt(tmp_path: Path, sent: bool) -> None:
-    with mock.patch("atc.calls.journal.boot_id", return_value=""):
+    with mock.patch("atc.calls.journal_file.boot_id", return_value=""):
         path = begun(tmp_path / "journal.jsonl", sent=sent)
         journal = Journal(path)
     assert journal.entries[1].in_doubt

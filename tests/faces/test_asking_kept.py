@@ -16,13 +16,13 @@ from atc.calls.journal import Journal, call_key
 from atc.faces.mcp_server.client import MOST_CLIENTS, ClientId, Clients, Writes, WritesOfOthers
 from atc.faces.mcp_server.kept import KeptRuns, _made
 from atc.result import Effect
-from atc.traces.store import RunStore
+from atc.traces.stores.files import FileStore
 
 RUN, OTHER = "20261123-110239-78b31a", "20261123-110240-78b31b"
 KEY = call_key("send", {"text": "a"})
 
 
-def begun(store: RunStore, run_id: str, principal: str = "local") -> Journal:
+def begun(store: FileStore, run_id: str, principal: str = "local") -> Journal:
     """The journal of a run of somebody, with one write that was sent."""
     KeptRuns(store, principal).begin(run_id, "a client")
     journal = Journal(store.run(run_id).journal)
@@ -31,7 +31,7 @@ def begun(store: RunStore, run_id: str, principal: str = "local") -> Journal:
     return journal
 
 
-def found(store: RunStore, principal: str = "local") -> tuple[EarlierWrite, ...]:
+def found(store: FileStore, principal: str = "local") -> tuple[EarlierWrite, ...]:
     return asyncio.run(KeptRuns(store, principal).writes()).get(KEY, ())
 
 
@@ -71,7 +71,7 @@ def test_a_journal_is_read_as_it_reads_itself(
 
 
 def test_only_runs_of_the_principal_and_of_the_last_hour_count(tmp_path: Path) -> None:
-    store = RunStore(tmp_path)
+    store = FileStore(tmp_path)
     journal = begun(store, RUN)
     assert found(store) == (EarlierWrite(RUN, in_doubt=True),)
     assert found(store, "somebody else") == ()
@@ -80,26 +80,26 @@ def test_only_runs_of_the_principal_and_of_the_last_hour_count(tmp_path: Path) -
     journal.succeed(journal.entries[1], 1)
     assert found(store) == (EarlierWrite(RUN),)
     journal.close()
-    os.utime(journal.path or "", (time.time() - 4_000,) * 2)
+    os.utime(store.run(RUN).journal, (time.time() - 4_000,) * 2)
     assert found(store) == ()
 
 
 @pytest.mark.parametrize("name", ["", "..", "../x", "last", RUN[:8], RUN + "/..", "/etc", "x" * 5_000])
 def test_no_other_name_is_a_run(tmp_path: Path, name: str) -> None:
-    begun(RunStore(tmp_path), RUN).close()
-    assert not KeptRuns(RunStore(tmp_path), "local").owns(name)
+    begun(FileStore(tmp_path), RUN).close()
+    assert not KeptRuns(FileStore(tmp_path), "local").owns(name)
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", b"[]", b'{"principal": 1}', b"{" * 100_000])
 def test_a_run_whose_owner_cannot_be_read_is_nobodys(tmp_path: Path, content: bytes) -> None:
-    begun(RunStore(tmp_path), RUN).close()
+    begun(FileStore(tmp_path), RUN).close()
     (tmp_path / RUN / "client.json").write_bytes(content)
-    assert not KeptRuns(RunStore(tmp_path), "local").owns(RUN)
-    assert found(RunStore(tmp_path)) == ()
+    assert not KeptRuns(FileStore(tmp_path), "local").owns(RUN)
+    assert found(FileStore(tmp_path)) == ()
 
 
 def test_who_is_owner_is_for_the_owners_eyes(tmp_path: Path) -> None:
-    begun(RunStore(tmp_path), RUN).close()
+    begun(FileStore(tmp_path), RUN).close()
     assert (tmp_path / RUN / "client.json").stat().st_mode & 0o777 == 0o600
 
 
@@ -135,7 +135,7 @@ def test_what_is_remembered_is_bounded(tmp_path: Path, monkeypatch: pytest.Monke
         writes.settle(key, RUN, "done")
     assert len(writes) == 5
     assert writes.of_others(KEY, OTHER) == EarlierWrite(RUN, in_doubt=True)
-    clients = Clients(RunStore(tmp_path))
+    clients = Clients(FileStore(tmp_path))
     for number in range(MOST_CLIENTS + 10):
         clients.of(ClientId("local", str(number)))
     assert len(clients._clients) == MOST_CLIENTS

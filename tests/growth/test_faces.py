@@ -23,7 +23,7 @@ from atc.probing.error_messages import read_error_message
 from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply
 from atc.strategies.previews import preview
 from atc.tools.parse import json_copy
-from atc.traces.store import StoredRun
+from atc.traces.stores.files import FileRun
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow
@@ -149,9 +149,9 @@ def test_long_keys_stand_above_many_values() -> None:
 
 
 def test_a_trace_is_read(tmp_path: Path) -> None:
-    def made(n: int) -> StoredRun:
+    def made(n: int) -> FileRun:
         event = {"v": 1, "kind": "call_started", "data": {"index": 1}, "at": 1.0}
-        run = StoredRun("run", tmp_path)
+        run = FileRun("run", tmp_path)
         turns = [json.dumps({**event, "kind": "run_started", "data": {"turn": number}}) for number in range(n)]
         run.trace.write_text("\n".join([*turns, "{" * n, json.dumps(event)]))
         return run

@@ -29,7 +29,7 @@ from atc.schemas.repair import repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.tool import Toolset
 from atc.traces.emitter import emitter
-from atc.traces.store import TraceWriter
+from atc.traces.stores.files import FileTrace
 from tests.growth.harness import assert_linear
 from tests.support.tools import make_tool
 
@@ -144,7 +144,7 @@ def test_schemas(what: str) -> None:
 
 
 def _broker(folder: Path, value: Any = None) -> Broker:
-    trace = TraceWriter(folder / "trace.jsonl")
+    trace = FileTrace(folder / "trace.jsonl")
     tool = make_tool("go", lambda _: value, Effect.READ)
     policy = CallPolicy(max_calls=10**6, replay=False)
     broker = Broker(Toolset([tool]), Journal(), emitter(trace, REDACTOR), policy, Approval(), REDACTOR)

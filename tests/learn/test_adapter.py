@@ -238,7 +238,7 @@ def ran(folder: Path, number: int, task: str, tool: str, *, status: str = "answe
 
 def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
     from atc.cli.learn_ranking import pairs_of_runs
-    from atc.traces.store import RunStore
+    from atc.traces.stores.files import FileStore
     from tests.support.cli import atc
 
     runs = catalogue.parent / "runs"
@@ -247,7 +247,7 @@ def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
     ran(runs, 900, "never answered", "do_movie", status="failed")
     (runs / "20260101-000901-abcdef").mkdir()
     (runs / "20260101-000901-abcdef" / "trace.jsonl").write_text("no JSON\n")
-    found = list(pairs_of_runs(RunStore(runs)))
+    found = list(pairs_of_runs(FileStore(runs)))
     assert {(pair.query, pair.gold) for pair in found} == {(pair.query, pair.gold) for pair in pairs()}
     said = printed()["ranking"]  # bare: links and ranking, of the tools of the latest run
     assert said["kept"]

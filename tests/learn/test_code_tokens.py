@@ -14,7 +14,7 @@ from atc.errors import UsageError
 from atc.learn.code_tokens import CodeMask, CodeTokens, Frame, Turn, Writer, known
 from atc.learn.decoder_trajectories import read_trajectories, turns_of
 from atc.retrieval.code_trie import Trie
-from atc.traces.store import StoredRun
+from atc.traces.stores.files import FileRun
 
 VOCABULARY = {"<|im_start|>": 256, "<|im_end|>": 257}
 CODES = {"weather/now": (0, 1), "weather/week": (0, 2), "mail/send": (3, 1)}
@@ -172,7 +172,7 @@ def test_a_run_becomes_a_trajectory(tmp_path: Path) -> None:
     def run(events: list[tuple[str, dict[str, object]]]) -> list[Turn]:
         lines = [json.dumps({"v": 1, "kind": kind, "at": 0, "data": data}) for kind, data in events]
         (tmp_path / "trace.jsonl").write_text("\n".join(lines) + "\n")
-        return turns_of(StoredRun("r", tmp_path))
+        return turns_of(FileRun("r", tmp_path))
 
     assert run(events) == [
         Turn("user", "Is it cold?"),

@@ -18,7 +18,7 @@ from atc.schemas.infer.outline import outline_of
 from atc.tools.observed import is_documented
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.traces.events import Event
-from atc.traces.store import StoredRun, TraceWriter
+from atc.traces.stores.files import FileRun, FileTrace
 from tests.support.graph import CITIES, TOOLS, tool, tools
 
 
@@ -264,8 +264,8 @@ def test_words_of_the_documents_may_be_names_of_fields() -> None:
 
 
 def test_each_request_of_a_conversation_has_its_own_lessons(tmp_path: Path) -> None:
-    stored = StoredRun("20260101-000000-abcdef", tmp_path)
-    trace = TraceWriter(stored.trace)
+    stored = FileRun("20260101-000000-abcdef", tmp_path)
+    trace = FileTrace(stored.trace)
     first, second = (
         looked_up(),
         Run("answer = alerts([7])\n").call("alerts", 1, [{"level": 1}], arguments={"city_ids": [7]}),

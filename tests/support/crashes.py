@@ -17,6 +17,7 @@ from atc.calls.broker import Broker, CallPolicy
 from atc.calls.canonical import canonical
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
+from atc.calls.journal_file import JournalFile
 from atc.errors import ToolError
 from atc.result import Effect
 from atc.tools.tool import Toolset
@@ -82,7 +83,7 @@ class Host:
         self.world, self.path, self.crash, self.boot = world, path, "none", boot
         self.dead = False
         self._timeout = call_timeout_s
-        with mock.patch("atc.calls.journal.boot_id", return_value=f"boot {boot}"):
+        with mock.patch("atc.calls.journal_file.boot_id", return_value=f"boot {boot}"):
             self.journal = Journal(path)
         self._synced = path.stat().st_size
         reads = make_tool("look", world.look)
@@ -100,7 +101,7 @@ class Host:
             kind = next((kind for kind in ("begin", "sent") if kind in record), "end" if "call" in record else "stage")
             self.dead = self.crash in (f"before {kind}", f"torn {kind}")
             if self.crash == f"torn {kind}":
-                assert self.journal._file is not None
+                assert isinstance(self.journal._file, JournalFile)
                 file = self.journal._file._file
                 assert file is not None
                 line = json.dumps(record).encode()

@@ -20,7 +20,7 @@ from atc.errors import AtcError, JournalError, TraceError
 from atc.faces.mcp_server.kept import KeptRuns
 from atc.models.fake import FakeModel
 from atc.result import Effect
-from atc.traces.store import RunStore, StoredRun
+from atc.traces.stores.files import FileRun, FileStore
 from tests.support.cli import settle
 from tests.support.tools import make_tool
 
@@ -37,7 +37,7 @@ TOOLS = Toolset(
 )
 
 
-def made_run(folder: Path) -> StoredRun:
+def made_run(folder: Path) -> FileRun:
     """A real run that was cut off in the middle: a fault, a revision, reads and writes."""
     model = FakeModel(["```python\nanswer = find(n=1)['nothing']\n```", PROGRAM, "no program", "none", "none"])
     agent = Agent(TOOLS, model=model, approve="always", sentence=False, runs_dir=folder, learn=False)
@@ -49,7 +49,7 @@ def made_run(folder: Path) -> StoredRun:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> StoredRun:
+def original(tmp_path_factory: pytest.TempPathFactory) -> FileRun:
     return made_run(tmp_path_factory.mktemp("original") / "runs")
 
 
@@ -79,10 +79,10 @@ def damage(content: bytes, chance: random.Random) -> bytes:
     return b"".join([*lines[:line], json.dumps(record).encode() + b"\n", *lines[line + 1 :]])
 
 
-def run_of(folder: Path, original: StoredRun) -> StoredRun:
+def run_of(folder: Path, original: FileRun) -> FileRun:
     shutil.copytree(original.folder.parent, folder / "runs", dirs_exist_ok=True)
     (folder / "runs").chmod(0o700)
-    return RunStore(folder / "runs").find("last")
+    return FileStore(folder / "runs").find("last")
 
 
 COMMANDS = (
@@ -91,14 +91,14 @@ COMMANDS = (
 )  # fmt: skip
 
 
-def resume(stored: StoredRun) -> None:
+def resume(stored: FileRun) -> None:
     """Go on with a run, with a model that writes nothing more; every refusal is one of ATC's own."""
     agent = Agent(TOOLS, model=FakeModel(["none"] * 5), sentence=False, runs_dir=stored.folder.parent, learn=False)
     with agent, contextlib.suppress(AtcError):
         agent.resume(stored.run_id)
 
 
-def over_damaged(stored: StoredRun, seeds: range, commands: tuple[list[str], ...]) -> None:
+def over_damaged(stored: FileRun, seeds: range, commands: tuple[list[str], ...]) -> None:
     whole = {file: file.read_bytes() for file in stored.folder.iterdir()}
     for seed in seeds:
         chance = random.Random(seed)
@@ -117,27 +117,27 @@ def over_damaged(stored: StoredRun, seeds: range, commands: tuple[list[str], ...
                 json.loads(ran.stdout)
         if stored.trace.exists():
             resume(stored)
-        asyncio.run(KeptRuns(RunStore(stored.folder.parent), "local").writes())
+        asyncio.run(KeptRuns(FileStore(stored.folder.parent), "local").writes())
 
 
 @pytest.fixture
-def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, original: StoredRun) -> StoredRun:
+def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, original: FileRun) -> FileRun:
     settle(tmp_path, monkeypatch)
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
     monkeypatch.setenv("ATC_BASE_URL", "http://127.0.0.1:9/v1")
     return run_of(tmp_path, original)
 
 
-def test_no_command_meets_a_damaged_record_with_a_traceback(settled: StoredRun) -> None:
+def test_no_command_meets_a_damaged_record_with_a_traceback(settled: FileRun) -> None:
     over_damaged(settled, range(3), (["runs", "--json"], ["show", "last"]))
 
 
 @pytest.mark.slow
-def test_no_command_of_all_does(settled: StoredRun) -> None:
+def test_no_command_of_all_does(settled: FileRun) -> None:
     over_damaged(settled, range(100, 120), COMMANDS)
 
 
-def test_a_damaged_line_is_named_and_the_rest_is_shown(settled: StoredRun) -> None:
+def test_a_damaged_line_is_named_and_the_rest_is_shown(settled: FileRun) -> None:
     lines = settled.trace.read_bytes().splitlines(keepends=True)
     settled.trace.write_bytes(b"".join([*lines[:3], b"garbage\n", *lines[3:5], b'{"cut": ']))
     shown = CliRunner().invoke(app, ["show", "last"])
@@ -158,7 +158,7 @@ def test_a_damaged_line_is_named_and_the_rest_is_shown(settled: StoredRun) -> No
     assert CliRunner().invoke(app, ["show", "last"]).exit_code == 0
 
 
-def test_a_damaged_journal_names_the_line_and_not_all_of_it(settled: StoredRun) -> None:
+def test_a_damaged_journal_names_the_line_and_not_all_of_it(settled: FileRun) -> None:
     lines = settled.journal.read_bytes().splitlines(keepends=True)
     settled.journal.write_bytes(lines[0] + b"\xff" * 5_000 + b"\n" + b"".join(lines[1:]))
     with pytest.raises(

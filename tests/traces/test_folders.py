@@ -17,7 +17,8 @@ from atc.errors import EnvironmentProblem
 from atc.private_folders import make_private, why_strange
 from atc.request import without_code
 from atc.traces.events import Event
-from atc.traces.store import RunStore, StoredRun, TraceWriter, new_run_id
+from atc.traces.stores.base import new_run_id
+from atc.traces.stores.files import FileRun, FileStore, FileTrace
 from tests.support.cli import atc, settle
 
 
@@ -34,9 +35,9 @@ def mode(path: Path) -> int:
 
 @pytest.mark.usefixtures("_umask")
 def test_all_that_is_made_is_the_owner_s_alone(tmp_path: Path) -> None:
-    run = RunStore(tmp_path / "state" / "atc" / "runs").run(new_run_id())
+    run = FileStore(tmp_path / "state" / "atc" / "runs").run(new_run_id())
     run.make()
-    TraceWriter(run.trace).write(Event("answered", {}))
+    FileTrace(run.trace).write(Event("answered", {}))
     Journal(run.journal).close()
     run.keep_traceback(1, "x")
     for folder in (run.folder, run.folder.parent, tmp_path / "state" / "atc", tmp_path / "state"):
@@ -45,27 +46,27 @@ def test_all_that_is_made_is_the_owner_s_alone(tmp_path: Path) -> None:
 
 
 def test_what_was_open_is_closed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    run = RunStore(tmp_path / "runs").run(new_run_id())
+    run = FileStore(tmp_path / "runs").run(new_run_id())
     run.folder.mkdir(parents=True)
     run.trace.write_text("")
     run.journal.write_text("")
     for path in (run.folder.parent, run.folder, run.trace, run.journal):
         path.chmod(0o777)
     run.make()
-    TraceWriter(run.trace).write(Event("answered", {}))
+    FileTrace(run.trace).write(Event("answered", {}))
     Journal(run.journal).close()
     assert [mode(each) for each in (run.folder.parent, run.folder, run.trace, run.journal)] == [0o700] * 2 + [0o600] * 2
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "mine.txt").touch()
     (tmp_path / "notes").chmod(0o777)
     with caplog.at_level(logging.WARNING):
-        RunStore(tmp_path / "notes").run(new_run_id()).make()
+        FileStore(tmp_path / "notes").run(new_run_id()).make()
     assert mode(tmp_path / "notes") == 0o777, "a folder with other things in it is its owner's to open"
     assert "others can write to" in caplog.text
 
 
 def test_a_run_s_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
-    run = RunStore(tmp_path).run(new_run_id())
+    run = FileStore(tmp_path).run(new_run_id())
     (tmp_path / "elsewhere").mkdir()
     run.folder.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(EnvironmentProblem, match="it is a link"):
@@ -74,7 +75,7 @@ def test_a_run_s_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
 def test_another_user_s_folder_is_refused_and_strange(tmp_path: Path) -> None:
-    run = RunStore(tmp_path / "runs").run(new_run_id())
+    run = FileStore(tmp_path / "runs").run(new_run_id())
     run.make()
     os.chown(run.folder, 12345, -1)
     with pytest.raises(EnvironmentProblem, match="another user's"):
@@ -85,7 +86,7 @@ def test_another_user_s_folder_is_refused_and_strange(tmp_path: Path) -> None:
 def test_what_lies_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "runs").touch()
     with pytest.raises(EnvironmentProblem, match="ATC_RUNS_DIR"):
-        RunStore(tmp_path / "runs").run(new_run_id()).make()
+        FileStore(tmp_path / "runs").run(new_run_id()).make()
     with pytest.raises(OSError, match="no folder"):
         make_private(tmp_path / "runs")
 
@@ -110,11 +111,11 @@ def test_a_folder_is_strange_where_others_can_write_anywhere_above_it(tmp_path: 
 
 
 @pytest.fixture
-def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
+def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileRun:
     """A run in a folder that everybody can write to; its trace names tools and a strategy that leave a mark."""
     settle(tmp_path, monkeypatch)
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    run = RunStore(tmp_path / "runs").run(new_run_id())
+    run = FileStore(tmp_path / "runs").run(new_run_id())
     run.make()
     evil = tmp_path / "planted.py"
     evil.write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\n")
@@ -123,13 +124,13 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredRun:
         "strategy_given": f"{evil}:Own", "source": json.dumps({"tools": [str(evil)], "service_url": "http://evil.example"}),
         "answer": {"type": "Own", "schema": {"type": "integer"}, "opened_by": f"{evil}:Own"},
     }  # fmt: skip
-    TraceWriter(run.trace).write(Event("run_started", started))
+    FileTrace(run.trace).write(Event("run_started", started))
     Journal(run.journal).close()
     run.folder.parent.chmod(0o777)
     return run
 
 
-def test_tools_that_a_strange_trace_names_are_not_loaded_unasked(planted: StoredRun, tmp_path: Path) -> None:
+def test_tools_that_a_strange_trace_names_are_not_loaded_unasked(planted: FileRun, tmp_path: Path) -> None:
     ran = atc("resume", "last")
     assert ran.exit_code == 2
     assert "name them with --tools, or, if you know who wrote it, say --trust-run" in ran.stderr
@@ -145,13 +146,13 @@ def test_tools_that_a_strange_trace_names_are_not_loaded_unasked(planted: Stored
     assert (tmp_path / "mark").exists()
 
 
-def test_in_one_s_own_folder_they_are(planted: StoredRun, tmp_path: Path) -> None:
+def test_in_one_s_own_folder_they_are(planted: FileRun, tmp_path: Path) -> None:
     planted.folder.parent.chmod(0o700)
     atc("resume", "last")
     assert (tmp_path / "mark").exists()
 
 
-def test_a_yes_at_the_terminal_loads_them(planted: StoredRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_yes_at_the_terminal_loads_them(planted: FileRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[object] = []
 
     async def ask(heading: str, arguments: object) -> bool:
@@ -168,7 +169,7 @@ def test_a_yes_at_the_terminal_loads_them(planted: StoredRun, tmp_path: Path, mo
     assert "evil.example" in str(asked[0])
 
 
-def test_a_type_of_answer_becomes_its_schema(planted: StoredRun, tmp_path: Path) -> None:
+def test_a_type_of_answer_becomes_its_schema(planted: FileRun, tmp_path: Path) -> None:
     started = planted.first("run_started")
     assert started is not None
     kept = without_code(planted, started | {"strategy_given": "chain"}, strategy_given=False)
@@ -177,4 +178,4 @@ def test_a_type_of_answer_becomes_its_schema(planted: StoredRun, tmp_path: Path)
         without_code(planted, started, strategy_given=False)
     assert not (tmp_path / "mark").exists()
     with pytest.raises(UsageError, match="others can write"):
-        latest_source(RunStore(planted.folder.parent))
+        latest_source(FileStore(planted.folder.parent))

@@ -9,7 +9,7 @@ from typing import Literal
 from atc.calls.approval import EarlierWrite
 from atc.calls.entry import CallKey
 from atc.faces.mcp_server.kept import KeptRuns
-from atc.traces.store import RunStore
+from atc.traces.stores.files import FileStore
 
 MOST_CLIENTS, MOST_RUNS, MOST_WRITES = 1_000, 10_000, 10_000
 """Clients, runs of a client and calls of a principal that are remembered. What is forgotten is still on disk for an
@@ -141,7 +141,7 @@ class Clients:
         store: where runs are kept.
     """
 
-    def __init__(self, store: RunStore) -> None:
+    def __init__(self, store: FileStore) -> None:
         self._store = store
         self._clients: dict[ClientId, Client] = {}
         self._principals: dict[str, tuple[Writes, KeptRuns]] = {}

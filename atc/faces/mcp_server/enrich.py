@@ -34,7 +34,7 @@ from atc.tools.mcp.transport import HEARD, McpTransport
 from atc.tools.observed import is_documented
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset
-from atc.traces.store import new_run_id
+from atc.traces.stores.base import new_run_id
 
 PAGE = 200
 """Tools on one page of the list."""

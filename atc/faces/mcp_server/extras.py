@@ -22,7 +22,7 @@ from atc.prompting import prompt
 from atc.result import Effect, Result
 from atc.strategies.given import NAME as GIVEN
 from atc.strategies.given import Facts
-from atc.traces.store import StoredRun, new_run_id
+from atc.traces.stores.base import StoredRun, new_run_id
 
 RUN_TASK, RESUME, PROBE = "run_task", "resume", probing.PROBE
 
@@ -88,7 +88,7 @@ async def _latest(request: ToolRequest) -> str:
 
 
 def _is_open(stored: StoredRun) -> bool:
-    if not stored.trace.exists():
+    if not stored.exists:
         return False
     ended = stored.last("run_ended")
     stopped = ended is not None and (ended.get("raised") or ended.get("status") in ("failed", "needs_input"))

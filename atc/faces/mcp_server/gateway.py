@@ -36,7 +36,8 @@ from atc.tools.mcp.live import LiveTools
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
-from atc.traces.store import RunStore, new_run_id
+from atc.traces.stores.base import new_run_id
+from atc.traces.stores.files import FileStore
 
 _log = logging.getLogger(__name__)
 MAX_FOUND = 20
@@ -94,7 +95,7 @@ class Gateway:
         self.guards, self.live = Guards(permissions, self.settings), live
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
-        self.store = RunStore(self.settings.runs_dir)
+        self.store = FileStore(self.settings.runs_dir)
         self._given: Toolset | None = None
         self._catalogue: Catalogue | None = None
         self._views: dict[frozenset[str], Catalogue] = {}

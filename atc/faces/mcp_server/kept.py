@@ -20,7 +20,7 @@ from atc.calls.approval import EarlierWrite
 from atc.calls.entry import CallKey
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
-from atc.traces.store import RunStore
+from atc.traces.stores.files import FileStore
 
 FILE = "client.json"
 RECENT_S, MOST_RECENT = 3_600.0, 200
@@ -43,7 +43,7 @@ class KeptRuns:
         principal: whose they are.
     """
 
-    def __init__(self, store: RunStore, principal: str) -> None:
+    def __init__(self, store: FileStore, principal: str) -> None:
         self._store, self._principal = store, principal
         self._read: dict[str, tuple[_Seen, _Made]] = {}
         self._found: Mapping[CallKey, tuple[EarlierWrite, ...]] = {}

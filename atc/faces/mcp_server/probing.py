@@ -32,7 +32,7 @@ from atc.tools.fit import Fitter
 from atc.tools.observed import is_documented, says_nothing, times_seen
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Answered, Tool, Toolset, Transport
-from atc.traces.store import new_run_id
+from atc.traces.stores.base import new_run_id
 
 _LOG = logging.getLogger(__name__)
 PROBE = "probe"

@@ -17,7 +17,7 @@ from atc.result import Call, Result
 from atc.schemas.infer.outline import Outline
 from atc.tools.protocol import Protocol
 from atc.traces.events import Event
-from atc.traces.store import StoredRun
+from atc.traces.stores.base import StoredRun
 
 _NO_FAILURE_OF_THE_TOOL = {"denied", "credential", "in_doubt"}
 """Causes that say nothing about the tool."""

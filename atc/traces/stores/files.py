@@ -1,51 +1,39 @@
-"""The run store: one folder a run, with its trace (``trace.jsonl``), its journal (``journal.jsonl``), and the
-tracebacks of the user's own functions (``traceback-CALL.txt``)."""
+"""The run store in a folder: one folder a run, with its trace (``trace.jsonl``), its journal (``journal.jsonl``),
+notes, and the tracebacks of the user's own functions (``traceback-CALL.txt``)."""
 
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
-import re
-import secrets
+import shutil
 import stat
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from atc.errors import EnvironmentProblem, TraceError, UsageError
+from atc.calls.journal import Journal
+from atc.errors import EnvironmentProblem, JournalError, UsageError
 from atc.private_folders import close_file, make_private, others_can_write, why_strange
-from atc.result import Effect
 from atc.traces.events import Event
-from atc.traces.reading import read_event
+from atc.traces.stores.base import RUN_ID, RunStore, StoredRun, shortened
 
-RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 TRASH = ".deleted-"
 """Before the name of a run that is being deleted."""
-MAX_TRACEBACK = 200_000
-"""Characters of a traceback that are kept."""
+MAX_NOTE = 10_000
+"""Bytes of a note that are read."""
 _log = logging.getLogger(__name__)
 
 
-def new_run_id() -> str:
-    """Return the name of a new run; names sort by time."""
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+class FileTrace:
+    """Appends events to a file (:class:`atc.traces.stores.base.TraceWriter`)."""
 
-
-class TraceWriter:
-    """Appends events to a file, one line each, as they happen. Without a path they go nowhere.
-
-    A trace only reports. If it cannot be written any more, that is logged and the run goes on. What a run must not
-    lose is in its journal.
-    """
-
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
         self._file: BinaryIO | None = None
-        self._ended = path is None
+        self._ended = False
 
     def write(self, event: Event) -> None:
         """Append an event. Never raises: a trace that cannot be written ends."""
@@ -54,7 +42,7 @@ class TraceWriter:
 
     def write_line(self, text: str) -> None:
         """Append an event as :meth:`Event.line` writes it. Never raises: a trace that cannot be written ends."""
-        if self.path is None or self._ended:
+        if self._ended:
             return
         line = text.encode("utf-8", "replace") + b"\n"
         try:
@@ -109,7 +97,7 @@ def _is_of_runs(name: str) -> bool:
 
 
 @dataclass(frozen=True)
-class StoredRun:
+class FileRun(StoredRun):
     """A run on disk."""
 
     run_id: str
@@ -125,9 +113,20 @@ class StoredRun:
         """The file of its journal."""
         return self.folder / "journal.jsonl"
 
+    @property
+    def where(self) -> str:
+        return str(self.trace)
+
+    @property
+    def exists(self) -> bool:
+        return self.trace.exists()
+
+    @property
+    def has_journal(self) -> bool:
+        return self.journal.exists()
+
     def make(self) -> None:
-        """Make its folder, for its owner's eyes only, and so all that lacks above it. One that others can look into is
-        closed to them.
+        """Make its folder, and so all that lacks above it. One that others can look into is closed to them.
 
         Raises:
             EnvironmentProblem: it cannot be made, or is another user's.
@@ -144,140 +143,90 @@ class StoredRun:
         """Why others may have written it; empty where the user alone could (:mod:`atc.private_folders`)."""
         return next(filter(None, map(why_strange, (self.trace, self.journal))), "")
 
+    def lines(self) -> Iterator[bytes]:
+        with self.trace.open("rb") as file:
+            yield from file
+
+    def open_trace(self) -> FileTrace:
+        return FileTrace(self.trace)
+
+    def open_journal(self) -> Journal:
+        return Journal(self.journal)
+
     def keep_traceback(self, number: int, text: str) -> str | None:
-        """Write the traceback of a call's exception to a file that only its owner can read.
-
-        Args:
-            number: of the call.
-            text: in the middle of one over 200,000 characters a part is left out.
-
-        Returns:
-            The file's path; ``None`` if it cannot be written: the run goes on without it.
-        """
         path = self.folder / f"traceback-{number}.txt"
-        half = MAX_TRACEBACK // 2
-        if len(text) > MAX_TRACEBACK:
-            text = f"{text[:half]}\n… [{len(text) - MAX_TRACEBACK:,} characters left out] …\n{text[-half:]}"
         try:
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-                os.fchmod(descriptor, 0o600)  # it may have been there
-                file.write(text)
+            _write(path, shortened(text))
         except OSError as error:
             _log.warning("the traceback of call %d cannot be kept in %s: %s", number, path, error.strerror)
             return None
         return str(path)
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """Yield its events, in order; a line that is damaged, or was cut short by a crash, is left out.
+    def keep_note(self, name: str, note: Mapping[str, Any]) -> None:
+        try:
+            _write(self.folder / f"{name}.json", json.dumps(note))
+        except OSError as error:
+            raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}") from None
 
-        Raises:
-            UsageError: a newer version of ATC wrote the trace.
-        """
-        return (event for _, event in self.numbered(lambda _: None))
+    def note(self, name: str) -> dict[str, Any] | None:
+        try:
+            with (self.folder / f"{name}.json").open("rb") as file:
+                note = json.loads(file.read(MAX_NOTE))
+        except (OSError, ValueError, RecursionError):
+            return None
+        return note if isinstance(note, dict) else None
 
-    def check(self) -> None:
-        """Read all of it.
+    def version(self) -> Hashable:
+        try:
+            status = self.trace.stat()
+        except OSError:
+            return None
+        return status.st_size, status.st_mtime_ns
 
-        Raises:
-            TraceError: a line is damaged; one that a crash cut short at the end is not.
-            UsageError: a newer version of ATC wrote the trace.
-        """
-        for _ in self.numbered():
-            pass
-
-    def numbered(self, tell: Callable[[TraceError], None] | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Yield its events with the numbers of their lines, from 1.
-
-        Args:
-            tell: is told of each damaged line, which is left out; without it the first one raises.
-
-        Raises:
-            TraceError, UsageError: as :meth:`events`.
-        """
-        with self.trace.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                if not line.strip(b"\0"):
-                    continue  # some file systems leave zeros where a crash kept the rest from being written
-                try:
-                    yield number, read_event(self.trace, number, line)
-                except TraceError as error:
-                    if not line.endswith(b"\n"):
-                        return  # a crash cut it short
-                    if tell is None:
-                        raise
-                    tell(error)
-
-    def latest(self) -> Iterator[dict[str, Any]]:
-        """Yield the events of the last task: of a conversation those since it began, else all.
-
-        Raises:
-            UsageError: as :meth:`events`.
-        """
-        turn = start = 0
-        for position, event in enumerate(self.events()):
-            if event["kind"] == "run_started" and event["data"].get("turn", 0) != turn:
-                turn, start = event["data"].get("turn", 0), position
-        return islice(self.events(), start, None)
-
-    def begun_writes(self) -> Iterator[tuple[int, bool]]:
-        """Yield the numbers of calls with effects that were begun, and of those that were sent (``True``).
-
-        Each event is written only after the journal's record.
-        """
-        for event in self.events():
-            kind, data = event["kind"], event["data"]
-            sent = kind == "call_sent"
-            if sent or (kind == "call_started" and data.get("effect") != Effect.READ.value):
-                number = data.get("index")
-                if isinstance(number, int):
-                    yield number, sent
-
-    def programs(self) -> tuple[str, ...]:
-        """Return the programs that were written, in order."""
-        written = (event["data"].get("program") for event in self.latest() if event["kind"] == "program_written")
-        return tuple(program for program in written if isinstance(program, str))
-
-    def first(self, kind: str) -> dict[str, Any] | None:
-        """Return the data of the first event of a kind, if there is one."""
-        return next((event["data"] for event in self.latest() if event["kind"] == kind), None)
-
-    def last(self, kind: str) -> dict[str, Any] | None:
-        """Return the data of the last event of a kind, if there is one."""
-        found = None
-        for event in self.latest():
-            if event["kind"] == kind:
-                found = event["data"]
-        return found
+    def delete(self) -> None:
+        """Delete the folder, gone at once under the journal's lock: nobody resumes what is half deleted."""
+        if self.folder.is_symlink():
+            raise UsageError(f"run {self.run_id} is kept: {self.folder} is a link to another folder")
+        try:
+            journal = self.open_journal() if self.has_journal else None
+        except JournalError as error:
+            raise UsageError(f"run {self.run_id} is kept: {error}") from None
+        try:
+            if journal is not None and (doubtful := journal.in_doubt()) is not None:
+                what = f"{doubtful.tool} may or may not have happened"
+                raise UsageError(f"run {self.run_id} is kept: {what}; check it by hand, then delete {self.folder}")
+            trash = self.folder.with_name(TRASH + self.run_id)
+            os.replace(self.folder, trash)
+            shutil.rmtree(trash)
+        except OSError as error:
+            raise EnvironmentProblem(f"{self.folder} cannot be deleted: {error.strerror or error}") from None
+        finally:
+            if journal is not None:
+                journal.close()
 
 
-class RunStore:
+def _write(path: Path, text: str) -> None:
+    """Write a file that only its owner can read, also where it has been there."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
+        os.fchmod(descriptor, 0o600)
+        file.write(text)
+
+
+class FileStore(RunStore):
     """The runs under one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def run(self, run_id: str) -> StoredRun:
-        """Return a run by its id, whether its folder is there yet or not."""
-        return StoredRun(run_id, self.folder / run_id)
+    @property
+    def where(self) -> str:
+        return str(self.folder)
 
-    def find(self, name: str) -> StoredRun:
-        """Return the run whose id is, or begins or ends with, ``name``; ``last`` is the latest.
-
-        Raises:
-            UsageError: there is none, or more than one.
-        """
-        runs = self.list()
-        found = (
-            runs[:1] if name == "last" else [r for r in runs if r.run_id.startswith(name) or r.run_id.endswith(name)]
-        )
-        if len(found) != 1:
-            what = "no run is" if not found else f"{len(found)} runs are"
-            raise UsageError(f"{what} named {name!r} in {self.folder}: `atc runs` lists them")
-        return found[0]
+    def run(self, run_id: str) -> FileRun:
+        return FileRun(run_id, self.folder / run_id)
 
     def list(self) -> list[StoredRun]:
-        """All runs, the latest first."""
         if not self.folder.is_dir():
             return []
         names = [
@@ -285,4 +234,14 @@ class RunStore:
             for entry in self.folder.iterdir()
             if RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
         ]
-        return [StoredRun(name, self.folder / name) for name in sorted(names, reverse=True)]
+        return [FileRun(name, self.folder / name) for name in sorted(names, reverse=True)]
+
+    def check(self) -> None:
+        """A folder is made, or found to be another's, when a run begins."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def sweep(self) -> None:
+        for left in self.folder.glob(f"{TRASH}*"):
+            shutil.rmtree(left, ignore_errors=True)

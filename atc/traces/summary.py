@@ -1,0 +1,93 @@
+"""A run in a row: what a list of runs shows of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any
+
+from atc.errors import TraceError
+from atc.traces.reading import FAILS, damaged
+from atc.traces.stores.base import StoredRun
+
+
+@dataclass
+class RunSummary:
+    """What is known of a run without looking at its programs.
+
+    Attributes:
+        run_id: its name.
+        status: as of its result; ``cut off`` where it has none, or is in progress; ``damaged``.
+        task: the last one, of a conversation.
+        model: its name.
+        strategy: its name.
+        began: seconds since the epoch; ``None`` where the trace does not say.
+        calls: of tools, that ended.
+        revisions: programs after the first.
+        tokens: read and written by the model.
+        seconds: that the last task took.
+        cost: of all tasks and resumes, in ``currency``.
+        answer: of the last task.
+        damage: what is wrong with its trace.
+    """
+
+    run_id: str
+    status: str = "cut off"
+    task: str = ""
+    model: str = ""
+    strategy: str = ""
+    began: float | None = None
+    calls: int = 0
+    revisions: int = 0
+    tokens: int = 0
+    seconds: float | None = None
+    cost: float | None = None
+    currency: str = ""
+    answer: str | None = None
+    damage: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON; ``damage`` only where there is some."""
+        return {name: value for name, value in asdict(self).items() if name != "damage" or value is not None}
+
+    def add(self, kind: str, data: Mapping[str, Any], at: float) -> None:
+        """Take an event into account.
+
+        Raises:
+            LookupError, TypeError, ValueError, AttributeError, ArithmeticError: the event is damaged.
+        """
+        match kind:
+            case "run_started":
+                self.task, self.model, self.status = data["task"], data["model"], "cut off"
+                self.strategy, self.answer = data.get("strategy", ""), None
+                self.began = at if self.began is None else self.began
+            case "call_ended":
+                self.calls += 1
+            case "model_ended":
+                self.tokens += data["prompt_tokens"] + data["completion_tokens"]
+            case "program_written":
+                self.revisions = data["attempt"]
+            case "run_ended":
+                self.status, self.seconds, self.answer = data["status"], data["usage"]["seconds"], data["answer"]
+                if (cost := data.get("cost")) is not None:
+                    self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
+                    self.currency = data.get("currency", "")
+
+
+def summary_of(stored: StoredRun) -> RunSummary:
+    """The summary of a run. Damage is told, not raised.
+
+    Raises:
+        OSError: there is no trace.
+        UsageError: a newer version of ATC wrote it.
+    """
+    row, damage = RunSummary(stored.run_id), list[TraceError]()
+    for number, event in stored.numbered(damage.append):
+        try:
+            row.add(event["kind"], event["data"], event["at"])
+        except FAILS as error:
+            damage.append(damaged(stored.where, number, error))
+    if damage:
+        row.status, row.damage = "damaged", str(damage[0])
+    return row
