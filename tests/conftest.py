@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import signal
@@ -13,6 +14,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from atc.sandboxes.contract import Limits, Sandbox
+from atc.sandboxes.drivers import limits_from, open_sandbox
+from atc.settings import Settings
 from tests.support.sandbox import adopt_orphans, left_behind
 
 # the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
@@ -51,6 +55,49 @@ def _failures_hold_nothing(request: pytest.FixtureRequest) -> Iterator[None]:
     for value in request.node.callspec.params.values() if hasattr(request.node, "callspec") else ():
         if isinstance(value, BaseException):
             value.__traceback__ = value.__context__ = value.__cause__ = None
+
+
+class OneSandbox:
+    """The sandbox that agents of all tests open: to start one for each would be most of the tests' time."""
+
+    def __init__(self) -> None:
+        self.sandbox: Sandbox | None = None
+
+    def open(self, settings: Settings, limits: Limits | None = None) -> Sandbox:
+        """As :func:`atc.sandboxes.drivers.open_sandbox`, which is asked where anything about the sandbox is set."""
+        about = {name for name in settings.model_fields_set if name.startswith("sandbox")}
+        if about or limits is not None or limits_from(settings) != Limits():
+            return open_sandbox(settings, limits)
+        if self.sandbox is None:
+            self.sandbox = open_sandbox(settings)
+            self.sandbox.aclose = _stays_open  # type: ignore[method-assign]
+        return self.sandbox
+
+    def close(self) -> None:
+        """End its processes."""
+        if self.sandbox is not None:
+            sandbox, self.sandbox = self.sandbox, None
+            asyncio.run(type(sandbox).aclose(sandbox))
+
+
+async def _stays_open() -> None:
+    """An agent lets go of it."""
+
+
+@pytest.fixture(scope="session")
+def _sandbox_of_all() -> Iterator[OneSandbox]:
+    one = OneSandbox()
+    yield one
+    one.close()
+
+
+@pytest.fixture(autouse=True)
+def _one_sandbox(request: pytest.FixtureRequest, _sandbox_of_all: OneSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Agents share a sandbox, but where a test looks at the life of one."""
+    if "nothing_left" in request.fixturenames or request.node.get_closest_marker("own_sandbox"):
+        _sandbox_of_all.close()  # it is no part of what the test counts
+    else:
+        monkeypatch.setattr("atc.held.open_sandbox", _sandbox_of_all.open)
 
 
 @pytest.fixture

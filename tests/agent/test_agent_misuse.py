@@ -77,6 +77,7 @@ def test_a_policy_goes_before_the_settings() -> None:
     assert result.usage.tool_calls == 1
 
 
+@pytest.mark.own_sandbox
 def test_isolation_that_cannot_be_had_runs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.sandboxes.process import driver as process
 
