@@ -22,7 +22,6 @@ import selectors
 import socket
 import ssl
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -38,6 +37,7 @@ from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from benchmarks.common import machine, median, print_json, show
+from benchmarks.service_started import started
 
 KINDS = {
     "silent": b"",
@@ -101,29 +101,17 @@ def service(max_runs: int, *, tls: bool = False, soft_limit: int = SOFT_LIMIT) -
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with tempfile.TemporaryDirectory(prefix="atc-flood-") as folder:
         log, cert = Path(folder, "log"), Path(folder, "cert.pem")
-        command = [sys.executable, "-m", "atc", "serve", "--port", "0", "--drain-s", "0", "--max-runs", str(max_runs)]
+        arguments = ["--max-runs", str(max_runs)]
         if tls:
             _certificate(cert)
-            command += ["--tls-cert", str(cert), "--tls-key", str(cert)]
-        with log.open("wb") as words:
-            process = subprocess.Popen(
-                command,
-                env={**os.environ, "ATC_SERVE_TOKEN": token, "ATC_WALL_S": str(PATIENCE_S)},
-                stdout=words,
-                stderr=words,
-                preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard)),
-            )
-        try:
-            until = time.monotonic() + 120
-            while "tier" not in (said := log.read_text()) and process.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
-            if "tier" not in said:
-                raise SandboxUnavailable(f"the service did not start: {said}")
-            port = int(said.splitlines()[0].rpartition(":")[2])
-            yield Served(process.pid, port, token, log, cert if tls else None)
-        finally:
-            process.terminate()
-            process.wait(30)
+            arguments += ["--tls-cert", str(cert), "--tls-key", str(cert)]
+        environment = {"ATC_SERVE_TOKEN": token, "ATC_WALL_S": str(PATIENCE_S)}
+
+        def before() -> None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft_limit, hard))
+
+        with started(arguments, environment, log, before=before) as (process, port):
+            yield Served(process, port, token, log, cert if tls else None)
 
 
 def _certificate(path: Path) -> None:

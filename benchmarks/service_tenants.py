@@ -12,10 +12,7 @@ import argparse
 import asyncio
 import contextlib
 import multiprocessing
-import os
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -31,6 +28,7 @@ from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from benchmarks.common import machine, median, percentile, print_json, show
+from benchmarks.service_started import started
 
 QUIET, GREEDY = "quiet", "greedy"
 RUNS = 10
@@ -62,21 +60,9 @@ def service(unbounded: bool) -> Iterator[tuple[str, dict[str, str]]]:
         tenants.write_text("".join(f"{name} {token}\n" for name, token in tokens.items()))
         tenants.chmod(0o600)
         how = ["-c", _UNBOUNDED] if unbounded else ["-m", "atc"]
-        command = [sys.executable, *how, "serve", "--port", "0", "--tenants", str(tenants), "--drain-s", "0"]
-        with log.open("wb") as words:
-            process = subprocess.Popen(
-                command, env={**os.environ, "ATC_WALL_S": "60", "ATC_CPU_S": "60"}, stdout=words, stderr=words
-            )
-        try:
-            until = time.monotonic() + 120
-            while "tier" not in (said := log.read_text()) and process.poll() is None and time.monotonic() < until:
-                time.sleep(0.05)
-            if "tier" not in said:
-                raise SandboxUnavailable(f"the service did not start: {said}")
-            yield f"http://127.0.0.1:{int(said.splitlines()[0].rpartition(':')[2])}", tokens
-        finally:
-            process.terminate()
-            process.wait(30)
+        environment = {"ATC_WALL_S": "60", "ATC_CPU_S": "60"}
+        with started(["--tenants", str(tenants)], environment, log, how=how) as (_, port):
+            yield f"http://127.0.0.1:{port}", tokens
 
 
 def _flood(url: str, token: str, kind: str, channels: int, up: Event, end: Event) -> None:
