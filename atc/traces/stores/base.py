@@ -153,7 +153,11 @@ class StoredRun(ABC):
 
     @abstractmethod
     def note(self, name: str) -> dict[str, Any] | None:
-        """The note of that name; ``None`` where there is none that can be read."""
+        """The note of that name; ``None`` where there is none that can be read.
+
+        Raises:
+            EnvironmentProblem: the store does not answer.
+        """
 
     @abstractmethod
     def version(self) -> Hashable:

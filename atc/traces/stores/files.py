@@ -252,7 +252,7 @@ class FileStore(RunStore):
                 status = run.journal.stat()
             except OSError:
                 continue  # it was just pruned, or has none
-            if status.st_mtime >= oldest:
+            if status.st_size and status.st_mtime >= oldest:
                 found.append((run, (status.st_size, status.st_mtime_ns)))
         return found
 

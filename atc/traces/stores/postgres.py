@@ -6,6 +6,7 @@ A run that one machine began goes on at another, and nothing is done twice acros
 
 from __future__ import annotations
 
+import builtins
 import json
 import logging
 from collections.abc import Hashable, Iterator, Mapping
@@ -73,7 +74,7 @@ class PostgresRun(StoredRun):
         return (found[0][0], found[0][1]) if found else (0, 0)
 
     def make(self) -> None:
-        self.store.check()
+        self.store.check_once()
         self.store.sure.rows("INSERT INTO atc.runs (run_id) VALUES (%s) ON CONFLICT DO NOTHING", (self.run_id,))
 
     def why_strange(self) -> str:
@@ -109,10 +110,10 @@ class PostgresRun(StoredRun):
 
     def note(self, name: str) -> dict[str, Any] | None:
         statement = "SELECT note FROM atc.notes WHERE run_id = %s AND name = %s"
+        found = self.store.quick.rows(statement, (self.run_id, name))
         try:
-            found = self.store.quick.rows(statement, (self.run_id, name))
             note = json.loads(found[0][0]) if found else None
-        except (EnvironmentProblem, ValueError, RecursionError):
+        except (ValueError, RecursionError):
             return None
         return note if isinstance(note, dict) else None
 
@@ -169,20 +170,22 @@ class PostgresStore(RunStore):
         return PostgresRun(self, run_id)
 
     def list(self) -> list[StoredRun]:
-        self._check_once()
+        self.check_once()
         found = self.quick.rows('SELECT run_id FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC')
         return [PostgresRun(self, run_id) for (run_id,) in found]
 
-    def recent(self, most: int, seconds: float) -> list[RecentJournal]:
-        self._check_once()
-        return [(PostgresRun(self, run_id), seen) for run_id, *seen in self.quick.rows(_RECENT, (seconds, most))]
+    def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
+        self.check_once()
+        found = self.quick.rows(_RECENT, (seconds, most))
+        return [(PostgresRun(self, run_id), (epoch, records)) for run_id, epoch, records in found]
 
     def check(self) -> None:
         """Make sure that the server answers, the tables are there (they are made at first use) and may be written."""
         postgres_schema.check(self.sure)
         self._checked = True
 
-    def _check_once(self) -> None:
+    def check_once(self) -> None:
+        """:meth:`check`, unless it was done before."""
         if not self._checked:
             self.check()
 

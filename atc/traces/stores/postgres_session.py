@@ -186,7 +186,7 @@ class Session:
 
     def _connect(self) -> _Connection:
         given = self.address.options
-        defaults = {
+        defaults: dict[str, Any] = {
             "application_name": "atc",
             "connect_timeout": CONNECT_S,
             "keepalives_idle": 10,
@@ -194,7 +194,7 @@ class Session:
             "keepalives_count": 3,
             "tcp_user_timeout": int(LIMIT_S * 1000),
         }
-        options = defaults | given | {"client_encoding": "UTF8"}
+        options: dict[str, Any] = defaults | given | {"client_encoding": "UTF8"}
         connection = _Connection.connect(**options, autocommit=True)
         try:
             times = (f"{STATEMENT_S}s", f"{LOCK_S}s", f"{STATEMENT_S}s")
