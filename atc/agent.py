@@ -276,7 +276,10 @@ class Agent(RunsPrograms):
 
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
-        await self._held.aclose()
+        try:
+            await self._held.aclose()
+        finally:
+            await asyncio.to_thread(self.store.close)
 
     def __enter__(self) -> Self:
         return self
@@ -336,6 +339,8 @@ class Agent(RunsPrograms):
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
         redactor = Redactor(self.settings.secrets)
+        if stored is not None:
+            await asyncio.to_thread(self.store.check)  # one that is down refuses before anything runs
         async with AsyncExitStack() as stack:
             model = model or self._held.model()
             model.check_images([Message("user", task, images=request.images)])
@@ -343,7 +348,7 @@ class Agent(RunsPrograms):
             model.prepare()
             if stored is not None:
                 stored.make()
-                stack.callback(prune, self.store, self.settings.runs_kept, at_most=AT_ONCE)  # last, at the run's end
+                stack.push_async_callback(self._prune)  # last, at the run's end
             if turn is not None:
                 journal = turn.open_journal(stored)
             elif resumed is not None:
@@ -394,6 +399,10 @@ class Agent(RunsPrograms):
             session.end(result)
             self._learn(result, request)
             return result
+
+    async def _prune(self) -> None:
+        kept, days = self.settings.runs_kept, self.settings.runs_kept_days
+        await asyncio.to_thread(prune, self.store, kept, days=days, at_most=AT_ONCE)
 
     def _learn(self, result: Result | None, request: Request) -> None:
         """Hand a run that has ended to the catalogue, which learns from it in a thread of its own; of a dry run,

@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
+from atc import database_address
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.calls.ask_user import AskUserChoice
 from atc.errors import SettingsError
@@ -186,9 +187,18 @@ class Settings(BaseSettings):
     store: SecretStr | None = Field(
         None, description="database of runs in place of a folder, for many machines: `postgresql://USER@HOST/NAME`"
     )
+    store_lease_s: float = Field(
+        30.0,
+        ge=1,
+        le=3600,
+        description="seconds after which another machine may go on with a run that nobody holds on to",
+    )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
     runs_kept: int = Field(
         500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
+    )
+    runs_kept_days: float | None = Field(
+        None, gt=0, description="days for which runs are kept, besides all in progress or in doubt; else for ever"
     )
 
     learn: bool = Field(
@@ -232,9 +242,10 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: the keys of the model and of the sandbox service, and the address of the store."""
-        kept = (self.api_key, self.sandbox_token, self.store)
-        return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
+        """What no trace may show: the keys of the model and of the sandbox service, and passwords of the store."""
+        kept = (self.api_key, self.sandbox_token)
+        found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
+        return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
 
     @property
     def active_rules(self) -> Rules:

@@ -1,10 +1,11 @@
-"""How long runs are kept: a bound on their number, and what is never deleted.
+"""How long runs are kept: bounds on their number and their age, and what is never deleted.
 
 A run in progress is never deleted, nor one with a write in doubt: its journal is all that says what may have happened.
 """
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 
 from atc.errors import EnvironmentProblem, UsageError
@@ -27,18 +28,30 @@ class Pruned:
     spared: dict[str, str] = field(default_factory=dict)
 
 
-def prune(store: RunStore, keep: int, *, at_most: int | None = None) -> Pruned:
-    """Delete all but the newest ``keep`` runs, the oldest first, at most ``at_most`` of them. Never raises."""
+def prune(
+    store: RunStore, keep: int | None, *, days: float | None = None, at_most: int | None = None, in_doubt: bool = False
+) -> Pruned:
+    """Delete old runs, the oldest first. Never raises.
+
+    Args:
+        store: where they are.
+        keep: how many of the newest stay; ``None``: all.
+        days: what began earlier than so many days ago goes too, by the time in its name.
+        at_most: so many are deleted now.
+        in_doubt: also runs with a write in doubt.
+    """
     pruned = Pruned()
     try:
-        old = store.list()[keep:]
+        runs = store.list()
     except (OSError, EnvironmentProblem):
         return pruned  # a store that cannot be read: the run that just ended matters more
+    before = "" if days is None else time.strftime("%Y%m%d-%H%M%S", time.localtime(time.time() - days * 86_400))
+    old = [run for place, run in enumerate(runs) if (keep is not None and place >= keep) or run.run_id < before]
     for stored in reversed(old):
         if at_most is not None and len(pruned.deleted) >= at_most:
             break
         try:
-            stored.delete()
+            stored.delete(in_doubt=in_doubt)
         except (UsageError, EnvironmentProblem) as error:
             pruned.spared[stored.run_id] = str(error)
         else:

@@ -26,7 +26,7 @@ def run(data: bytes) -> None:
     _store.find("last")
     _trace(_run)
     _run.journal.write_bytes(data)
-    _made(_run.journal)
+    _made(_run.where, _run.peeked())
     try:
         Journal(_run.journal).close()
     except JournalError:

@@ -63,7 +63,7 @@ def test_a_journal_is_read_as_it_reads_itself(
     journal.close()
     content = path.read_bytes()
     path.write_bytes(content[: len(content) - cut])  # a crash may cut the end off
-    made, again = _made(path), Journal(path)
+    made, again = _made("it", path.read_bytes().splitlines(keepends=True)), Journal(path)
     writes = [entry for entry in again.entries.values() if entry.effect is not Effect.READ]
     again.close()
     assert {key for key, done in made.items() if done} == {e.key for e in writes if e.state == "done"}

@@ -9,11 +9,11 @@ from typing import Literal
 from atc.calls.approval import EarlierWrite
 from atc.calls.entry import CallKey
 from atc.faces.mcp_server.kept import KeptRuns
-from atc.traces.stores.files import FileStore
+from atc.traces.stores.base import RunStore
 
 MOST_CLIENTS, MOST_RUNS, MOST_WRITES = 1_000, 10_000, 10_000
-"""Clients, runs of a client and calls of a principal that are remembered. What is forgotten is still on disk for an
-hour (:mod:`atc.faces.mcp_server.kept`)."""
+"""Clients, runs of a client and calls of a principal that are remembered. What is forgotten is still in the store for
+an hour (:mod:`atc.faces.mcp_server.kept`)."""
 
 
 @dataclass(frozen=True)
@@ -44,13 +44,13 @@ class Writes:
     Whoever is behind several clients, or reconnects by another name, is still the one whose letter would be sent twice.
 
     Args:
-        kept: the principal's runs on disk, of other processes too.
+        kept: the principal's runs in the store, of other processes too.
     """
 
     def __init__(self, kept: KeptRuns | None = None) -> None:
         self._kept = kept
         self._of: dict[CallKey, dict[str, _Write]] = {}
-        self._on_disk: Mapping[CallKey, tuple[EarlierWrite, ...]] = {}
+        self._stored: Mapping[CallKey, tuple[EarlierWrite, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._of)
@@ -58,14 +58,14 @@ class Writes:
     async def refresh(self) -> None:
         """Look what other processes did meanwhile."""
         if self._kept is not None:
-            self._on_disk = await self._kept.writes()
+            self._stored = await self._kept.writes()
 
     def of_others(self, key: CallKey, run_id: str) -> EarlierWrite | None:
         """The same call of another run, the latest of this process first."""
         for run, write in reversed(self._of.get(key, {}).items()):
             if run != run_id:
                 return EarlierWrite(run, in_doubt=not write.done)
-        return next((each for each in self._on_disk.get(key, ()) if each.run != run_id), None)
+        return next((each for each in self._stored.get(key, ()) if each.run != run_id), None)
 
     def take(self, key: CallKey, run_id: str) -> None:
         """A run is about to make a call."""
@@ -105,7 +105,7 @@ class Client:
         id: who it is.
         runs: ids of its runs in this process.
         writes: calls with effects that runs of its principal made, or may have made.
-        kept: runs of its principal that are on disk.
+        kept: runs of its principal that are in the store.
     """
 
     id: ClientId
@@ -124,7 +124,7 @@ class Client:
             EnvironmentProblem: it cannot be written down.
         """
         if len(self.runs) >= MOST_RUNS:
-            self.runs.clear()  # the disk knows them
+            self.runs.clear()  # the store knows them
         self.runs.add(run_id)
         if self.kept is not None:
             self.kept.begin(run_id, self.id.name)
@@ -141,7 +141,7 @@ class Clients:
         store: where runs are kept.
     """
 
-    def __init__(self, store: FileStore) -> None:
+    def __init__(self, store: RunStore) -> None:
         self._store = store
         self._clients: dict[ClientId, Client] = {}
         self._principals: dict[str, tuple[Writes, KeptRuns]] = {}

@@ -36,8 +36,8 @@ from atc.tools.mcp.live import LiveTools
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
+from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
-from atc.traces.stores.files import FileStore
 
 _log = logging.getLogger(__name__)
 MAX_FOUND = 20
@@ -86,7 +86,7 @@ class Gateway:
         update = {"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
         if not settings.keep_runs:
             self._folder = tempfile.TemporaryDirectory(prefix="atc-mcp-")
-            update["runs_dir"] = Path(self._folder.name)
+            update |= {"runs_dir": Path(self._folder.name), "store": None}
             self.notices.append(
                 "runs are not kept (keep_runs): after this server ends, no run can be revised, and what a killed "
                 "server was doing is not known"
@@ -95,7 +95,7 @@ class Gateway:
         self.guards, self.live = Guards(permissions, self.settings), live
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
-        self.store = FileStore(self.settings.runs_dir)
+        self.store = open_store(self.settings)
         self._given: Toolset | None = None
         self._catalogue: Catalogue | None = None
         self._views: dict[frozenset[str], Catalogue] = {}
@@ -203,6 +203,7 @@ class Gateway:
             await self._finder.aclose()
         await self.held.aclose()
         await self.sandbox.aclose()
+        await asyncio.to_thread(self.store.close)
         if self._folder is not None:
             await asyncio.to_thread(self._folder.cleanup)
 
@@ -351,7 +352,9 @@ class Gateway:
             {"model": NoModel(), "catalogue": self.seen_by(client), "sandbox": self.sandbox} | settings | given
         )
         limits = self.guards.limits(client.id, self.settings)
-        return Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
+        agent = Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
+        agent.store = self.store  # one set of connections for all
+        return agent
 
     async def _with_suggestions(
         self, client: Client, report: ProgramReport, unknown: Mapping[int, str]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from atc.errors import SettingsError
+from urllib.parse import urlsplit
+
+from atc.database_address import SCHEMES
+from atc.errors import EnvironmentProblem, SettingsError
 from atc.settings import Settings
 from atc.traces.stores.base import RunStore
 from atc.traces.stores.files import FileStore
@@ -15,7 +18,19 @@ def open_store(settings: Settings) -> RunStore:
 
     Raises:
         SettingsError: ``store`` is no address of one.
+        EnvironmentProblem: what it needs is not installed.
     """
     if settings.store is None:
         return FileStore(settings.runs_dir)
-    raise SettingsError("store: give an address such as postgresql://USER@HOST/DATABASE, or none for a folder")
+    address = settings.store.get_secret_value()
+    if urlsplit(address).scheme not in SCHEMES:
+        raise SettingsError("store: give an address such as postgresql://USER@HOST/DATABASE, or none for a folder")
+    try:
+        from atc.traces.stores.postgres import PostgresStore
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_binary"):
+            raise
+        raise EnvironmentProblem(
+            "runs in PostgreSQL need psycopg", fix="install it with pip install 'atc-runtime[postgres]'"
+        ) from None
+    return PostgresStore(address, lease_s=settings.store_lease_s)

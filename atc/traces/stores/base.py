@@ -6,6 +6,7 @@ There is one in a folder (:mod:`atc.traces.stores.files`), and one in a database
 
 from __future__ import annotations
 
+import builtins
 import re
 import secrets
 import time
@@ -14,6 +15,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
+from atc.calls.entry import Entry
 from atc.calls.journal import Journal
 from atc.errors import TraceError, UsageError
 from atc.result import Effect
@@ -151,20 +153,44 @@ class StoredRun(ABC):
 
     @abstractmethod
     def note(self, name: str) -> dict[str, Any] | None:
-        """The note of that name; ``None`` where there is none that can be read."""
+        """The note of that name; ``None`` where there is none that can be read.
+
+        Raises:
+            EnvironmentProblem: the store does not answer.
+        """
 
     @abstractmethod
     def version(self) -> Hashable:
         """What changes when the trace does; ``None`` where there is none."""
 
     @abstractmethod
-    def delete(self) -> None:
+    def peeked(self) -> Iterator[bytes]:
+        """Yield the records of its journal as JSON lines, though another process may be writing it: the last may be
+        cut short.
+
+        Raises:
+            OSError, EnvironmentProblem: it cannot be read.
+        """
+
+    @abstractmethod
+    def delete(self, *, in_doubt: bool = False) -> None:
         """Delete the run: its trace, its journal, and whatever else is kept of it.
+
+        Args:
+            in_doubt: also where a write is in doubt, of which nothing else tells.
 
         Raises:
             UsageError: the run is in progress or in doubt, or its journal cannot be read.
             EnvironmentProblem: it cannot be deleted.
         """
+
+    def kept_in_doubt(self, doubtful: Entry) -> UsageError:
+        """Why a run is not deleted whose journal has a write in doubt."""
+        what = f"{doubtful.tool} may or may not have happened"
+        return UsageError(
+            f"run {self.run_id} is kept: {what}; check it by hand, then delete it with `atc runs --delete "
+            f"{self.run_id} --in-doubt`",
+        )
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield its events, in order; a line that is damaged, or was cut short by a crash, is left out.
@@ -248,6 +274,10 @@ class StoredRun(ABC):
         return found
 
 
+RecentJournal = tuple[StoredRun, Hashable]
+"""A run, and what changes when its journal does."""
+
+
 class RunStore(ABC):
     """Runs in one place."""
 
@@ -263,6 +293,14 @@ class RunStore(ABC):
     @abstractmethod
     def list(self) -> list[StoredRun]:
         """All runs that have a trace, the latest first.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
+
+    @abstractmethod
+    def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
+        """The runs whose journal was written within so many seconds, of the newest ``most`` runs; the latest first.
 
         Raises:
             OSError, EnvironmentProblem: the store cannot be read.

@@ -3,12 +3,15 @@ notes, and the tracebacks of the user's own functions (``traceback-CALL.txt``)."
 
 from __future__ import annotations
 
+import builtins
 import errno
+import heapq
 import json
 import logging
 import os
 import shutil
 import stat
+import time
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +21,7 @@ from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
 from atc.private_folders import close_file, make_private, others_can_write, why_strange
 from atc.traces.events import Event
-from atc.traces.stores.base import RUN_ID, RunStore, StoredRun, shortened
+from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 
 TRASH = ".deleted-"
 """Before the name of a run that is being deleted."""
@@ -183,7 +186,11 @@ class FileRun(StoredRun):
             return None
         return status.st_size, status.st_mtime_ns
 
-    def delete(self) -> None:
+    def peeked(self) -> Iterator[bytes]:
+        with self.journal.open("rb") as file:
+            yield from file
+
+    def delete(self, *, in_doubt: bool = False) -> None:
         """Delete the folder, gone at once under the journal's lock: nobody resumes what is half deleted."""
         if self.folder.is_symlink():
             raise UsageError(f"run {self.run_id} is kept: {self.folder} is a link to another folder")
@@ -192,9 +199,8 @@ class FileRun(StoredRun):
         except JournalError as error:
             raise UsageError(f"run {self.run_id} is kept: {error}") from None
         try:
-            if journal is not None and (doubtful := journal.in_doubt()) is not None:
-                what = f"{doubtful.tool} may or may not have happened"
-                raise UsageError(f"run {self.run_id} is kept: {what}; check it by hand, then delete {self.folder}")
+            if journal is not None and not in_doubt and (doubtful := journal.in_doubt()) is not None:
+                raise self.kept_in_doubt(doubtful)
             trash = self.folder.with_name(TRASH + self.run_id)
             os.replace(self.folder, trash)
             shutil.rmtree(trash)
@@ -235,6 +241,20 @@ class FileStore(RunStore):
             if RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
         ]
         return [FileRun(name, self.folder / name) for name in sorted(names, reverse=True)]
+
+    def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
+        if not self.folder.is_dir():
+            return []
+        names = [entry.name for entry in os.scandir(self.folder) if RUN_ID.fullmatch(entry.name)]
+        oldest, found = time.time() - seconds, builtins.list[RecentJournal]()
+        for run in (self.run(name) for name in heapq.nlargest(most, names)):
+            try:
+                status = run.journal.stat()
+            except OSError:
+                continue  # it was just pruned, or has none
+            if status.st_size and status.st_mtime >= oldest:
+                found.append((run, (status.st_size, status.st_mtime_ns)))
+        return found
 
     def check(self) -> None:
         """A folder is made, or found to be another's, when a run begins."""

@@ -1,0 +1,38 @@
+"""The address of a database: what of it is secret, and how it is shown."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+SCHEMES = ("postgresql", "postgres")
+_SECRET = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_client_key", "scram_server_key"})
+
+
+def secrets_of(address: str) -> list[str]:
+    """The passwords in an address, as they are written there and as they are; all of it where it cannot be taken
+    apart."""
+    try:
+        parts = urlsplit(address)
+        fields = [pair.partition("=") for pair in parts.query.split("&")]
+    except ValueError:
+        return [address]
+    if parts.scheme not in SCHEMES:
+        return [address]
+    user = parts.netloc.rpartition("@")[0]
+    written = [user.partition(":")[2], *(value for name, _, value in fields if name.lower() in _SECRET)]
+    found = [form for each in written for form in (each, unquote(each)) if form]
+    return [*dict.fromkeys(found), *([address] if found else [])]
+
+
+def shown(address: str) -> str:
+    """An address without passwords and options: ``postgresql://USER@HOST/DATABASE``."""
+    try:
+        parts = urlsplit(address)
+        given = dict(parse_qsl(parts.query))
+    except ValueError:
+        return "postgresql://…"
+    user, _, hosts = parts.netloc.rpartition("@")
+    name = user.partition(":")[0] or given.get("user", "")
+    base = parts.path.strip("/") or given.get("dbname", "")
+    options = "" if hosts or "host" not in given else f"?host={given['host']}"
+    return f"postgresql://{name}{'@' if name else ''}{hosts}/{base}{options}"

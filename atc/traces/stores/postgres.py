@@ -1,0 +1,198 @@
+"""The run store in a PostgreSQL database, for many machines: rows of its schema ``atc`` (docs/stores.md).
+
+A run that one machine began goes on at another, and nothing is done twice across both
+(:mod:`atc.traces.stores.postgres_records`).
+"""
+
+from __future__ import annotations
+
+import builtins
+import json
+import logging
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any
+
+from atc.calls.journal import Journal
+from atc.errors import EnvironmentProblem, JournalError, UsageError
+from atc.traces.stores import postgres_schema, postgres_trace
+from atc.traces.stores.base import RecentJournal, RunStore, StoredRun, shortened
+from atc.traces.stores.postgres_records import Leases, PostgresRecords
+from atc.traces.stores.postgres_session import Address, Session
+from atc.traces.stores.postgres_trace import PostgresTrace
+
+_OTHERS = """
+SELECT string_agg(rolname, ', ' ORDER BY rolname) FROM (
+    SELECT rolname FROM pg_roles
+    WHERE rolcanlogin AND NOT rolsuper AND rolname <> current_user
+        AND has_schema_privilege(oid, 'atc', 'USAGE') AND (
+            has_table_privilege(oid, 'atc.events', 'INSERT, UPDATE')
+            OR has_table_privilege(oid, 'atc.records', 'INSERT, UPDATE'))
+    LIMIT 5
+) AS others
+"""
+_RECENT = """
+SELECT run_id, epoch, records FROM atc.runs
+WHERE records > 0 AND written > clock_timestamp() - make_interval(secs => %s) ORDER BY run_id DESC LIMIT %s
+"""
+_TRACEBACK = """
+INSERT INTO atc.tracebacks (run_id, call, traceback) VALUES (%s, %s, %s)
+ON CONFLICT (run_id, call) DO UPDATE SET traceback = excluded.traceback
+"""
+_NOTE = """
+INSERT INTO atc.notes (run_id, name, note) VALUES (%s, %s, %s)
+ON CONFLICT (run_id, name) DO UPDATE SET note = excluded.note
+"""
+_RECORDS = "SELECT record FROM atc.records WHERE run_id = %s ORDER BY number"
+_log = logging.getLogger(__name__)
+
+
+class PostgresRun(StoredRun):
+    """A run in a database.
+
+    Attributes:
+        store: that it is in.
+    """
+
+    def __init__(self, store: PostgresStore, run_id: str) -> None:
+        self.store, self.run_id = store, run_id
+
+    @property
+    def where(self) -> str:
+        return f"{self.store.where} (run {self.run_id})"
+
+    @property
+    def exists(self) -> bool:
+        return self._state()[1] > 0
+
+    @property
+    def has_journal(self) -> bool:
+        return self._state()[0] > 0
+
+    def _state(self) -> tuple[int, int]:
+        """Its epoch, and the lines of its trace."""
+        found = self.store.quick.rows("SELECT epoch, events FROM atc.runs WHERE run_id = %s", (self.run_id,))
+        return (found[0][0], found[0][1]) if found else (0, 0)
+
+    def make(self) -> None:
+        self.store.check_once()
+        self.store.sure.rows("INSERT INTO atc.runs (run_id) VALUES (%s) ON CONFLICT DO NOTHING", (self.run_id,))
+
+    def why_strange(self) -> str:
+        """Why others may have written it: a role that may log in, and is neither this one nor a superuser, can."""
+        others = self.store.quick.rows(_OTHERS)[0][0]
+        return f"{others} can write to {self.store.where}" if others else ""
+
+    def lines(self) -> Iterator[bytes]:
+        return postgres_trace.lines(self.store.quick, self.run_id)
+
+    def open_trace(self) -> PostgresTrace:
+        return PostgresTrace(self.store.quick, self.run_id, self.store.leases.epoch(self.run_id))
+
+    def open_journal(self) -> Journal:
+        """Its journal: the run is taken over, if nobody holds it or its lease has lapsed."""
+        return Journal(PostgresRecords(self.store.sure, self.store.leases, self.run_id))
+
+    def peeked(self) -> Iterator[bytes]:
+        for (record,) in self.store.quick.rows(_RECORDS, (self.run_id,)):
+            yield record.encode() + b"\n"
+
+    def keep_traceback(self, number: int, text: str) -> str | None:
+        kept = shortened(text).encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+        try:
+            self.store.quick.rows(_TRACEBACK, (self.run_id, number, kept))
+        except EnvironmentProblem as error:
+            _log.warning("the traceback of call %d cannot be kept: %s", number, error)
+            return None
+        return f"{self.store.where}, table atc.tracebacks: run {self.run_id}, call {number}"
+
+    def keep_note(self, name: str, note: Mapping[str, Any]) -> None:
+        self.store.sure.rows(_NOTE, (self.run_id, name, json.dumps(note)))
+
+    def note(self, name: str) -> dict[str, Any] | None:
+        statement = "SELECT note FROM atc.notes WHERE run_id = %s AND name = %s"
+        found = self.store.quick.rows(statement, (self.run_id, name))
+        try:
+            note = json.loads(found[0][0]) if found else None
+        except (ValueError, RecursionError):
+            return None
+        return note if isinstance(note, dict) else None
+
+    def version(self) -> Hashable:
+        epoch, events = self._state()
+        return (epoch, events) if events else None
+
+    def delete(self, *, in_doubt: bool = False) -> None:
+        """Delete its rows, while this process holds the run: nobody resumes what is half deleted."""
+        journal, epoch = None, 0
+        try:
+            if self.has_journal:
+                journal = self.open_journal()
+                epoch = self.store.leases.epoch(self.run_id) or 0
+        except JournalError as error:
+            raise UsageError(f"run {self.run_id} is kept: {error}") from None
+        try:
+            if journal is not None and not in_doubt and (doubtful := journal.in_doubt()) is not None:
+                raise self.kept_in_doubt(doubtful)
+            statement = "DELETE FROM atc.runs WHERE run_id = %s AND epoch = %s RETURNING 1"
+            if not self.store.sure.rows(statement, (self.run_id, epoch)) and self.exists:
+                raise UsageError(f"run {self.run_id} is kept: another process works on it")
+        finally:
+            if journal is not None:
+                journal.close()
+
+
+class PostgresStore(RunStore):
+    """The runs in a database.
+
+    Args:
+        address: as libpq takes it, ``postgresql://…``.
+        lease_s: seconds after which another process may go on with a run whose own does not answer any more.
+
+    Attributes:
+        sure: the connection whose statements are durable. ``quick``: the one for traces, and for reading.
+        leases: of the runs that this process holds.
+
+    Raises:
+        SettingsError: it is no address. Nothing is connected yet.
+    """
+
+    def __init__(self, address: str, *, lease_s: float = 30.0) -> None:
+        self._address = Address(address)
+        self.sure, self.quick = Session(self._address, durable=True), Session(self._address, durable=False)
+        self.leases = Leases(self._address, lease_s)
+        self._checked = False
+
+    @property
+    def where(self) -> str:
+        return self._address.shown
+
+    def run(self, run_id: str) -> PostgresRun:
+        return PostgresRun(self, run_id)
+
+    def list(self) -> list[StoredRun]:
+        self.check_once()
+        found = self.quick.rows('SELECT run_id FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC')
+        return [PostgresRun(self, run_id) for (run_id,) in found]
+
+    def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
+        self.check_once()
+        found = self.quick.rows(_RECENT, (seconds, most))
+        return [(PostgresRun(self, run_id), (epoch, records)) for run_id, epoch, records in found]
+
+    def check(self) -> None:
+        """Make sure that the server answers, the tables are there (they are made at first use) and may be written."""
+        postgres_schema.check(self.sure)
+        self._checked = True
+
+    def check_once(self) -> None:
+        """:meth:`check`, unless it was done before."""
+        if not self._checked:
+            self.check()
+
+    def sweep(self) -> None:
+        """Nothing is left behind: a run is deleted in one transaction."""
+
+    def close(self) -> None:
+        self.sure.close()
+        self.quick.close()
+        self.leases.close()

@@ -1,0 +1,259 @@
+"""The records of a journal in a database, and the leases by which one process at a time may append to them.
+
+A run's row has an *epoch* and a *lease*. Who opens the journal takes the run over, if nobody holds it or its lease has
+lapsed, and raises the epoch. The statement that appends a record locks the row, and appends nothing unless the row
+still has the writer's epoch, an open lease, and exactly the records that the writer has written and read. So a process
+that was stopped and goes on can write nothing, whatever it believes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+
+from atc.calls.journal_file import WHAT_NOW
+from atc.errors import EnvironmentProblem, JournalError
+from atc.traces.stores.postgres_session import RESTART_S, Address, Session
+
+_TAKE = """
+UPDATE atc.runs SET epoch = epoch + 1, holder = %s, lease_until = clock_timestamp() + make_interval(secs => %s)
+WHERE run_id = %s AND (lease_until IS NULL OR lease_until <= clock_timestamp())
+RETURNING epoch, records
+"""
+_HOLDER = """
+SELECT holder, greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::float FROM atc.runs WHERE run_id = %s
+"""
+_APPEND = """
+WITH held AS (
+    UPDATE atc.runs SET records = records + %(count)s, written = clock_timestamp(),
+        lease_until = greatest(lease_until, clock_timestamp() + make_interval(secs => %(lease_s)s))
+    WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND records = %(known)s AND lease_until > clock_timestamp()
+    RETURNING 1
+)
+INSERT INTO atc.records (run_id, number, epoch, record)
+SELECT %(run_id)s, %(known)s + place, %(epoch)s, record
+FROM held, unnest(%(records)s::text[]) WITH ORDINALITY AS given (record, place)
+"""
+_APPEND_SURE = _APPEND + "RETURNING number"
+_APPEND_SOON = _APPEND + "RETURNING set_config('synchronous_commit', 'off', true)"
+_READ = """
+SELECT number, epoch, record FROM (
+    SELECT *, sum(octet_length(record)) OVER (ORDER BY number) - octet_length(record) AS before FROM (
+        SELECT number, epoch, record FROM atc.records WHERE run_id = %s AND number > %s ORDER BY number LIMIT 1000
+    ) AS upcoming
+) AS part WHERE before < 4000000 ORDER BY number
+"""
+_RELEASE = "UPDATE atc.runs SET lease_until = NULL, holder = NULL WHERE run_id = %s AND epoch = %s"
+_RENEW = """
+UPDATE atc.runs SET lease_until = clock_timestamp() + make_interval(secs => %s)
+FROM unnest(%s::text[], %s::bigint[]) AS mine (run_id, epoch)
+WHERE runs.run_id = mine.run_id AND runs.epoch = mine.epoch AND lease_until > clock_timestamp()
+RETURNING runs.run_id
+"""
+_MARKS = """
+SELECT system_identifier || '-' || left(pg_walfile_name(pg_current_wal_lsn()), 8),
+    current_setting('fsync')::bool AND current_setting('full_page_writes')::bool
+FROM pg_control_system()
+"""
+_log = logging.getLogger(__name__)
+
+
+class Leases:
+    """The runs that this process holds. A thread of its own renews their leases, whatever the event loop does.
+
+    Args:
+        address: of the database.
+        lease_s: seconds until a lease lapses that is not renewed.
+    """
+
+    def __init__(self, address: Address, lease_s: float) -> None:
+        self.lease_s = lease_s
+        self._session = Session(address, durable=False)
+        self._held: dict[str, int] = {}
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def epoch(self, run_id: str) -> int | None:
+        """The epoch in which this process holds a run; ``None`` where it does not."""
+        with self._changed:
+            return self._held.get(run_id)
+
+    def hold(self, run_id: str, epoch: int) -> None:
+        """Renew the lease of a run from now on."""
+        with self._changed:
+            self._held[run_id] = epoch
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._renewed, name="atc leases", daemon=True)
+                self._thread.start()
+
+    def let_go(self, run_id: str, epoch: int) -> None:
+        """Renew it no more."""
+        with self._changed:
+            if self._held.get(run_id) == epoch:
+                del self._held[run_id]
+            if not self._held:
+                self._changed.notify_all()
+
+    def _renewed(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: not self._held, self.lease_s / 4)
+                held = dict(self._held)
+                if not held:
+                    self._thread = None
+                    break
+            values = (self.lease_s, list(held), list(held.values()))
+            try:
+                kept = {run_id for (run_id,) in self._session.rows(_RENEW, values)}
+            except EnvironmentProblem as error:  # the database decides whether they have lapsed
+                _log.debug("leases were not renewed: %s", error)
+                continue
+            for run_id in held.keys() - kept:
+                _log.warning("this process does not hold run %s any more", run_id)
+                self.let_go(run_id, held[run_id])
+        self._session.close()
+
+    def close(self) -> None:
+        """Close the connection; it is opened again for as long as something is held."""
+        if self._thread is None:
+            self._session.close()
+
+
+class PostgresRecords:
+    """Records of one run, held by this process (:class:`atc.calls.records.Records`). The run is taken over.
+
+    Args:
+        session: whose statements are durable.
+        leases: of this process.
+        run_id: of the run, whose row is there.
+
+    Attributes:
+        epoch: in which the run is held.
+
+    Raises:
+        JournalError: another process holds the run, or the database cannot be used.
+    """
+
+    def __init__(self, session: Session, leases: Leases, run_id: str) -> None:
+        self.name = f"of run {run_id} in {session.address.shown}"
+        self._session, self._leases, self._run_id = session, leases, run_id
+        self._open = False
+        holder = f"process {os.getpid()} on {socket.gethostname()}"
+        try:
+            taken = session.rows(_TAKE, (holder, leases.lease_s, run_id))
+            if not taken:
+                raise JournalError(self._why_not())
+            self.epoch, self._known = taken[0]
+            self._open = True
+            leases.hold(run_id, self.epoch)
+            self.marks = _marks(session)
+        except EnvironmentProblem as error:
+            self.close()
+            raise JournalError(f"cannot use the journal {self.name}: {error}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _why_not(self) -> str:
+        found = self._session.rows(_HOLDER, (self._run_id,))
+        if not found:
+            return f"there is no journal {self.name}: the run was deleted"
+        holder, seconds = found[0]
+        lapses = f"if that has ended, its lease lapses in {seconds or 0:.0f} s"
+        return f"the journal {self.name} is in use: {holder or 'another process'} works on this run; {lapses}"
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all records back, in order (:meth:`atc.calls.records.Records.read`)."""
+        try:
+            self._read(apply)
+        except EnvironmentProblem as error:
+            self.close()
+            raise JournalError(f"cannot use the journal {self.name}: {error}") from None
+        except BaseException:
+            self.close()
+            raise
+
+    def _read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        last = before = 0
+        while some := self._session.rows(_READ, (self._run_id, last)):
+            for number, epoch, record in some:
+                try:
+                    if number != last + 1 or not before <= epoch < self.epoch:
+                        raise ValueError("not the next one")
+                    apply(json.loads(record))
+                except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+                    why = f"{type(error).__name__}: {error}"[:200]
+                    raise JournalError(
+                        f"the journal {self.name}, record {number} is wrong ({why}): {WHAT_NOW}"
+                    ) from None
+                last, before = number, epoch
+        if last != self._known:
+            raise JournalError(f"the journal {self.name} lacks records after {last} of {self._known}: {WHAT_NOW}")
+
+    def append(self, *records: dict[str, Any], sync: bool) -> None:
+        """Append records, all or none. A mark that a call is about to leave is as durable as what is synced.
+
+        Raises:
+            JournalError: another process has taken the run over, the lease has lapsed, or the database cannot be used.
+                Nothing is appended after that, and nobody knows whether these were where the connection was lost.
+        """
+        if not self._open:
+            raise JournalError(f"the journal {self.name} is closed")
+        sure = sync or any("sent" in record for record in records)
+        values = {
+            "run_id": self._run_id,
+            "epoch": self.epoch,
+            "known": self._known,
+            "count": len(records),
+            "records": [json.dumps(record, allow_nan=False) for record in records],
+            "lease_s": self._leases.lease_s,
+        }
+
+        def appended(connection: psycopg.Connection[tuple[Any, ...]]) -> int:
+            return connection.execute(_APPEND_SURE if sure else _APPEND_SOON, values).rowcount
+
+        try:
+            count = self._session.do(appended, patience_s=RESTART_S)
+        except EnvironmentProblem as error:
+            self._abandon()
+            raise JournalError(f"cannot write the journal {self.name}: {error}") from None
+        except BaseException:
+            self._abandon()  # an interrupt in the middle: nobody knows whether they were written
+            raise
+        if count != len(records):
+            self.close()
+            what = "its lease has lapsed, or another process has taken the run over"
+            raise JournalError(f"cannot write the journal {self.name}: {what}; nothing more is done here")
+        self._known += len(records)
+
+    def close(self) -> None:
+        """Let go of the run: another process may take it at once. What is appended later fails."""
+        if self._open:
+            self._abandon()
+            with contextlib.suppress(EnvironmentProblem):  # then the lease lapses
+                self._session.rows(_RELEASE, (self._run_id, self.epoch))
+
+    def _abandon(self) -> None:
+        """Append nothing more, and let the lease lapse: the database may not answer."""
+        self._open = False
+        self._leases.let_go(self._run_id, self.epoch)
+
+
+def _marks(session: Session) -> str:
+    """What a mark survives: this database, on this timeline. Empty where its server loses what it said it had kept.
+
+    A standby that was promoted has another timeline: what the old server had committed may be missing from it.
+    """
+    try:
+        marks, keeps = session.rows(_MARKS)[0]
+    except EnvironmentProblem:
+        return ""
+    return f"postgresql-{marks}" if keeps else ""

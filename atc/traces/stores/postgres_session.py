@@ -1,0 +1,232 @@
+"""A connection to the database of a store: bounded in every wait, opened again when it was lost, quiet on passwords."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, LiteralString, TypeVar
+from urllib.parse import urlsplit
+
+import psycopg
+from psycopg.abc import PQGen
+from psycopg.conninfo import conninfo_to_dict
+
+from atc.database_address import SCHEMES, secrets_of, shown
+from atc.errors import EnvironmentProblem, SettingsError
+
+CONNECT_S, STATEMENT_S, LOCK_S, LIMIT_S = 5, 10, 5, 15.0
+"""Seconds at most: for each address that the server's name stands for, for a statement at the server and for its wait
+for a lock, and for any answer of the server, also where it hangs."""
+AGAIN_S = 2.0
+"""Seconds after a connection that failed in which no other one is tried, unless somebody waits for it."""
+RESTART_S = 8.0
+"""Seconds that an append waits for a server that was started anew: nothing has been sent to it yet."""
+_FIX = "start the server, or put the address right (ATC_STORE; the password may stand in PGPASSWORD or ~/.pgpass)"
+_SET = """
+SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false),
+    set_config('idle_in_transaction_session_timeout', %s, false), set_config('search_path', 'pg_catalog', false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    set_config('synchronous_commit', CASE WHEN NOT %s THEN 'off'
+        WHEN current_setting('synchronous_commit') = 'remote_apply' THEN 'remote_apply' ELSE 'on' END, false)
+"""
+_T = TypeVar("_T")
+Row = tuple[Any, ...]
+
+
+class _Connection(psycopg.Connection[Row]):
+    """A connection whose every wait has an end, also where the server's machine answers and the server does not."""
+
+    def wait(self, gen: PQGen[_T], *args: Any, **kwargs: Any) -> _T:
+        try:
+            return super().wait(_bounded(gen, time.monotonic() + LIMIT_S), *args, **kwargs)
+        except _Late:
+            self.pgconn.finish()
+            raise
+
+
+class _Late(psycopg.OperationalError):
+    """The server did not answer in time."""
+
+
+def _bounded(steps: PQGen[_T], until: float) -> PQGen[_T]:
+    """The steps of an exchange with the server, until it is too late."""
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if not ready and time.monotonic() > until:
+                raise _Late(f"the server has not answered for {LIMIT_S:g} seconds")
+            wanted = steps.send(ready)
+    except StopIteration as end:
+        value: _T = end.value
+        return value
+
+
+class Address:
+    """The address of a database, taken apart.
+
+    Args:
+        text: ``postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE``, as libpq takes it.
+
+    Attributes:
+        shown: it for people to read, without a password.
+
+    Raises:
+        SettingsError: it is none.
+    """
+
+    def __init__(self, text: str) -> None:
+        try:
+            parts = urlsplit(text)
+            torn = parts.netloc.count("@") > 1 or "@" in parts.path or parts.fragment
+            self.options: dict[str, Any] = conninfo_to_dict(text)
+            if parts.scheme not in SCHEMES or torn:
+                raise ValueError
+        except (ValueError, psycopg.Error):  # its text may hold a part of the password
+            what = "no address of a database; give postgresql://USER@HOST/DATABASE"
+            raise SettingsError(
+                f"store: {what}, and write @ / ? # and : of a password as %40 %2F %3F %23 %3A"
+            ) from None
+        self.shown = shown(text)
+        self._secrets = sorted(secrets_of(text), key=len, reverse=True)
+
+    def words(self, error: BaseException) -> str:
+        """The server's or the driver's words for an error: one line, without a password."""
+        text = " ".join(str(error).split())
+        for secret in self._secrets:
+            text = text.replace(secret, "***")
+        return text[:300] or type(error).__name__
+
+
+class Session:
+    """A connection that one thread uses at a time.
+
+    Args:
+        address: of the database.
+        durable: what is written is on the server's disk before a statement returns; else a moment later, though never
+            later than what is written durably after it.
+    """
+
+    def __init__(self, address: Address, *, durable: bool) -> None:
+        self.address, self._durable = address, durable
+        self._lock = threading.RLock()
+        self._connection: _Connection | None = None
+        self._pid = 0
+        self._failed = float("-inf")
+
+    def rows(self, statement: LiteralString, values: Sequence[Any] = (), *, patience_s: float = 0.0) -> list[Row]:
+        """Do one statement, in a transaction of its own, and return its rows.
+
+        Args:
+            statement: with ``%s`` where values stand.
+            values: in order.
+            patience_s: seconds that a server which is down is waited for. The statement is sent once at most.
+
+        Raises:
+            EnvironmentProblem: it cannot be done. If the connection was lost meanwhile, nobody knows whether it was.
+        """
+
+        def done(connection: psycopg.Connection[Row]) -> list[Row]:
+            cursor = connection.execute(statement, values)
+            return cursor.fetchall() if cursor.description is not None else []
+
+        return self.do(done, patience_s=patience_s)
+
+    def do(self, work: Callable[[psycopg.Connection[Row]], _T], *, patience_s: float = 0.0) -> _T:
+        """Work with the connection.
+
+        Raises:
+            EnvironmentProblem: as :meth:`rows`.
+        """
+        with self._lock, self._told("cannot be used"):
+            connection = self._connected(patience_s)
+            try:
+                return work(connection)
+            except BaseException as error:
+                if not isinstance(error, psycopg.Error) or connection.closed or connection.broken:
+                    self._drop()  # an interrupt in the middle: what the server did is not known
+                raise
+
+    def close(self) -> None:
+        """Close the connection. The next statement opens another one."""
+        with self._lock:
+            self._drop()
+
+    @contextlib.contextmanager
+    def _told(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            fix = _fix(error)
+            raise EnvironmentProblem(
+                f"the store {self.address.shown} {what}: {self.address.words(error)}", fix=fix
+            ) from None
+
+    def _connected(self, patience_s: float) -> psycopg.Connection[Row]:
+        if self._connection is not None and self._pid == os.getpid() and _is_alive(self._connection):
+            return self._connection
+        self._drop()
+        until = time.monotonic() + patience_s
+        if not patience_s and time.monotonic() - self._failed < AGAIN_S:
+            raise psycopg.OperationalError("it could not be reached a moment ago")
+        while True:
+            try:
+                self._connection, self._pid = self._connect(), os.getpid()
+                self._failed = float("-inf")
+                return self._connection
+            except psycopg.OperationalError:
+                self._failed = time.monotonic()
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def _connect(self) -> _Connection:
+        given = self.address.options
+        defaults: dict[str, Any] = {
+            "application_name": "atc",
+            "connect_timeout": CONNECT_S,
+            "keepalives_idle": 10,
+            "keepalives_interval": 5,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(LIMIT_S * 1000),
+        }
+        options: dict[str, Any] = defaults | given | {"client_encoding": "UTF8"}
+        connection = _Connection.connect(**options, autocommit=True)
+        try:
+            times = (f"{STATEMENT_S}s", f"{LOCK_S}s", f"{STATEMENT_S}s")
+            connection.execute(_SET, (*times, self._durable))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and self._pid == os.getpid():  # of a parent process it is still in use there
+            connection.close()
+
+
+def _is_alive(connection: psycopg.Connection[Row]) -> bool:
+    """Whether a connection that nothing is asked of now was not closed by the other side."""
+    if connection.closed or connection.broken:
+        return False
+    try:
+        poll = select.poll()
+        poll.register(connection.pgconn.socket, select.POLLIN)
+        if poll.poll(0):
+            connection.pgconn.consume_input()
+        return not connection.broken
+    except (psycopg.Error, OSError, ValueError):
+        return False
+
+
+def _fix(error: psycopg.Error) -> str:
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return "give the user its rights (docs/stores.md)"
+    if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
+        return "its tables are gone: begin anew, or put them back"
+    return _FIX if isinstance(error, psycopg.OperationalError) else ""
