@@ -3,6 +3,7 @@ notes, and the tracebacks of the user's own functions (``traceback-CALL.txt``)."
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import logging
@@ -147,6 +148,13 @@ class FileRun(StoredRun):
         with self.trace.open("rb") as file:
             yield from file
 
+    def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
+        with self.trace.open("rb") as file:
+            file.seek(position)  # in bytes
+            for line in file:
+                position += len(line)
+                yield position, line
+
     def open_trace(self) -> FileTrace:
         return FileTrace(self.trace)
 
@@ -178,10 +186,9 @@ class FileRun(StoredRun):
 
     def version(self) -> Hashable:
         try:
-            status = self.trace.stat()
+            return _version(self.trace.stat())
         except OSError:
             return None
-        return status.st_size, status.st_mtime_ns
 
     def delete(self) -> None:
         """Delete the folder, gone at once under the journal's lock: nobody resumes what is half deleted."""
@@ -203,6 +210,10 @@ class FileRun(StoredRun):
         finally:
             if journal is not None:
                 journal.close()
+
+
+def _version(status: os.stat_result) -> Hashable:
+    return status.st_size, status.st_mtime_ns
 
 
 def _write(path: Path, text: str) -> None:
@@ -227,14 +238,19 @@ class FileStore(RunStore):
         return FileRun(run_id, self.folder / run_id)
 
     def list(self) -> list[StoredRun]:
-        if not self.folder.is_dir():
-            return []
-        names = [
-            entry.name
-            for entry in self.folder.iterdir()
-            if RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
-        ]
-        return [FileRun(name, self.folder / name) for name in sorted(names, reverse=True)]
+        return [FileRun(name, self.folder / name) for name in self.versions()]
+
+    def versions(self) -> dict[str, Hashable]:
+        found: dict[str, Hashable] = {}
+        try:
+            names = [name for name in os.listdir(self.folder) if RUN_ID.fullmatch(name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return found
+        folder = os.path.abspath(self.folder)
+        for name in sorted(names, reverse=True):
+            with contextlib.suppress(OSError):
+                found[name] = _version(os.stat(f"{folder}/{name}/trace.jsonl"))
+        return found
 
     def check(self) -> None:
         """A folder is made, or found to be another's, when a run begins."""
