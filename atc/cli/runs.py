@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from itertools import islice
 from typing import Annotated, Any
 
 import typer
@@ -35,12 +36,16 @@ from atc.prices import money_text
 from atc.settings import Settings
 from atc.strategies.base import BUNDLED, Strategy, open_strategy
 from atc.traces.events import Event
+from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
 from atc.traces.retention import Pruned, prune
+from atc.traces.searching import FORMS, search
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore, StoredRun
-from atc.traces.summary import summary_of
+from atc.traces.summary import RunSummary
 
+MANY = 500
+"""Traces that are read without a word about it."""
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
@@ -52,6 +57,10 @@ def runs(
         list[str] | None,
         typer.Option("--delete", help="Delete this run, named as for `atc show`; several times, several."),
     ] = None,
+    query: Annotated[
+        str,
+        typer.Option("--search", metavar="<query>", help=f"Only runs that fit: {FORMS}."),
+    ] = "",
     as_json: options.Json = False,
 ) -> None:
     """List the runs that are kept, the latest first; or delete some of them.
@@ -61,14 +70,14 @@ def runs(
     if keep is not None or delete:
         _print_deleted(_deleted(keep, delete or []), as_json=as_json)
         return
-    rows = [summary_of(stored).record() for stored in _store().list()[:limit]]
+    rows = [row.record() for row in _found(_store(), query, limit)]
     for why in (row["damage"] for row in rows if "damage" in row):
         err.print(Text(f"atc: {clean(why)}", style="yellow"))
     if as_json:
         print_json(rows)
         return
     if not rows:
-        out.print(Text(f"no runs in {_store().where}"))
+        out.print(Text(f"no runs{' that fit' if query else ''} in {_store().where}"))
         return
     priced = any(row["cost"] is not None for row in rows)
     columns = ("run", "status", "calls", "revisions", *(["cost"] if priced else []), "task")
@@ -78,6 +87,19 @@ def runs(
         task = Text(short(row["task"], 80))
         table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), *cost, task)
     print_table(table)
+
+
+def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
+    """The latest runs that fit a query."""
+    fits, index = search(query), RunIndex(store)
+    if not query:
+        return index.latest(limit)
+    told = False
+    for _ in index.refresh():
+        if not told and index.unread > MANY:
+            told = True
+            err.print(f"atc: reading the traces of {index.unread:,} runs, this once", markup=False)
+    return list(islice(filter(fits, index.rows()), limit))
 
 
 def _deleted(keep: int | None, names: list[str]) -> Pruned:

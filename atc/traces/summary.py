@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -11,6 +12,19 @@ from atc.errors import TraceError
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
 
+MAX_TASK, MAX_ANSWER = 4_000, 2_000
+"""Characters of a summary's task and answer, as JSON writes them in ASCII."""
+
+
+def begun(text: str, room: int) -> str:
+    """A text that takes ``room`` characters of JSON at most: the whole, or its beginning and an ellipsis."""
+    if len(text) * 12 <= room or (len(text) <= room and len(json.dumps(text)) <= room):
+        return text
+    part = text[:room]
+    while len(json.dumps(part)) > room - 6:
+        part = part[: len(part) * (room - 6) // (len(json.dumps(part)) + 1)]
+    return part + "…"
+
 
 @dataclass
 class RunSummary:
@@ -19,7 +33,7 @@ class RunSummary:
     Attributes:
         run_id: its name.
         status: as of its result; ``cut off`` where it has none, or is in progress; ``damaged``.
-        task: the last one, of a conversation.
+        task: the last one, of a conversation; of a long one the beginning, as of a long answer.
         model: its name.
         strategy: its name.
         began: seconds since the epoch; ``None`` where the trace does not say.
@@ -59,7 +73,7 @@ class RunSummary:
         """
         match kind:
             case "run_started":
-                self.task, self.model, self.status = data["task"], data["model"], "cut off"
+                self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
                 self.strategy, self.answer = data.get("strategy", ""), None
                 self.began = at if self.began is None else self.began
             case "call_ended":
@@ -69,7 +83,8 @@ class RunSummary:
             case "program_written":
                 self.revisions = data["attempt"]
             case "run_ended":
-                self.status, self.seconds, self.answer = data["status"], data["usage"]["seconds"], data["answer"]
+                self.status, self.seconds, answer = data["status"], data["usage"]["seconds"], data["answer"]
+                self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")

@@ -11,7 +11,7 @@ import re
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Protocol
 
@@ -114,6 +114,17 @@ class StoredRun(ABC):
         Raises:
             OSError: there is no trace, or it cannot be read.
         """
+
+    def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines of its trace from a position on, each with the position after it.
+
+        Args:
+            position: 0, or one that this method gave. What it counts is the store's own business.
+
+        Raises:
+            OSError: as :meth:`lines`.
+        """
+        return enumerate(islice(self.lines(), position, None), start=position + 1)
 
     @abstractmethod
     def open_trace(self) -> TraceWriter:
@@ -297,6 +308,20 @@ class RunStore(ABC):
         Raises:
             OSError, EnvironmentProblem: the store cannot be read.
         """
+
+    def versions(self) -> dict[str, Hashable]:
+        """The :meth:`StoredRun.version` of all runs that have a trace, by their ids, the latest first.
+
+        Raises:
+            OSError, EnvironmentProblem: as :meth:`list`.
+        """
+        found = ((stored.run_id, stored.version()) for stored in self.list())
+        return {run_id: version for run_id, version in found if version is not None}
+
+    def notes(self, name: str, run_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """The notes of that name of these runs, by their ids; without those that have none that can be read."""
+        found = ((run_id, self.run(run_id).note(name)) for run_id in run_ids)
+        return {run_id: note for run_id, note in found if note is not None}
 
     @abstractmethod
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:

@@ -4,6 +4,7 @@ notes, and the tracebacks of the user's own functions (``traceback-CALL.txt``)."
 from __future__ import annotations
 
 import builtins
+import contextlib
 import errno
 import heapq
 import json
@@ -150,6 +151,13 @@ class FileRun(StoredRun):
         with self.trace.open("rb") as file:
             yield from file
 
+    def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
+        with self.trace.open("rb") as file:
+            file.seek(position)  # in bytes
+            for line in file:
+                position += len(line)
+                yield position, line
+
     def open_trace(self) -> FileTrace:
         return FileTrace(self.trace)
 
@@ -181,10 +189,9 @@ class FileRun(StoredRun):
 
     def version(self) -> Hashable:
         try:
-            status = self.trace.stat()
+            return _version(self.trace.stat())
         except OSError:
             return None
-        return status.st_size, status.st_mtime_ns
 
     def peeked(self) -> Iterator[bytes]:
         with self.journal.open("rb") as file:
@@ -211,6 +218,10 @@ class FileRun(StoredRun):
                 journal.close()
 
 
+def _version(status: os.stat_result) -> Hashable:
+    return status.st_size, status.st_mtime_ns
+
+
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, also where it has been there."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -233,14 +244,19 @@ class FileStore(RunStore):
         return FileRun(run_id, self.folder / run_id)
 
     def list(self) -> list[StoredRun]:
-        if not self.folder.is_dir():
-            return []
-        names = [
-            entry.name
-            for entry in self.folder.iterdir()
-            if RUN_ID.fullmatch(entry.name) and (entry / "trace.jsonl").exists()
-        ]
-        return [FileRun(name, self.folder / name) for name in sorted(names, reverse=True)]
+        return [FileRun(name, self.folder / name) for name in self.versions()]
+
+    def versions(self) -> dict[str, Hashable]:
+        found: dict[str, Hashable] = {}
+        try:
+            names = [name for name in os.listdir(self.folder) if RUN_ID.fullmatch(name)]
+        except (FileNotFoundError, NotADirectoryError):
+            return found
+        folder = os.path.abspath(self.folder)
+        for name in sorted(names, reverse=True):
+            with contextlib.suppress(OSError):
+                found[name] = _version(os.stat(f"{folder}/{name}/trace.jsonl"))
+        return found
 
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
         if not self.folder.is_dir():

@@ -1,0 +1,203 @@
+"""The index of a store's runs: their summaries, so that a list of 10,000 runs does not read 10,000 traces.
+
+A summary is kept beside its run, as a note that says of which version of the trace it is; where it lacks or differs,
+the trace is read. It goes when the run does. In a process that stays, the rows are also kept in memory, and the trace
+of a run in progress is read on from where it was read to.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from atc.errors import AtcError, TraceError, UsageError
+from atc.traces.following import Follower
+from atc.traces.reading import FAILS, damaged
+from atc.traces.stores.base import RunStore, StoredRun
+from atc.traces.summary import RunSummary, summary_of
+
+NOTE = "summary"
+"""The name of the note beside a run."""
+FORM = 1
+"""Of the note: another one is not read."""
+MOST_NOTE = 9_000
+"""Bytes of a note: a summary that takes more is not kept."""
+AT_ONCE = 200
+"""Runs whose notes are asked for at once."""
+_ROW = TypeAdapter(RunSummary)
+
+
+@dataclass
+class _Known:
+    """What is known of a run.
+
+    Attributes:
+        version: of the trace that the row is of.
+        row: its summary.
+        follower: reads a trace on that still grew when it was last read.
+    """
+
+    version: Hashable
+    row: RunSummary
+    follower: Follower | None = None
+
+
+class RunIndex:
+    """The summaries of a store's runs. Its methods may be called by any thread; :meth:`refresh` by one at a time.
+
+    Args:
+        store: where the runs are.
+    """
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self._known: dict[str, _Known] = {}
+        self._order: list[str] = []
+        self._refreshing = threading.Lock()
+        self.unread = 0
+
+    def latest(self, limit: int | None = None) -> list[RunSummary]:
+        """The summaries of the latest runs, the latest first.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
+        for _ in self.refresh(limit):
+            pass
+        return self.rows()[:limit]
+
+    def rows(self) -> list[RunSummary]:
+        """The summaries that are known now, the latest first. Nothing is read."""
+        known = self._known
+        return [found.row for run_id in self._order if (found := known.get(run_id)) is not None]
+
+    def row(self, run_id: str) -> RunSummary | None:
+        """The summary of a run, if it is known. Nothing is read."""
+        found = self._known.get(run_id)
+        return found.row if found is not None else None
+
+    def refresh(self, limit: int | None = None, ended: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
+        """Look what has changed in the store, the latest runs first.
+
+        Args:
+            limit: of runs that are looked at; all by default.
+            ended: asked now and then whether to leave the rest.
+
+        Yields:
+            The ids of runs that are new, have changed or have gone, in parts.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
+        with self._refreshing:
+            versions = self._store.versions()
+            self._order = list(versions)
+            gone = [run_id for run_id in self._known if run_id not in versions]
+            for run_id in gone:
+                del self._known[run_id]
+            if gone:
+                yield gone
+            stale = [run_id for run_id in islice(versions, limit) if self._is_stale(run_id, versions[run_id])]
+            self.unread = len(stale)
+            try:
+                for first in range(0, len(stale), AT_ONCE):
+                    part = stale[first : first + AT_ONCE]
+                    new = [run_id for run_id in part if run_id not in self._known]
+                    notes = self._store.notes(NOTE, new) if new else {}
+                    yield from self._read(part, notes, versions, ended)
+                    if ended():
+                        return
+            finally:
+                self.unread = 0
+
+    def _is_stale(self, run_id: str, version: Hashable) -> bool:
+        found = self._known.get(run_id)
+        return found is None or found.version != version
+
+    def _read(
+        self, part: Iterable[str], notes: dict[str, Any], versions: dict[str, Hashable], ended: Callable[[], bool]
+    ) -> Iterator[list[str]]:
+        changed: list[str] = []
+        for run_id in part:
+            version = versions[run_id]
+            row = _from_note(run_id, version, notes.get(run_id))
+            if row is not None:
+                self._known[run_id] = _Known(version, row)
+            elif not self._from_trace(run_id, version):
+                self.unread -= 1
+                continue  # it went meanwhile
+            self.unread -= 1
+            changed.append(run_id)
+            if row is None:  # a trace may be long: whoever waits hears of it now
+                yield changed
+                changed = []
+            if ended():
+                break
+        if changed:
+            yield changed
+
+    def _from_trace(self, run_id: str, version: Hashable) -> bool:
+        stored, known = self._store.run(run_id), self._known.get(run_id)
+        try:
+            if known is None:
+                self._known[run_id] = fresh = _Known(version, summary_of(stored))
+            else:
+                fresh = self._read_on(stored, version, known)
+        except OSError:
+            return False
+        except UsageError as error:  # a newer version of ATC wrote it
+            self._known[run_id] = _Known(version, RunSummary(run_id, status="unreadable", damage=str(error)))
+            return True
+        if known is None or fresh.row.status != "cut off":
+            _keep(stored, version, fresh.row)
+        return True
+
+    def _read_on(self, stored: StoredRun, version: Hashable, known: _Known) -> _Known:
+        """The summary of a run whose trace has grown since it was read; the first time it is read anew."""
+        if known.follower is None:
+            known = _Known(version, RunSummary(stored.run_id), Follower(stored))
+        assert known.follower is not None
+        row, follower = known.row, known.follower
+        follower.more = True
+        while follower.more:
+            for number, event in follower.read():
+                try:
+                    if isinstance(event, TraceError):
+                        raise event
+                    row.add(event["kind"], event["data"], event["at"])
+                except (TraceError, *FAILS) as error:
+                    told = error if isinstance(error, TraceError) else damaged(stored.where, number, error)
+                    row.status, row.damage = "damaged", row.damage or str(told)
+        if row.damage is not None:
+            row.status = "damaged"
+        fresh = self._known[stored.run_id] = _Known(version, row, follower)
+        return fresh
+
+
+def _from_note(run_id: str, version: Hashable, note: dict[str, Any] | None) -> RunSummary | None:
+    """The summary that a note holds, if it is of this version of the trace."""
+    if note is None or note.get("v") != FORM or note.get("of") != repr(version):
+        return None
+    try:
+        row = _ROW.validate_python(note.get("row"), strict=False)
+    except (ValidationError, RecursionError):
+        return None
+    row.run_id = run_id
+    return row
+
+
+def _keep(stored: StoredRun, version: Hashable, row: RunSummary) -> None:
+    """Keep a summary beside its run, where that can be."""
+    note = {"v": FORM, "of": repr(version), "row": row.record()}
+    if len(json.dumps(note)) > MOST_NOTE:
+        return
+    try:
+        stored.keep_note(NOTE, note)
+    except (AtcError, OSError):
+        return  # a run of another user's, or a disk that is full: the trace is read again next time
