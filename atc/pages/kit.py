@@ -1,8 +1,8 @@
 """The kit that all pages are made with: escaping, a content policy, a theme for light and dark, data for a script.
 
 What a page shows comes from tools and documents, which are strangers. Three walls stand between them and a reader: a
-template escapes every value, the page's policy allows no script and no style but its own (by their hashes) and loads
-nothing, and data for the script is JSON in which no tag can end.
+template escapes every value, the page's policy allows no script and no style but its own (by their hashes), loads
+nothing and lets no text become markup, and data for the script is JSON in which no tag can end.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _IN_JSON = str.maketrans({character: f"\\u{ord(character):04x}" for character in
 
 def visible(text: str) -> str:
     """Text from outside without control characters, half characters and those that turn its direction."""
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -54,9 +56,11 @@ def page_of(
     *,
     title: str,
     styles: Sequence[Path] = (),
-    script: Path | None = None,
+    script: Path | Sequence[Path] | None = None,
     data: Any = None,
+    more: Mapping[str, str] | None = None,
     forms: Sequence[str] = (),
+    connect: Sequence[str] = (),
     **values: Any,
 ) -> str:
     """A whole page.
@@ -65,9 +69,11 @@ def page_of(
         template: of its body.
         title: of the page.
         styles: files beside the kit's own, in this order.
-        script: the file of its script, if it has one.
+        script: the file of its script, if it has one; several are one script, in this order.
         data: plain JSON for the script, which finds it in the element ``data``.
+        more: JSON texts, each for an element of its own by its id: the script reads those that it comes to need.
         forms: where its forms may be sent, and be sent on to, as sources of a content policy; nowhere without.
+        connect: what its script may fetch, as sources of a content policy; nothing without.
         values: for the template.
 
     Raises:
@@ -75,23 +81,28 @@ def page_of(
         ValueError: a style or script has ``</`` or ``<!--``, or the data is no JSON.
     """
     style = "".join(file.read_text(encoding="utf-8") for file in (_HERE / "base.css", *styles))
-    code = script.read_text(encoding="utf-8") if script is not None else ""
+    scripts = [script] if isinstance(script, Path) else script or ()
+    code = "".join(file.read_text(encoding="utf-8") for file in scripts)
     if any(end in text for text in (style, code) for end in _ENDS):
         raise ValueError(f"neither a style nor a script may have {' or '.join(_ENDS)}")
     return render(
         _HERE / "base.html.jinja",
         title=title,
-        policy=_policy(style, code, forms),
+        policy=_policy(style, code, forms, connect),
         style=Markup(style),  # ours, and held by the policy's hash
         body=Markup(render(template, **values)),
         data=None if data is None else Markup(embedded(data)),
+        more={name: Markup(text.translate(_IN_JSON)) for name, text in (more or {}).items()},
         code=Markup(code),
     )
 
 
-def _policy(style: str, code: str, forms: Sequence[str] = ()) -> str:
+def _policy(style: str, code: str, forms: Sequence[str], connect: Sequence[str]) -> str:
     allowed = {"style-src": _hash(style), "script-src": _hash(code) if code else "'none'"}
+    if connect:
+        allowed["connect-src"] = " ".join(connect)
     rules = {"default-src": "'none'", **allowed, "base-uri": "'none'", "form-action": " ".join(forms) or "'none'"}
+    rules |= {"require-trusted-types-for": "'script'", "trusted-types": "'none'"}  # no text becomes markup or code
     return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 

@@ -1,0 +1,203 @@
+"use strict";
+// What the pages share. Everything that comes from outside becomes a text node: no markup is ever made of text.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+/** An element. `given`: class, text, on (listeners), and attributes by their names. */
+function el(tag, given = {}, ...children) {
+  const made = given.svg ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(given)) {
+    if (value === null || value === undefined || value === false || name === "svg") continue;
+    if (name === "text") made.textContent = value;
+    else if (name === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
+    else made.setAttribute(name, value === true ? "" : String(value));
+  }
+  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  return made;
+}
+const svg = (tag, given, ...children) => el(tag, { ...given, svg: true }, ...children);
+const byId = (id) => document.getElementById(id);
+
+const count = (number) => (typeof number === "number" ? number.toLocaleString("en-US") : "0");
+const plural = (number, one, many) => `${count(number)} ${number === 1 ? one : many || `${one}s`}`;
+
+/** Seconds in words that are easily compared. */
+function took(seconds) {
+  if (typeof seconds !== "number") return "";
+  if (seconds < 0.0005) return "0 ms";
+  if (seconds < 0.9995) return `${seconds < 0.00995 ? (seconds * 1000).toFixed(1) : Math.round(seconds * 1000)} ms`;
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60 ? `${minutes} min ${Math.round(seconds % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+function moment(at) {
+  if (!at) return "";
+  const date = new Date(at * 1000);
+  const two = (number) => String(number).padStart(2, "0");
+  const day = `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+  return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
+}
+
+/** A text field of an event: whole, or the node of one that is cut. */
+const textOf = (field) => (typeof field === "string" ? field : field && typeof field.t === "string" ? `${field.t}…` : "");
+const oneLine = (text, most) => {
+  const line = text.slice(0, 4 * most).replace(/\s+/g, " ");
+  return line.length > most ? `${line.slice(0, most)}…` : line;
+};
+
+const STATUS = new Map([
+  ["answered", ["✓", "good", "answered"]],
+  ["planned", ["○", "warn", "planned"]],
+  ["running", ["◐", "live", "running"]],
+  ["needs_input", ["?", "warn", "waits for your answer"]],
+  ["in_doubt", ["?", "warn", "in doubt"]],
+  ["budget", ["✕", "bad", "budget used up"]],
+  ["denied", ["✕", "bad", "not approved"]],
+  ["missing", ["✕", "bad", "something is missing"]],
+  ["tool_broken", ["✕", "bad", "a tool is broken"]],
+  ["cut off", ["…", "warn", "cut off"]],
+  ["damaged", ["!", "bad", "damaged"]],
+]);
+/** Mark, tone and words of a run's status. */
+const statusOf = (status) => STATUS.get(status) || ["✕", "bad", status];
+function badge(status) {
+  const [mark, tone, words] = statusOf(status);
+  return el("span", { class: `badge ${tone}` }, el("span", { "aria-hidden": "true", text: mark }), ` ${words}`);
+}
+
+/** Says a sentence to whoever listens rather than looks, and shows it for a while. */
+let saidUntil = 0;
+function say(words, tone = "") {
+  const place = byId("said");
+  place.textContent = words;
+  place.className = `said ${tone}`;
+  clearTimeout(saidUntil);
+  saidUntil = setTimeout(() => (place.textContent = ""), 6000);
+}
+
+const DATA = JSON.parse(byId("data").textContent);
+const LIVE = DATA.live;
+const may = (right) => LIVE !== null && Array.isArray(LIVE.rights) && LIVE.rights.includes(right);
+
+/** Asks the server; raises an Error with its own sentence where it refuses. */
+async function ask(path, body) {
+  const given = { credentials: "same-origin", headers: { ...LIVE.headers } };
+  if (body !== undefined) {
+    given.method = "POST";
+    given.headers["Content-Type"] = "application/json";
+    given.body = JSON.stringify(body);
+  }
+  const reply = await fetch(LIVE.api + path, given);
+  if (reply.ok && (reply.headers.get("Content-Type") || "").startsWith("text/plain")) return reply.text();
+  const found = await reply.json().catch(() => null);
+  if (!reply.ok) {
+    const why = found && found.error && found.error.message;
+    throw new Error(why || `the server answered ${reply.status}`);
+  }
+  return found;
+}
+
+/** A button whose work may fail: it says so, and cannot be pressed twice. */
+function doing(words, tone, act) {
+  const button = el("button", { class: `act ${tone}`, type: "button", text: words });
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      await act();
+    } catch (error) {
+      say(error.message, "bad");
+      button.disabled = false;
+    }
+  });
+  return button;
+}
+
+/** Listens to server-sent events, and again when the connection broke. `address()`: where, each time anew. */
+function listen(address, heard) {
+  let source = null, closed = false, again = 0;
+  const open = () => {
+    source = new EventSource(address());
+    source.onopen = () => heard.open && heard.open();
+    for (const [name, act] of Object.entries(heard.on)) source.addEventListener(name, act);
+    source.onerror = () => {
+      if (closed) return;
+      if (heard.lost) heard.lost();
+      source.close();
+      clearTimeout(again);
+      again = setTimeout(open, 2000);
+    };
+  };
+  open();
+  return () => { closed = true; clearTimeout(again); source.close(); };
+}
+
+/** A question that waits for approval: what would be called, and the two ways to settle it. */
+function approval(row, where) {
+  const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
+  const settle = (decision) => async () => {
+    const { decision: counted } = await ask(`/approvals/${encodeURIComponent(row.key)}`, { decision });
+    say(counted === "approve" ? "approved" : "denied");
+    card.remove();
+  };
+  const card = el("li", { class: "approval", "data-key": row.key },
+    el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
+      el("span", { class: "chip", text: row.effect || "write" }), where || ""),
+    row.description ? el("p", { class: "faint", text: row.description }) : null,
+    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", { text })])) : null,
+    row.cut ? whole(row) : null,
+    row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,
+    row.repeats ? el("p", { class: "note warn", text: `run ${row.repeats} did the same before` }) : null,
+    (row.warnings || []).map((text) => el("p", { class: "note warn", text })),
+    (row.instead_of || []).length ? el("p", { class: "note warn", text: `in place of ${row.instead_of.join(", ")}, which failed` }) : null,
+    may("approve") ? el("p", { class: "acts" }, doing("Approve", "good", settle("approve")), doing("Deny", "bad", settle("deny"))) : null);
+  return card;
+}
+
+/** A button that shows the arguments of a question whole. */
+function whole(row) {
+  const place = el("div", {}), button = el("button", { class: "more stop", type: "button", text: "show all of it" });
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    try {
+      const { whole: all } = await ask(`/approvals/${encodeURIComponent(row.key)}`);
+      const text = typeof all === "string" ? all : JSON.stringify(all, null, 2);
+      place.replaceChildren(el("pre", { class: "long", tabindex: "0", "aria-label": "All arguments", text }));
+    } catch (error) {
+      button.disabled = false;
+      say(error.message, "bad");
+    }
+  });
+  place.append(button);
+  return place;
+}
+
+/** Keys that move among what can be opened. `more`: other keys, each with what it does. */
+function keys(more) {
+  const stops = () => [...document.querySelectorAll(".stop")].filter((each) => each.offsetParent !== null);
+  const move = (step) => {
+    const all = stops(), at = all.indexOf(document.activeElement);
+    const from = at < 0 ? all.findIndex((each) => each.getBoundingClientRect().top > 60) - (step > 0 ? 1 : 0) : at;
+    const to = all[Math.max(0, Math.min(all.length - 1, from + step))];
+    if (to) { to.focus({ preventScroll: true }); to.scrollIntoView({ block: "nearest" }); }
+  };
+  const opened = (open) => {
+    const at = document.activeElement;
+    if (at.getAttribute("aria-expanded") !== String(!open)) return false;
+    at.click();
+    return true;
+  };
+  document.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+    const inField = /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+    if (document.querySelector("dialog[open]")) return;
+    if (inField) return;
+    const does = more[event.key] || { j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1),
+      ArrowRight: () => opened(true), ArrowLeft: () => opened(false), "/": () => byId("search").focus(),
+      "?": () => byId("keys").showModal() }[event.key];
+    if (does && does() !== false) event.preventDefault();
+  });
+  for (const button of document.querySelectorAll("[data-opens]"))
+    button.addEventListener("click", () => byId(button.dataset.opens).showModal());
+  for (const dialog of document.querySelectorAll("dialog"))
+    dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
+}

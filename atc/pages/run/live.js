@@ -1,0 +1,59 @@
+// A run that goes on: its events as they come, and what a reader may do about it.
+
+const pending = new Map(); // questions of the server about calls of this run, by their keys
+let can = []; // of stop, resume, reply: what the server would do now
+let deaf = null; // ends the listening
+
+function follow() {
+  if (LIVE === null) return;
+  if (deaf) deaf();
+  const dot = (words, tone) => { byId("live").textContent = words; byId("live").className = `livedot ${tone}`; };
+  const end = (words) => { deaf(); deaf = null; LIVE.ended = true; dot(words, ""); later(); };
+  const heard = (act) => (event) => { act(JSON.parse(event.data)); later(); };
+  deaf = listen(() => `${LIVE.api}/runs/${encodeURIComponent(LIVE.run_id)}/events?after=${Math.max(RUN.line, LIVE.after || 0)}`, {
+    open: () => dot("live", "on"),
+    lost: () => dot("connecting …", "off"),
+    on: {
+      message: heard((event) => RUN.add(event)),
+      state: heard((state) => {
+        can = Array.isArray(state.can) ? state.can : [];
+        LIVE.ended = !state.here && state.status !== "running";
+      }),
+      approval: heard((row) => pending.set(row.key, row)),
+      settled: heard(({ key }) => pending.delete(key)),
+      end: () => end(""),
+      gone: () => end("deleted"),
+    },
+  });
+}
+
+let drawing = 0;
+/** Draws soon: of many events that come at once, the picture changes once. */
+function later() {
+  if (drawing) return;
+  drawing = requestAnimationFrame(() => { drawing = 0; draw(); });
+}
+
+/** What waits for the reader: calls to approve, a question to answer, a run to stop or to go on with. */
+function asks() {
+  const made = [...pending.values()].map((row) => approval(row));
+  if (!made.length)
+    for (const call of RUN.asked.values())
+      made.push(el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n)));
+  if (LIVE === null || !may("run")) return made;
+  const id = encodeURIComponent(LIVE.run_id);
+  const quietly = (words, ...acts) => el("li", { class: "approval quietly" }, el("p", { class: "acts" }, acts, el("span", { class: "faint", text: words })));
+  const resume = (body) => async () => { await ask(`/runs/${id}/resume`, body()); say("resumed"); LIVE.ended = false; follow(); };
+  if (can.includes("reply")) {
+    const field = el("textarea", { id: "reply", rows: "2" });
+    made.push(el("li", { class: "approval" }, el("label", { for: "reply", text: (RUN.end && textOf(RUN.end.question)) || "The program asks you something" }), field, el("p", { class: "acts" }, doing("Answer and go on", "good", resume(() => ({ reply: field.value }))))));
+  }
+  if (can.includes("resume")) made.push(quietly("goes on where it ended; what succeeded is not done again", doing("Resume", "", resume(() => ({})))));
+  if (can.includes("stop")) made.push(quietly("", doing("Stop this run", "bad", async () => { await ask(`/runs/${id}/stop`, {}); say("stopping"); })));
+  const task = RUN.tasks[RUN.tasks.length - 1];
+  if (RUN.status === "planned" && task && typeof task.data.task === "string") made.push(quietly("all is read anew", doing("Do it for real", "good", async () => {
+    const begun = await ask("/tasks", { task: task.data.task });
+    location.assign(LIVE.run + encodeURIComponent(begun.run_id));
+  })));
+  return made;
+}

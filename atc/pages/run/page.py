@@ -1,0 +1,49 @@
+"""The page of a run: a pure function of its shown events (:mod:`atc.pages.run.shown`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from atc.pages.kit import page_of
+from atc.pages.run.nodes import brief
+
+_HERE = Path(__file__).parent
+SCRIPTS = [
+    _HERE.parent / "common.js",
+    *(_HERE / f"{name}.js" for name in ("model", "values", "code", "sketch", "ribbon", "calls", "views", "live", "page")),
+]
+STYLES = [_HERE.parent / "common.css", _HERE / "page.css"]
+
+
+def run_page(
+    events: Sequence[Mapping[str, Any]],
+    live: Mapping[str, Any] | None = None,
+    *,
+    wholes: Mapping[str, str] | None = None,
+    left_out: Sequence[str] = (),
+) -> str:
+    """One self-contained HTML file.
+
+    Args:
+        events: as :func:`atc.pages.run.shown.shown` gives them, in order.
+        live: of a page that a server sends: ``api``, the path of its API; ``rights``, of ``read``, ``approve`` and
+            ``run``; ``run_id``; ``after``, the number of the last line among the events; ``ended``; ``home``, the path
+            of the list; ``headers`` for what it fetches. Without, the page asks for nothing, anywhere.
+        wholes: whole values as JSON text of their nodes, by ``w`` + line + ``-`` + pointer.
+        left_out: sentences that say what is not in the page.
+    """
+    first = next((event["data"] for event in events if event["kind"] == "run_started"), {})
+    named = live.get("run_id") if live is not None else None
+    task = first.get("task", "")
+    task = task if isinstance(task, str) else task["t"]
+    return page_of(
+        _HERE / "page.html.jinja",
+        title=" · ".join(filter(None, (brief(task, 80), str(first.get("run_id") or named or "a run"), "ATC"))),
+        styles=STYLES,
+        script=SCRIPTS,
+        data={"events": events, "live": live, "left_out": left_out},
+        more=wholes,
+        connect=["'self'"] if live is not None else (),
+    )

@@ -1,0 +1,75 @@
+"""Facts of events as sentences: what the page shows in words is worded where ``atc show`` words it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from itertools import islice
+from typing import Any
+
+from atc import sketch_wording, wording
+from atc.dry_run_facts import DryRun
+from atc.facts import Drift, Replacement
+from atc.pages.run.nodes import as_json, brief, plain
+from atc.prices import money_text
+from atc.sketch_facts import SketchFacts
+from atc.wording import plans
+
+_MOST, _SENTENCE = 300, 500
+
+
+def _sentence(text: str) -> str:
+    return brief(text, _SENTENCE)
+
+
+def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
+    sketch = SketchFacts.of_trace(data)
+    return {
+        "why": [[brief(t), _sentence(sketch_wording.why(r, sketch))] for t, r in islice(sketch.why.items(), _MOST)],
+        "substitutes": [[brief(t), list(map(brief, by[:20]))] for t, by in islice(sketch.substitutes.items(), _MOST)],
+    }
+
+
+def _called(data: Mapping[str, Any]) -> dict[str, Any]:
+    drifts = data.get("drift")
+    if not drifts:
+        return {}
+    return {"drift": [_sentence(wording.drifted(Drift.model_validate(each))) for each in islice(drifts, 20)]}
+
+
+def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
+    substitutes = [Replacement.model_validate(each) for each in islice(data.get("substitutes", ()), 20)]
+    return {"words": _sentence(wording.is_down(str(data["tool"])[:200], substitutes))}
+
+
+def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    if (cost := data.get("cost")) is not None:
+        made["cost"] = brief(money_text(Decimal(str(cost)), str(data.get("currency", ""))[:20]))
+    if data.get("dry_run"):
+        found = DryRun.model_validate_json(as_json(data["dry_run"]))
+        made["plan"] = {
+            "heading": plans.heading(found),
+            "calls": [
+                {
+                    "index": call.index,
+                    "line": call.line,
+                    "text": plain(plans.planned_call(call)[:_SENTENCE]),
+                    "notes": [_sentence(note) for note in call.notes[:20]]
+                    + [_sentence(f"{feed.argument} ← {plans.feed(feed)}") for feed in call.feeds[:20]],
+                }
+                for call in found.planned[:_MOST]
+            ],
+            "stop": _sentence(plans.stop(found.stop, found.planned)) if found.stop is not None else "",
+            "unseen": _sentence(plans.unseen(found.unseen)) if found.unseen else "",
+        }
+    return made
+
+
+WORDED: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "tools_chosen": _chosen,
+    "call_ended": _called,
+    "tool_banned": _banned,
+    "run_ended": _ended,
+}
+"""Of a kind: what makes its sentences. Raises as :data:`atc.traces.reading.FAILS` says where the data is damaged."""
