@@ -192,7 +192,8 @@ class Settings(BaseSettings):
     )
 
     otel: bool = Field(
-        False, description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/telemetry.md)"
+        False,
+        description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/telemetry.md)",
     )
     otel_content: bool = Field(
         False, description="with tasks, prompts, programs, arguments and values in the spans; secrets are masked"

@@ -92,12 +92,12 @@ class CallSpans:
             timed |= {names.ERROR_TYPE: error} if error is not None else {}
             self._metrics.tool_duration.record((at - made.began) / 1e9, timed, made.placed.context)
 
-    def close(self) -> None:
+    def close(self, at: int | None) -> None:
         """End what is open: the tasks that it belonged to are gone."""
         for opened in (*self._asked.values(), *self._open.values()):
             opened.span.set_status(StatusCode.ERROR)
             opened.span.set_attribute(names.ERROR_TYPE, "stopped")
-            opened.span.end()
+            opened.span.end(at)
         self._asked.clear()
         self._open.clear()
 

@@ -1,4 +1,4 @@
-"""Spans and metrics of model calls: a model around the run's own, which sees each request, its reply and its failure."""
+"""Spans and metrics of model calls: a model around the run's own sees each request, its reply and its failure."""
 
 from __future__ import annotations
 

@@ -93,7 +93,9 @@ def _own() -> Providers:
 
 
 def _names_service() -> bool:
-    return bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get("OTEL_RESOURCE_ATTRIBUTES", "")
+    return bool(os.environ.get("OTEL_SERVICE_NAME")) or "service.name=" in os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    )
 
 
 def _flushed_at_exit(closes: Sequence[Callable[[], object]]) -> None:
@@ -120,7 +122,7 @@ def _flushed_at_exit(closes: Sequence[Callable[[], object]]) -> None:
     atexit.register(flush)
 
 
-# -- exporters -----------------------------------------------------------------------------------------------------------
+# -- exporters -------------------------------------------------------------------------------------------------------
 
 
 def _exporters(variable: str, group: str, of_otlp: Callable[[], Any]) -> list[Callable[[], Any]]:
@@ -136,7 +138,9 @@ def _exporters(variable: str, group: str, of_otlp: Callable[[], Any]) -> list[Ca
 def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> Callable[[], Any]:
     if name == "otlp":
         kind = "TRACES" if "TRACES" in variable else "METRICS"
-        protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL") or os.environ.get("OTEL_EXPORTER_OTLP_PROTOCOL")
+        protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL") or os.environ.get(
+            "OTEL_EXPORTER_OTLP_PROTOCOL"
+        )
         if protocol in (None, "", HTTP):
             return of_otlp
         name = {"grpc": "otlp_proto_grpc"}.get(protocol, protocol)

@@ -17,7 +17,7 @@ from typing import Any, Self
 from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer
+from opentelemetry.trace import Span, StatusCode, Tracer
 
 from atc.faces.otel import conventions as names
 from atc.faces.otel.calls import CallSpans
@@ -111,10 +111,9 @@ class RunSpans:
 
     def model(self, model: Model) -> Model:
         """The same model, whose requests are spans of this run."""
-        made = ObservedModel(
+        return ObservedModel(
             model, self._tracer, self._metrics, self._here, self._purpose.get, self._content, self._baggage
         )
-        return made
 
     def _safely(self, work: Callable[[], None]) -> None:
         """Do it; a run never fails because of its telemetry."""
@@ -199,7 +198,7 @@ class RunSpans:
             self._run.set_attribute("atc.run.value", self._content.json(data["value"]))
 
     def _run_ended(self, data: dict[str, Any], at: int) -> None:
-        self._settle()
+        self._stop(at)
         if self._run is None:
             return
         run, usage, status = self._run, data["usage"], data["status"]
@@ -233,10 +232,7 @@ class RunSpans:
 
     def _close(self, kind: type[BaseException] | None) -> None:
         """End what is open, in the task in which the run began."""
-        self._calls.close()
-        self._settle()
-        if self._program is not None:
-            self._program.end()
+        self._stop(None)
         if self._run is not None:  # its end could not be told
             name = kind.__name__ if kind is not None else names.OTHER
             _failed(self._run, name, None, None)
@@ -244,6 +240,15 @@ class RunSpans:
         if self._placed is not None:
             self._placed.leave()
             self._placed = None
+
+    def _stop(self, at: int | None) -> None:
+        """End what goes on in the run: nothing of it does any more."""
+        self._calls.close(at)
+        self._settle()
+        if self._program is not None:
+            _failed(self._program, "stopped", None, None)
+            self._program.end(at)
+            self._program = self._program_placed = None
 
     # -- programs --------------------------------------------------------------------------------------------------
 

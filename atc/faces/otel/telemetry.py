@@ -73,9 +73,11 @@ class ServedProgram:
 
     def __init__(self, tracer: Tracer, headers: Mapping[str, str]) -> None:
         self._span = tracer.start_span("execute_program", caller_of(headers), SpanKind.SERVER)
+        self._how = ""
 
     def ended(self, how: str, outcome: Outcome | None) -> None:
         """Take how it ended."""
+        self._how = how
         self._span.set_attribute("atc.program.outcome", how)
         if outcome is not None:
             self._span.set_attribute("atc.program.isolation", outcome.isolation)
@@ -87,6 +89,8 @@ class ServedProgram:
 
     def close(self) -> None:
         """End the span."""
+        if not self._how:
+            self.ended("failed", None)
         self._span.end()
 
 
