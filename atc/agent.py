@@ -35,6 +35,7 @@ from atc.strategies.ask_user import Questions
 from atc.strategies.base import Strategy, open_strategy, resumed_strategy
 from atc.strategies.context import RunContext
 from atc.strategies.session import Session
+from atc.telemetry import open_telemetry
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
@@ -131,6 +132,7 @@ class Agent(RunsPrograms):
             repairs=self.settings.repairs,
         )
         self.store = open_store(self.settings)
+        self._telemetry = open_telemetry(self.settings)
 
     @overload
     def run(
@@ -338,7 +340,8 @@ class Agent(RunsPrograms):
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
-        redactor = Redactor(self.settings.secrets)
+        telemetry = self._telemetry
+        redactor = Redactor([*self.settings.secrets, *(telemetry.secrets if telemetry is not None else ())])
         if stored is not None:
             await asyncio.to_thread(self.store.check)  # one that is down refuses before anything runs
         async with AsyncExitStack() as stack:
@@ -358,7 +361,9 @@ class Agent(RunsPrograms):
             stack.callback(journal.close)
             trace = stored.open_trace() if stored is not None else NoTrace()
             stack.callback(trace.close)
-            emit = emitter(trace, redactor, self._on_event, listener)
+            observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
+            heard = None if observed is None else observed.heard
+            emit = emitter(trace, redactor, heard, self._on_event, listener)
             keep = stored.keep_traceback if stored else None
             words = frame.words_with(task)
             rules = self.settings.active_rules
@@ -377,7 +382,7 @@ class Agent(RunsPrograms):
                 context = session.context = RunContext(
                     task,
                     request.settings(self.settings),
-                    BudgetedModel(model, budget),
+                    BudgetedModel(model if observed is None else observed.model(model), budget),
                     broker,
                     self._held.sandbox(),
                     self.catalogue,

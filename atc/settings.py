@@ -201,6 +201,15 @@ class Settings(BaseSettings):
         None, gt=0, description="days for which runs are kept, besides all in progress or in doubt; else for ever"
     )
 
+    otel: bool = Field(
+        False,
+        description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/telemetry.md)",
+    )
+    otel_content: bool = Field(
+        False, description="with tasks, prompts, programs, arguments and values in the spans; secrets are masked"
+    )
+    otel_baggage: bool = Field(False, description="pass the caller's W3C baggage on to tools, models and services, too")
+
     learn: bool = Field(
         True, description="learn from runs which tools work together: names and counts, never values; and use it"
     )

@@ -14,6 +14,7 @@ from atc.cli.console import err, guarded
 from atc.errors import EnvironmentProblem, UsageError
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
+from atc.telemetry import open_telemetry
 
 
 @guarded
@@ -92,6 +93,7 @@ def serve(
         drain_s=drain_s,
         advertise=_address(advertise),
         pause_s=pause_s,
+        telemetry=open_telemetry(settings),
     )
     secure = tls_files(tls_cert, tls_key)
     if not secure and not is_loopback(host):

@@ -18,6 +18,7 @@ from atc.models.endpoint_errors import Endpoint, Failure, broken, too_long
 from atc.models.messages import OnText
 from atc.models.redirects import stay_on_server
 from atc.models.streaming import StreamAccumulator
+from atc.trace_context import carried
 
 if TYPE_CHECKING:
     import openai  # it takes most of a second: imported when it is used, for the embedded model loads meanwhile
@@ -114,7 +115,7 @@ class EndpointClient:
             api_key=self._endpoint.secret or "none",
             max_retries=0,
             timeout=openai.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s)),
-            default_headers=self._headers,
+            default_headers={**carried(), **self._headers},
             http_client=openai.DefaultAsyncHttpxClient(
                 trust_env=not self._direct, event_hooks={"response": [stay_on_server]}
             ),

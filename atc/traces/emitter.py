@@ -20,7 +20,7 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
     Args:
         trace: of the run.
         redactor: of the run.
-        listeners: are told of every event, in this order; ``None`` is nobody.
+        listeners: are told of every event, in this order and in the task in which it happens; ``None`` is nobody.
     """
     told = [each for each in listeners if each is not None]
 

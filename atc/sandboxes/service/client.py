@@ -24,6 +24,7 @@ from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.pool import tiers_from
 from atc.sandboxes.service import messages
+from atc.trace_context import carried
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -157,7 +158,7 @@ class ServiceSandbox(Sandbox):
 
         The second request may grant a second run. The service drops a run that nobody connects to.
         """
-        headers = {"Authorization": f"Bearer {self._token}"}
+        headers = {**carried(), "Authorization": f"Bearer {self._token}"}
         try:
             return await self._http().request(method, self._url + path, json=body, headers=headers)
         except _DROPPED:
@@ -227,7 +228,7 @@ class ServiceSandbox(Sandbox):
 
         return await connect(
             address.replace("http", "ws", 1),
-            additional_headers={"Authorization": f"Bearer {granted.get('channel_token')}"},
+            additional_headers={**carried(), "Authorization": f"Bearer {granted.get('channel_token')}"},
             ssl=_tls() if address.startswith("https:") else None,
             compression=None,
             max_size=messages.most_bytes(limits),

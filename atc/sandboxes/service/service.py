@@ -23,6 +23,7 @@ from atc.sandboxes.service.refusal import Refusal
 from atc.sandboxes.service.relay import Gone, Relay
 from atc.sandboxes.service.runs import Run, Runs
 from atc.sandboxes.service.tenants import Tenants
+from atc.telemetry import Telemetry
 
 log = logging.getLogger("atc.service")
 
@@ -50,6 +51,7 @@ class ServiceSettings:
         message_bytes: the largest message that is taken.
         pause_s: for which a caller may stop the clock of one program, because it waits for a person; 0: not at all.
         advertise: the address at which callers reach this replica, where that is not the one they asked at.
+        telemetry: makes a span of each program, in the trace of its caller; ``None``: none is made.
     """
 
     tenants: Tenants
@@ -63,6 +65,7 @@ class ServiceSettings:
     message_bytes: int = messages.MESSAGE_BYTES
     advertise: str = ""
     pause_s: float = 3600.0
+    telemetry: Telemetry | None = None
 
     def __post_init__(self) -> None:
         for name in ("max_runs", "connect_s", "message_bytes"):
@@ -159,9 +162,19 @@ class Service:
 
     async def serve(self, run: Run, socket: WebSocket) -> None:
         """Serve a connected run to its end: an outcome or a refusal, unless its caller has gone."""
+        telemetry = self.settings.telemetry
+        if telemetry is None:
+            await self._served(run, socket)
+            return
+        with telemetry.program(socket.headers) as observed:
+            observed.ended(*await self._served(run, socket))
+
+    async def _served(self, run: Run, socket: WebSocket) -> tuple[str, Outcome | None]:
+        """Serve a connected run, and return how it ended, in a word, and what came of it."""
         settings, called = self.settings, self.metrics.calls.inc
         relay = Relay(socket, settings.limits, 2 * settings.message_bytes, called, settings.pause_s)
-        job = None
+        job: Job | None = None
+        outcome: Outcome | None = None
         how = "failed"
         try:
             job = await relay.take(self.settings.connect_s)
@@ -188,6 +201,7 @@ class Service:
             self.runs.end(run)
             self.metrics.runs.labels(how).inc()
             log.info("run %s of %s: %s", run.id, run.tenant, how)
+        return how, outcome
 
     async def _run(self, run: Run, job: Job, call: CallHandler) -> Outcome:
         async with self._jails.lent(run.tenant, job.limits) as sandbox:

@@ -23,6 +23,8 @@ from atc.tools.mcp.following import following, forwarding, handler_of
 from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
+from atc.tools.mcp.traced import naming_our_trace
+from atc.trace_context import NOTHING, carry
 
 MAX_STARTS = 20
 """Starts of a server without one answer, after which the run gives it up."""
@@ -107,6 +109,7 @@ class Connection:
 
     async def _own(self) -> None:
         EXCHANGE.set(self.exchange)
+        carry(NOTHING)  # the call that began the conversation is not the one that every later message belongs to
         try:
             async with self._client() as client:
                 if not self._ready.done():
@@ -135,6 +138,7 @@ class Connection:
             transport: Any = http_transport(self.spec, self._max_bytes)
         else:
             transport = stdio_transport(self.spec, self.log, self._max_bytes)
+        transport = naming_our_trace(transport)
         handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
         return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
 

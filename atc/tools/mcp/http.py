@@ -13,6 +13,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
+from atc.trace_context import carried
 
 BROKEN = 599
 """The status that stands for a request without an answer; the SDK's transport would else end with it as a whole."""
@@ -63,6 +64,7 @@ class BoundedClient(httpx2.AsyncClient):
         self._max_bytes = max_bytes
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        request.headers.update(carried())
         exchange = EXCHANGE.get() or Exchange()
         exchange.status, exchange.kind, exchange.problem = None, "", None
         try:

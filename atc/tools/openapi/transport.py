@@ -21,6 +21,7 @@ from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
 from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, PagedTransport, Sending
+from atc.trace_context import carried
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536
@@ -141,6 +142,7 @@ class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport):
             "Accept": accept_header(self.operation.accepts),
             "Accept-Encoding": "gzip, deflate",
             "User-Agent": "atc",
+            **carried(),
             **request.headers,
         }
         query, cookies = list(request.query), list(request.cookies)

@@ -1,0 +1,86 @@
+"""Telemetry as the rest of ATC sees it: off, or something that hears of each run. It imports no telemetry library.
+
+What it is made of stands in :mod:`atc.faces.otel`, which is loaded where the setting ``otel`` is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import Protocol as Interface
+
+from atc.calls.redact import Redactor
+from atc.errors import EnvironmentProblem
+from atc.models.base import Model
+from atc.outcome import Outcome
+from atc.settings import Settings
+from atc.tools.tool import Toolset
+from atc.traces.events import Event
+
+
+class RunTelemetry(Interface):
+    """What one run is reported to. Nothing of it raises, or waits for anybody."""
+
+    def heard(self, event: Event) -> None:
+        """Take an event of the run, credentials masked. It is called where and when the event happens: in the task that
+        goes on with it."""
+        ...
+
+    def model(self, model: Model) -> Model:
+        """The same model, whose requests are reported."""
+        ...
+
+
+class ProgramTelemetry(Interface):
+    """What one program at a sandbox service is reported to."""
+
+    def ended(self, how: str, outcome: Outcome | None) -> None:
+        """Take how it ended, in a word."""
+        ...
+
+
+class Telemetry(Interface):
+    """Telemetry that is on."""
+
+    @property
+    def secrets(self) -> list[str]:
+        """What no trace may show of it: credentials for where it is sent to."""
+        ...
+
+    def run(self, tools: Toolset, redactor: Redactor) -> AbstractContextManager[RunTelemetry]:
+        """Observe one run.
+
+        Args:
+            tools: of the agent.
+            redactor: of the run.
+
+        Raises:
+            SettingsError: the standard variables ask for what cannot be had. Nothing was begun.
+        """
+        ...
+
+    def program(self, headers: Mapping[str, str]) -> AbstractContextManager[ProgramTelemetry]:
+        """Observe one program at a sandbox service.
+
+        Args:
+            headers: of its caller's request: the trace that they name goes on.
+        """
+        ...
+
+
+def open_telemetry(settings: Settings) -> Telemetry | None:
+    """The telemetry that the settings ask for; ``None`` where it is off.
+
+    Raises:
+        EnvironmentProblem: it is on, and its libraries are not installed.
+        SettingsError: the standard variables (``OTEL_…``) ask for what cannot be had.
+    """
+    if not settings.otel:
+        return None
+    try:
+        from atc.faces.otel.telemetry import OpenTelemetry
+    except ImportError as error:
+        raise EnvironmentProblem(
+            f"otel is on, and {error.name} is not installed: pip install 'atc-runtime[otel]', or turn it off (ATC_OTEL)"
+        ) from None
+    return OpenTelemetry(content=settings.otel_content, baggage=settings.otel_baggage)
