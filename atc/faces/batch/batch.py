@@ -13,7 +13,7 @@ from functools import partial
 from atc.errors import UsageError
 from atc.faces.batch.book import Begun, Book
 from atc.faces.batch.executor import Executor
-from atc.faces.batch.limits import Ledger, Limits
+from atc.faces.batch.limits import NO_LIMITS, Ledger, Limits
 from atc.faces.batch.outcome import TaskResult, not_begun
 from atc.faces.batch.tasks import BatchTask
 from atc.faces.batch.work import Job
@@ -38,7 +38,7 @@ class Batch:
     tasks: list[BatchTask]
     executor: Executor
     concurrency: int = 4
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
     book: Book | None = None
     source: str | None = None
 

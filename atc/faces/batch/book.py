@@ -176,7 +176,9 @@ class Book:
         """
         changed = [task.id for task in tasks if self._digests.get(task.id, task.digest) != task.digest]
         if changed:
-            named = ", ".join(map(repr, changed[:SHOWN])) + (f" and {len(changed) - SHOWN:,} more" * (len(changed) > SHOWN))
+            named = ", ".join(map(repr, changed[:SHOWN])) + (
+                f" and {len(changed) - SHOWN:,} more" * (len(changed) > SHOWN)
+            )
             raise UsageError(
                 f"{self.path} has results of other tasks under the ids {named}: a task that changed needs an id of its "
                 "own, or name another file for the results"

@@ -43,6 +43,9 @@ class Limits:
         return any(each is not None for each in (self.model_calls, self.tokens, self.seconds, self.money))
 
 
+NO_LIMITS = Limits()
+
+
 @dataclass(frozen=True)
 class Spent:
     """What was spent."""

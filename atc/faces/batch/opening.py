@@ -13,7 +13,7 @@ from atc.errors import UsageError
 from atc.faces.batch.batch import Batch
 from atc.faces.batch.book import Book
 from atc.faces.batch.executor import Executor, Here
-from atc.faces.batch.limits import Limits
+from atc.faces.batch.limits import NO_LIMITS, Limits
 from atc.faces.batch.outcome import TaskResult
 from atc.faces.batch.tasks import tasks_of
 
@@ -43,7 +43,7 @@ def opened_batch(
         raise UsageError("a file of results needs runs that are kept, to go on with them: leave out keep_runs=False")
     if limits is not None and not isinstance(limits, Limits):
         raise UsageError(f"limits is an atc.faces.batch.limits.Limits, not {type(limits).__name__}")
-    batch = Batch(checked, executor_of(agent, on), concurrency, limits or Limits(), source=source)
+    batch = Batch(checked, executor_of(agent, on), concurrency, limits or NO_LIMITS, source=source)
     found = _written(batch, Path(results), retry) if results is not None else batch.results()
     return _in_order(found, [task.id for task in checked]) if ordered else found
 
@@ -59,7 +59,7 @@ def executor_of(agent: Agent, on: Executor | str | None) -> Executor:
     if isinstance(on, Executor):
         return on
     if isinstance(on, str) and (on == "ray" or on.startswith("ray:")):
-        from atc.faces.batch.ray import OnRay
+        from atc.faces.batch.on_ray import OnRay
 
         return OnRay.of_agent(agent, address=on.partition(":")[2] or None)
     raise UsageError(f"on={on!r:.100} is no executor: give ray, ray:ADDRESS or an executor, or leave it out")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from atc.facts import Fault
 from atc.faces.batch.limits import Spent, Which
 from atc.faces.batch.tasks import BatchTask
+from atc.facts import Fault
 from atc.packing import pack
 from atc.result import Result, Usage
 
