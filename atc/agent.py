@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self, overload
 
+from atc.agent_batches import RunsBatches
 from atc.agent_programs import RunsPrograms
 from atc.answers.opening import open_answer
 from atc.blocking import wait_for
@@ -45,7 +47,7 @@ from atc.traces.stores import open_store
 from atc.traces.stores.base import NoTrace, StoredRun, new_run_id
 
 
-class Agent(RunsPrograms):
+class Agent(RunsBatches, RunsPrograms):
     """Solves tasks with tools.
 
     Args:
@@ -266,11 +268,29 @@ class Agent(RunsPrograms):
     ) -> Result[Any]:
         """:meth:`resume` for asynchronous code."""
         stored = await asyncio.to_thread(self.store.find, run_id)  # a trace may be long
+        return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
+
+    async def _go_on(
+        self,
+        stored: StoredRun,
+        *,
+        answer: Any = None,
+        images: Images = (),
+        reply: str | None = None,
+        trust_run: bool = False,
+        seconds: float | None = None,
+        model: Model | None = None,
+        listener: Listener | None = None,
+    ) -> Result[Any]:
+        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own."""
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
-        return await self._begin(request, resumed=stored, strategy=strategy, opened_by=name)
+        request = replace(request, seconds=seconds)
+        return await self._begin(
+            request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener
+        )
 
     def close(self) -> None:
         """Let go of the model and the sandbox that this agent opened: their processes end. Done at exit otherwise."""

@@ -42,6 +42,7 @@ class Request:
         given: of a resumed run, the question that it ended with, and the user's answer.
         dry_run: calls with effects are planned, not made.
         sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
+        seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
     """
 
     task: str
@@ -54,12 +55,16 @@ class Request:
     given: tuple[tuple[str, str], ...] = ()
     dry_run: bool = False
     sentence: bool | None = None
+    seconds: float | None = None
 
     def settings(self, own: Settings) -> Settings:
         """The settings of the run: the agent's own, and of a resumed run what it was begun with and they do not say."""
-        if self.sentence is None or "sentence" in own.model_fields_set:
-            return own
-        return own.model_copy(update={"sentence": self.sentence})
+        changed: dict[str, Any] = {}
+        if self.sentence is not None and "sentence" not in own.model_fields_set:
+            changed["sentence"] = self.sentence
+        if self.seconds is not None:
+            changed["budget_s"] = min(self.seconds, own.budget_s or self.seconds)
+        return own.model_copy(update=changed) if changed else own
 
     def for_trace(self) -> dict[str, Any]:
         """Its fields of ``run_started``: what a resume needs."""

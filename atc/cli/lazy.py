@@ -11,6 +11,10 @@ from typer.core import TyperCommand, TyperGroup
 COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run:run", "Solve a task: write a program over the tools, run it in the sandbox, revise what fails."),
     "chat": ("chat:chat", "Solve tasks one after the other, each of which may refer to those before."),
+    "batch": (
+        "batch:batch",
+        "Solve the tasks of a file, several at a time, and write a line for each that has ended.",
+    ),
     "probe": ("probe:probe", "Call tools until they are documented: arguments, response fields, an example each."),
     "tools": ("tools:app", "List, show and find tools, and print the stub that a model is shown."),
     "model": ("model:app", "Get a language model, serve it, and see which one is used."),

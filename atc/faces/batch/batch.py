@@ -1,0 +1,132 @@
+"""The loop over the tasks of a batch: so many at a time, each written down before it begins and when it has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from functools import partial
+
+from atc.errors import UsageError
+from atc.faces.batch.book import Begun, Book
+from atc.faces.batch.executor import Executor
+from atc.faces.batch.limits import NO_LIMITS, Ledger, Limits
+from atc.faces.batch.outcome import TaskResult, not_begun
+from atc.faces.batch.tasks import BatchTask
+from atc.faces.batch.work import Job
+from atc.traces.stores.base import new_run_id
+
+MAX_CONCURRENCY = 1_000
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tasks and how they are done.
+
+    Attributes:
+        tasks: as :func:`atc.faces.batch.tasks.tasks_of` gives them.
+        executor: where.
+        concurrency: how many at a time.
+        limits: over all.
+        book: the file of results, opened; ``None``: nothing is written, and nothing can be gone on with.
+        source: where the tools are, for a resume of one run by itself.
+    """
+
+    tasks: list[BatchTask]
+    executor: Executor
+    concurrency: int = 4
+    limits: Limits = NO_LIMITS
+    book: Book | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        right = isinstance(self.concurrency, int) and not isinstance(self.concurrency, bool)
+        if not right or not 1 <= self.concurrency <= MAX_CONCURRENCY:
+            raise UsageError(f"concurrency is a whole number from 1 to {MAX_CONCURRENCY:,}, not {self.concurrency!r}")
+
+    async def results(self) -> AsyncGenerator[TaskResult]:
+        """Do the tasks and yield their results as they end; first those that an earlier process has written.
+
+        Closed early, or cancelled, it stops the runs under way; they can be gone on with.
+
+        Raises:
+            AtcError: the batch cannot begin, or something is missing that every task needs.
+        """
+        book = self.book
+        if book is not None:
+            book.check(self.tasks)
+        todo: deque[tuple[int, BatchTask]] = deque()
+        cut_off: list[tuple[int, BatchTask]] = []
+        for index, task in enumerate(self.tasks):
+            done = book.done(task) if book is not None else None
+            if done is not None:
+                yield done
+            elif book is not None and task.id in book.begun:
+                cut_off.append((index, task))
+            else:
+                todo.append((index, task))
+        todo.extendleft(reversed(cut_off))  # first: later runs may have the store delete them
+        if not todo:
+            return
+        ended: asyncio.Queue[TaskResult | None] = asyncio.Queue()
+        work = asyncio.create_task(self._do_all(todo, ended))
+        work.add_done_callback(lambda _: ended.put_nowait(None))
+        try:
+            while (result := await ended.get()) is not None:
+                yield result
+            await work
+        finally:
+            work.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):  # it was raised above, or nobody waits for it
+                await work
+
+    async def _do_all(self, todo: deque[tuple[int, BatchTask]], ended: asyncio.Queue[TaskResult | None]) -> None:
+        spent = self.book.spent if self.book is not None else None
+        ledger = Ledger(self.limits, *((spent,) if spent is not None else ())) if self.limits else None
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.executor.aclose)
+            slots = min(self.concurrency, len(todo))
+            if ledger is None or ledger.used_up is None:
+                await self.executor.open(ledger, slots)
+            working = [asyncio.create_task(self._slot(number, todo, ledger, ended)) for number in range(slots)]
+            try:
+                await asyncio.gather(*working)
+            finally:
+                for each in working:
+                    each.cancel()
+                await asyncio.gather(*working, return_exceptions=True)
+
+    async def _slot(
+        self,
+        number: int,
+        todo: deque[tuple[int, BatchTask]],
+        ledger: Ledger | None,
+        ended: asyncio.Queue[TaskResult | None],
+    ) -> None:
+        book = self.book
+        while todo:
+            index, task = todo.popleft()
+            if ledger is not None and (over := ledger.used_up) is not None:
+                ended.put_nowait(not_begun(task, over))
+                if index % 1_000 == 0:
+                    await asyncio.sleep(0)
+                continue
+            begun = book.begun.get(task.id) if book is not None else None
+            if begun is None:
+                begun = Begun(new_run_id())
+                if book is not None:
+                    book.begin(task, begun.run_id)
+            started = partial(book.started, task) if book is not None else _nothing
+            left = ledger.seconds_left if ledger is not None else None
+            job = Job(index, task, begun.run_id, begun.started, begun.again, self.source)
+            result = await self.executor.do(number, job, left, started)
+            if book is not None:
+                book.end(result, task)
+            ended.put_nowait(result)
+
+
+def _nothing() -> None:
+    """Nobody writes down that a run has begun."""

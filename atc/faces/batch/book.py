@@ -1,0 +1,269 @@
+"""The file of results, and beside it what is needed to go on: which run each task has.
+
+``RESULTS`` has a line for each task that has ended. ``RESULTS.runs`` is written ahead of it: the id of a task's run
+before the run begins, and that it has begun before it can do anything. One process at a time may have both.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, Self
+
+from atc.errors import EnvironmentProblem, UsageError
+from atc.faces.batch.limits import Spent
+from atc.faces.batch.outcome import TaskResult, result_of, row_of, spent_in
+from atc.faces.batch.tasks import BatchTask
+from atc.locks import lock
+from atc.traces.stores.base import RUN_ID
+
+_DAMAGE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
+SHOWN = 10
+"""Tasks that a message names one by one."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A run that a task was given.
+
+    Attributes:
+        run_id: its name.
+        started: whether it surely began, so that it may have done something.
+        again: whether it is gone on with also where it has ended without an answer.
+    """
+
+    run_id: str
+    started: bool = False
+    again: bool = False
+
+
+class Book:
+    """What has been done of a batch. Open one with ``with``.
+
+    Args:
+        path: the file of results; it is made where it is not there.
+        again: go on also with tasks that have ended without an answer.
+
+    Attributes:
+        begun: by a task's id, the run of each that has begun and has no row.
+        spent: by earlier processes.
+    """
+
+    def __init__(self, path: Path, *, again: bool = False) -> None:
+        self.path, self._again = path, again
+        self.begun: dict[str, Begun] = {}
+        self.spent = Spent()
+        self._digests: dict[str, str] = {}
+        self._rows: dict[str, dict[str, Any]] = {}
+        self._runs: IO[bytes] | None = None
+        self._results: IO[bytes] | None = None
+
+    @property
+    def runs_path(self) -> Path:
+        """The file beside it."""
+        return self.path.with_name(self.path.name + ".runs")
+
+    def __enter__(self) -> Self:
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for file in (self._results, self._runs):
+            if file is not None:
+                with contextlib.suppress(OSError):
+                    file.close()
+        self._results = self._runs = None
+
+    def _open(self) -> None:
+        try:
+            self._runs = self._locked()
+            for number, record in _records(self._runs, self.runs_path, ours=True):
+                try:
+                    self._take(record)
+                except _DAMAGE:
+                    raise _damaged(self.runs_path, number) from None
+            self._results = _opened(self.path)
+            for number, row in _records(self._results, self.path, ours=bool(self._digests)):
+                try:
+                    if row["id"] in self._rows:
+                        raise ValueError
+                    self._rows[row["id"]] = row
+                    self._digests.setdefault(row["id"], row["digest"])
+                    self.spent += spent_in(row)
+                except _DAMAGE:
+                    raise _damaged(self.path, number) from None
+            again = [row for row in self._rows.values() if self._goes_on(row)]
+            if again:
+                self._drop(again)
+            for task_id in self._rows:
+                self.begun.pop(task_id, None)
+        except OSError as error:
+            raise EnvironmentProblem(f"{self.path} cannot be used for results: {error.strerror}") from None
+
+    def _locked(self) -> IO[bytes]:
+        file = _opened(self.runs_path)
+        try:
+            lock(file)
+        except BlockingIOError:
+            file.close()
+            raise UsageError(f"another process works on {self.path}: wait for it, or name another file") from None
+        return file
+
+    def _take(self, record: Mapping[str, Any]) -> None:
+        """Take a record of an earlier process into account."""
+        match record["kind"]:
+            case "begin":
+                if not RUN_ID.fullmatch(record["run_id"]):
+                    raise ValueError
+                self.begun[record["id"]] = Begun(record["run_id"])
+                self._digests[record["id"]] = record["digest"]
+            case "started":
+                self.begun[record["id"]] = replace(self.begun[record["id"]], started=True)
+            case "dropped":
+                self.begun[record["id"]] = replace(self.begun[record["id"]], again=True)
+                self.spent += spent_in(record)
+            case _:
+                raise ValueError
+
+    def _goes_on(self, row: Mapping[str, Any]) -> bool:
+        """Whether a task that has a row is gone on with: a budget of the batch ended it, or that is asked for."""
+        answered = row["status"] in ("answered", "planned")
+        return not answered and ("over" in row or self._again)
+
+    def _drop(self, rows: list[dict[str, Any]]) -> None:
+        """Remove rows from the file, whole or not at all. What they spent stays counted."""
+        for row in rows:
+            spent = {name: row[name] for name in ("model_calls", "prompt_tokens", "completion_tokens")}
+            self._append({"kind": "dropped", "id": row["id"], **spent, "cost": row.get("cost", 0)}, sync=False)
+            del self._rows[row["id"]]
+            self.begun[row["id"]] = Begun(row["run_id"], started=True, again=True)
+        assert self._runs is not None
+        os.fsync(self._runs.fileno())
+        descriptor, name = tempfile.mkstemp(dir=self.path.absolute().parent, prefix=f".{self.path.name}-")
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                os.fchmod(descriptor, self.path.stat().st_mode & 0o777)
+                file.writelines(map(_line, self._rows.values()))
+                file.flush()
+                os.fsync(descriptor)
+            os.replace(name, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+        if self._results is not None:
+            self._results.close()
+        self._results = _opened(self.path)
+
+    def check(self, tasks: list[BatchTask]) -> None:
+        """Hold the tasks to what the files say of them.
+
+        Raises:
+            UsageError: a task is another one than the one that had its id.
+        """
+        changed = [task.id for task in tasks if self._digests.get(task.id, task.digest) != task.digest]
+        if changed:
+            named = ", ".join(map(repr, changed[:SHOWN])) + (
+                f" and {len(changed) - SHOWN:,} more" * (len(changed) > SHOWN)
+            )
+            raise UsageError(
+                f"{self.path} has results of other tasks under the ids {named}: a task that changed needs an id of its "
+                "own, or name another file for the results"
+            )
+
+    def done(self, task: BatchTask) -> TaskResult | None:
+        """The result of a task that has a row.
+
+        Raises:
+            UsageError: the row is damaged.
+        """
+        row = self._rows.get(task.id)
+        if row is None:
+            return None
+        try:
+            return result_of(row, task)
+        except _DAMAGE:
+            raise UsageError(f"the row of the task {task.id!r} in {self.path} is damaged: remove that line") from None
+
+    def begin(self, task: BatchTask, run_id: str) -> None:
+        """Write down which run a task gets, before it begins."""
+        self._append({"kind": "begin", "id": task.id, "run_id": run_id, "digest": task.digest}, sync=True)
+        self.begun[task.id] = Begun(run_id)
+
+    def started(self, task: BatchTask) -> None:
+        """Write down that the run of a task has begun."""
+        known = self.begun.get(task.id)
+        if known is not None and not known.started:
+            self._append({"kind": "started", "id": task.id}, sync=False)
+            self.begun[task.id] = replace(known, started=True)
+
+    def end(self, result: TaskResult, task: BatchTask) -> None:
+        """Write the row of a task. It survives the machine before this returns.
+
+        Raises:
+            EnvironmentProblem: it cannot be written.
+        """
+        _write(self._results, _line(row_of(result, task)), self.path, sync=True)
+        self.begun.pop(task.id, None)
+
+    def _append(self, record: Mapping[str, Any], *, sync: bool) -> None:
+        _write(self._runs, _line(record), self.runs_path, sync=sync)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "r+b", buffering=0)
+
+
+def _records(file: IO[bytes], path: Path, *, ours: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The records of a file with the numbers of their lines. Of our own, a last line that a crash cut short is removed."""
+    whole = 0
+    with os.fdopen(os.dup(file.fileno()), "rb") as reading:
+        reading.seek(0)
+        for number, line in enumerate(reading, start=1):
+            if not line.endswith(b"\n"):
+                if not ours:
+                    raise _damaged(path, number)
+                os.ftruncate(file.fileno(), whole)
+                return
+            whole += len(line)
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                raise _damaged(path, number) from None
+            if not isinstance(record, dict):
+                raise _damaged(path, number)
+            yield number, record
+
+
+def _damaged(path: Path, number: int) -> UsageError:
+    return UsageError(f"{path}, line {number}, is nothing that `atc batch` wrote: name another file for the results")
+
+
+def _line(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _write(file: IO[bytes] | None, line: bytes, path: Path, *, sync: bool) -> None:
+    if file is None:
+        raise EnvironmentProblem(f"{path} is closed")
+    try:
+        if file.write(line) != len(line):
+            raise OSError(0, "the disk took a part of a line only")
+        if sync:
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise EnvironmentProblem(f"{path} cannot be written: {error.strerror}; run it again to go on") from None
