@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from atc.tools.tool import Tool, Toolset, Transport
     from atc.traces.events import Event
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Agent",

@@ -30,5 +30,7 @@ def _fcntl() -> Any:
     try:
         import fcntl
     except ImportError:
-        raise EnvironmentProblem("this operating system has no flock, which ATC locks files with: use Linux") from None
+        raise EnvironmentProblem(
+            "this operating system has no flock, which ATC locks its files with: use Linux or macOS; on Windows, WSL 2"
+        ) from None
     return fcntl

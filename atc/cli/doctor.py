@@ -22,6 +22,7 @@ from atc.models.machine import described, this_machine
 from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
+from atc.sandboxes.elsewhere import how_to_go_on
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
 
@@ -48,7 +49,16 @@ def doctor(
     if settings:
         _print_settings(as_json)
         return
-    checks = [_python(), _model(), *asyncio.run(_sandbox()), _type_checker(), _atlas(), _encoder(), _docker()]
+    checks = [
+        _python(),
+        *_system(),
+        _model(),
+        *asyncio.run(_sandbox()),
+        _type_checker(),
+        _atlas(),
+        _encoder(),
+        _docker(),
+    ]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:
@@ -68,6 +78,15 @@ def doctor(
 def _python() -> Check:
     found = f"CPython {platform.python_version()} on {sys.platform} {platform.machine()}"
     return Check("python", sys.version_info >= (3, 11), found, "ATC needs Python 3.11 or later")
+
+
+def _system() -> list[Check]:
+    """Of Linux there is nothing to say."""
+    if sys.platform == "linux":
+        return []
+    holds = sys.platform != "win32"
+    found = f"{platform.system()}: programs can be locked on Linux alone"
+    return [Check("system", holds, found if holds else f"{found}, and runs cannot be kept here", how_to_go_on())]
 
 
 def _model() -> Check:
@@ -101,7 +120,7 @@ async def _sandbox() -> list[Check]:
             outcome = await sandbox.run(Job("answer = 6 * 7", {}), no_tools)
             reasons, together = sandbox.reasons, sandbox.together
     except AtcError as error:
-        return [Check("sandbox", False, str(error), "use Linux, or `--sandbox docker` there")]
+        return [Check("sandbox", False, str(error), "" if sys.platform == "linux" else how_to_go_on())]
     found = f"process: tier {outcome.isolation} ({_TIERS[outcome.isolation]})"
     for tier, why in reasons.items():
         found += f"; not {tier}: {why}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
-import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ import numpy as np
 from atc.errors import EncoderUnavailable, ModelUnavailable
 from atc.models.catalogue import Chunk, ModelFile
 from atc.models.fetch import HUB_ALONE, Progress, Source, fetch_file, models_dir
+from atc.models.machine import this_machine
 from atc.retrieval.encoder import Floats, normalised, readable
 
 MAX_TOKENS = 256
@@ -67,7 +67,7 @@ class MiniLM:
 
     def __init__(self, directory: str | Path | None = None, threads: int | None = None) -> None:
         self.directory = models_dir() if directory is None else Path(directory).expanduser()
-        self.threads = threads or min(len(os.sched_getaffinity(0)), 4)
+        self.threads = threads or min(this_machine().processors, 4)
         self._loaded: tuple[Any, Any] | None = None
         self._lock = threading.Lock()
 

@@ -15,7 +15,6 @@ import os
 import shutil
 import socket
 import stat
-import sys
 import tempfile
 import threading
 import time
@@ -30,6 +29,7 @@ from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.engine import ContainerOutput, Engine
 from atc.sandboxes.docker.hardening import SHARED, Hardening
 from atc.sandboxes.docker.strict import StrictPool
+from atc.sandboxes.elsewhere import why_not_here
 from atc.sandboxes.process.driver import JailSandbox
 from atc.sandboxes.process.pool import Pool, tiers_from
 from atc.sandboxes.process.zygote import BOOT_S, Jail, NoRoom, Zygote, zygote_settings
@@ -85,9 +85,16 @@ class DockerSandbox(JailSandbox):
         await super().aclose()
         await asyncio.to_thread(self._starter.close)
 
+    async def _booted(self) -> None:
+        if why := why_not_here("docker"):
+            raise SandboxUnavailable(why)
+        await super()._booted()
+
     async def _take(self) -> Jail:
         if self._strict is None:
             return await super()._take()
+        if why := why_not_here("docker"):
+            raise SandboxUnavailable(why)
         asked = self._strict.lend()
         try:
             return await asyncio.wrap_future(asked)
@@ -138,11 +145,6 @@ class _Starter:
     def _connected(self) -> Engine:
         with self._lock:
             if self._engine is None:
-                if sys.platform != "linux":
-                    raise SandboxUnavailable(
-                        f"descriptors cannot be passed into a container on {sys.platform}: run the image as a service "
-                        "(`docker run -p …`) and give its address as the sandbox"
-                    )
                 engine = Engine()
                 try:
                     engine.reap()

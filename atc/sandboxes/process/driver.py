@@ -23,6 +23,7 @@ from atc.outcome import Outcome
 from atc.sandboxes.channel.descriptors import Printed, SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
+from atc.sandboxes.elsewhere import why_not_here
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
 from atc.sandboxes.process.pool import Pool, close_elsewhere, pool_size, tiers_from
 from atc.sandboxes.process.zygote import Exit, Jail, NoRoom, Zygote, start_zygote, zygote_settings
@@ -196,8 +197,6 @@ class ProcessSandbox(JailSandbox):
         folders = _site_packages() if packages is None and preload else list(packages or ())
 
         def start(tier: str) -> Zygote:
-            if sys.platform != "linux":
-                raise SandboxUnavailable(f"the process sandbox needs Linux and this is {sys.platform}: use `docker`")
             zygote = start_zygote(zygote_settings(tier, limits, preload, folders))
             if zygote.process is not None:
                 try:
@@ -209,6 +208,11 @@ class ProcessSandbox(JailSandbox):
             return zygote
 
         super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
+
+    async def _booted(self) -> None:
+        if why := why_not_here("process"):
+            raise SandboxUnavailable(why)
+        await super()._booted()
 
     @property
     def together(self) -> Group | None:
