@@ -14,7 +14,16 @@ from pydantic import BaseModel, ValidationError
 from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
 from atc.tools.functions import EffectName, described, to_answer
-from atc.tools.others.offered import Candidate, Described, effect_by_hints, hinted_schema, module_of, need, toolset_of
+from atc.tools.others.offered import (
+    Candidate,
+    Described,
+    effect_by_hints,
+    hinted_schema,
+    hints_of,
+    module_of,
+    need,
+    toolset_of,
+)
 from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
@@ -145,7 +154,7 @@ def _injected(tool: BaseTool) -> dict[str, tuple[bool, bool]]:
         if own:
             found[name] = (field.is_required(), any(_is_a(each, InjectedToolCallId) for each in own))
     code = _code(tool)
-    hints = _hints(code)
+    hints = hints_of(code)
     for name, parameter in _signature(code).items():
         hint = hints.get(name, parameter.annotation)
         if name not in found and _is_injected_arg_type(hint):
@@ -160,16 +169,7 @@ def _is_a(mark: object, kind: type) -> bool:
 
 def _code(tool: BaseTool) -> Callable[..., Any]:
     """The user's code behind a tool."""
-    return cast(
-        Callable[..., Any], getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)._run
-    )
-
-
-def _hints(code: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return typing.get_type_hints(code, include_extras=True)
-    except Exception:  # a hint is any expression
-        return {}
+    return cast(Callable[..., Any], getattr(tool, "func", None) or getattr(tool, "coroutine", None) or type(tool)._run)
 
 
 def _signature(code: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
@@ -185,7 +185,7 @@ def _returns(tool: BaseTool, code: Callable[..., Any]) -> JsonSchema | None:
     Raises:
         ToolImportError: the tool returns a command to its graph.
     """
-    hint = _hints(code).get("return", Any)
+    hint = hints_of(code).get("return", Any)
     if getattr(hint, "__name__", "") == "Command":
         raise ToolImportError("it returns a Command to its own graph, which a program has not")
     if tool.response_format != "content_and_artifact":
@@ -228,9 +228,9 @@ class _Call:
             or any(is_id for _, is_id in wanted.values())
         )
         self.blocks = not _is_asynchronous(tool)
-        self.text_alone = _hints(self.code).get("return", None) is str
+        self.text_alone = hints_of(self.code).get("return", None) is str
 
-    def begin(self, arguments: dict[str, Any]) -> Any:
+    def begin(self, arguments: dict[str, Any], _reads: bool) -> Any:
         """The value, or an awaitable of it."""
         given: dict[str, Any] = {**arguments, **self.injected}
         if self.as_message:

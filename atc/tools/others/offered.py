@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -32,8 +33,8 @@ class Described:
 
     Attributes:
         description: what the tool does.
-        parameters: JSON Schema of its arguments, without those that are injected.
-        returns: JSON Schema of its response, if it states one.
+        parameters: JSON Schema of its arguments, without those that are injected; as a stranger may write it.
+        returns: JSON Schema of its response (:func:`hinted_schema`, :func:`stated_schema`).
         effect: as its own metadata state it.
         location: the module that it is from.
         transport: how it is called.
@@ -124,7 +125,7 @@ def _tool(kind: str, name: str, candidate: Candidate, said: Effect | None) -> To
             name=name,
             description=clean(described.description, MAX_DESCRIPTION),
             parameters=parameters,
-            returns=_returns(name, described.returns),
+            returns=described.returns,
             effect=effect,
             source=Source(kind=kind, location=described.location, operation=candidate.original),
             provenance=Provenance.IMPORTED,
@@ -134,19 +135,19 @@ def _tool(kind: str, name: str, candidate: Candidate, said: Effect | None) -> To
     return Tool(protocol, described.transport.graded(reads=effect is Effect.READ))
 
 
-def _returns(name: str, schema: JsonSchema | None) -> JsonSchema | None:
-    """A response schema that cannot be used is none: the tool can be called without."""
-    if not schema:
+def stated_schema(name: str, schema: Any) -> JsonSchema | None:
+    """The response schema that an object states; ``None`` where it cannot be used: the tool can be called without."""
+    if not isinstance(schema, Mapping) or not schema:
         return None
     try:
-        return converted(schema, "response", "the schema of its response") or None
+        return converted(dict(schema), "response", "the schema of its response") or None
     except ToolImportError as error:
         _LOG.warning("%s: nothing is known about its response: %s", name, error)
         return None
 
 
 def _untitled(schema: Mapping[str, Any]) -> JsonSchema:
-    """The schema of arguments without the titles that pydantic makes of their names: they cost tokens and say nothing."""
+    """The schema of arguments without titles that repeat their names: they cost tokens and say nothing."""
     properties = {
         name: {key: value for key, value in part.items() if key != "title" or value != name.replace("_", " ").title()}
         if isinstance(part, Mapping)
@@ -156,9 +157,17 @@ def _untitled(schema: Mapping[str, Any]) -> JsonSchema:
     return {**schema, "properties": properties}
 
 
+def hints_of(code: Callable[..., Any] | None) -> dict[str, Any]:
+    """The type hints of the user's code; none where they cannot be resolved: a hint is any expression."""
+    try:
+        return typing.get_type_hints(code, include_extras=True) if code is not None else {}
+    except Exception:
+        return {}
+
+
 def hinted_schema(hint: Any, where: str) -> JsonSchema | None:
     """The schema of a return hint; ``None`` where it says nothing, or has no JSON Schema."""
-    if hint in (None, Any):
+    if hint is None or hint is Any:
         return None
     try:
         return return_schema({"return": with_modern_typeddicts(hint)}, where)

@@ -20,8 +20,19 @@ from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
 from atc.tools.functions import EffectName, described, failure_of
 from atc.tools.held_per_loop import HeldPerLoop
-from atc.tools.others.offered import Candidate, Described, effect_by_hints, module_of, need, toolset_of
+from atc.tools.others.offered import (
+    Candidate,
+    Described,
+    effect_by_hints,
+    hinted_schema,
+    hints_of,
+    module_of,
+    need,
+    stated_schema,
+    toolset_of,
+)
 from atc.tools.others.transport import ObjectTransport
+from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
@@ -33,6 +44,7 @@ _REFUSED = {
     "external": "its result is made outside of the process that calls it",
     "output": "it ends an agent of pydantic-ai: a program sets `answer`",
 }
+_BINARY = ("BinaryContent", "BinaryImage")
 _START_S = 60.0
 
 
@@ -108,20 +120,28 @@ def _described(name: str, tool: ToolsetTool[Any], held: _Held) -> Described:
     code = _code(tool)
     unapproved = definition.kind == "unapproved"
     effect = Effect.WRITE if unapproved else effect_by_hints(definition.metadata)
-    reads_alone = effect is Effect.READ
 
-    async def call(arguments: dict[str, Any]) -> Any:
+    async def call(arguments: dict[str, Any], reads: bool) -> Any:
         async with held:
-            return await held.call(name, arguments, code, approved=not reads_alone)
+            return await held.call(name, arguments, code, approved=not reads)  # whoever approves calls did so
 
     return Described(
         description=definition.description or "",
         parameters=definition.parameters_json_schema,
-        returns=definition.return_schema,
+        returns=_returns(name, code, definition.return_schema),
         effect=effect,
         location=module_of(code if code is not None else tool.toolset),
         transport=ObjectTransport(call=call, code=code, held=held, approved_by_caller=unapproved),
     )
+
+
+def _returns(name: str, code: Callable[..., Any] | None, stated: Any) -> JsonSchema | None:
+    hint = hints_of(code).get("return")
+    kind = getattr(hint, "__name__", "")
+    if kind in _BINARY:
+        return {"type": "string", "format": "binary"}
+    hinted = None if kind == "ToolReturn" or "ToolReturn[" in str(hint) else hinted_schema(hint, name)
+    return hinted or stated_schema(name, stated)
 
 
 def _code(tool: Any) -> Callable[..., Any] | None:
@@ -275,7 +295,7 @@ def _value(answer: Any) -> Any:
     if kind == "ToolReturn":
         answer = answer.return_value
         kind = type(answer).__name__
-    if kind in ("BinaryContent", "BinaryImage"):
+    if kind in _BINARY:
         return answer.data
     return answer
 
@@ -284,8 +304,9 @@ def _abandoning_threads() -> contextlib.AbstractContextManager[Any]:
     """A run's deadline must not wait for a function that hangs in a thread. Not every version has this."""
     from pydantic_ai import _utils
 
+    make: Callable[[], contextlib.AbstractContextManager[Any]]
     make = getattr(_utils, "abandon_threads_on_cancel", contextlib.nullcontext)
-    return make()  # type: ignore[no-any-return]
+    return make()
 
 
 def _words(error: BaseException) -> str:

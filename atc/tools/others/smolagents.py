@@ -1,4 +1,4 @@
-"""Tools of smolagents: what its ``@tool`` and subclasses of ``Tool`` make, and collections of them (smolagents ≥ 1.20)."""
+"""Tools of smolagents: what its ``@tool`` and subclasses of ``Tool`` make, and collections of them (version ≥ 1.20)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 from atc.errors import ToolImportError
 from atc.result import Effect
 from atc.tools.functions import EffectName
-from atc.tools.others.offered import Candidate, Described, module_of, need, toolset_of
+from atc.tools.others.offered import (
+    Candidate,
+    Described,
+    hinted_schema,
+    hints_of,
+    module_of,
+    need,
+    stated_schema,
+    toolset_of,
+)
 from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
@@ -73,7 +82,7 @@ def _name(tool: Any) -> str:
     return str(getattr(tool, "name", None) or getattr(tool, "__name__", None) or type(tool).__name__)
 
 
-def _described(tool: Any, base: type) -> Described:
+def _described(tool: Any, base: Any) -> Described:
     if not isinstance(tool, base):
         how = "give functions to Toolset.from_functions" if callable(tool) else "give tools, or collections"
         raise ToolImportError(f"it is a {type(tool).__name__} and no smolagents tool: {how}")
@@ -120,14 +129,15 @@ def _parameters(tool: Tool) -> JsonSchema:
 
 def _returns(tool: Tool) -> JsonSchema | None:
     if tool.output_schema:
-        return dict(tool.output_schema)
-    return None if tool.output_type == "any" else {"type": tool.output_type}
+        return stated_schema(tool.name, tool.output_schema)
+    hinted = hinted_schema(hints_of(inspect.unwrap(tool.forward)).get("return"), tool.name)
+    return hinted or (None if tool.output_type == "any" else {"type": tool.output_type})
 
 
-def _call(tool: Tool) -> Callable[[dict[str, Any]], Any]:
+def _call(tool: Tool) -> Callable[[dict[str, Any], bool], Any]:
     starting = threading.Lock()
 
-    def call(arguments: dict[str, Any]) -> Any:
+    def call(arguments: dict[str, Any], _reads: bool) -> Any:
         with starting:  # `__call__` would set it up once for each of several first calls
             if not tool.is_initialized:
                 tool.setup()

@@ -23,7 +23,8 @@ class ObjectTransport(AnnouncingTransport, GradedTransport):
     """Calls an object of a framework: JSON values in, what it returns out as JSON values and bytes.
 
     Attributes:
-        call: makes the call: returns the value, or an awaitable of it.
+        call: makes the call, given the arguments and whether the tool is taken for a read; returns the value, or an
+            awaitable of it.
         in_thread: ``call`` blocks, so it runs in a worker thread.
         code: the user's code behind it, for whether an exception is a bug of it.
         explain: the error that an exception of the framework is; ``None`` for any other exception.
@@ -33,7 +34,7 @@ class ObjectTransport(AnnouncingTransport, GradedTransport):
         approved_by_caller: the framework wants approval before a call. Ours stands in its place: it is never a read.
     """
 
-    call: Callable[[Arguments], Any]
+    call: Callable[[Arguments, bool], Any]
     in_thread: bool = False
     code: Callable[..., Any] | None = None
     explain: Callable[[BaseException], ToolError | None] = lambda _: None
@@ -81,7 +82,7 @@ class ObjectTransport(AnnouncingTransport, GradedTransport):
 
     def _call(self, arguments: Arguments) -> Any:
         try:
-            answer = self.call(arguments)
+            answer = self.call(arguments, self.reads)
         except (Exception, SystemExit) as error:  # whatever a tool raises, the run goes on
             raise self._failed(error) from error
         return answer if inspect.isawaitable(answer) else self._converted(answer)
