@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         UsageError,
         WritesPlanned,
     )
+    from atc.faces.frameworks import to_langchain, to_pydantic_ai, to_smolagents
     from atc.facts import Fault, Finding
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
@@ -144,6 +145,9 @@ __all__ = [
     "open_model",
     "probe",
     "to_json",
+    "to_langchain",
+    "to_pydantic_ai",
+    "to_smolagents",
     "tool",
 ]
 
@@ -178,6 +182,7 @@ _MODULES = {
         "UsageError",
         "WritesPlanned",
     ),
+    "atc.faces.frameworks": ("to_langchain", "to_pydantic_ai", "to_smolagents"),
     "atc.facts": ("Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),

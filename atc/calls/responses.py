@@ -85,7 +85,7 @@ class Responses:
         if error.raised is not None:
             message = self._exceptions.masked(message, record.arguments)
             record.traceback = self._exceptions.save_traceback(record.number, error.raised)
-        elif tool.protocol.source.kind == "function":
+        elif tool.protocol.source.in_process:
             message = masked_text(beginning(message))
         elif error.service_message:
             record.service_message = self._redactor.text(error.service_message)[:MAX_ERROR]

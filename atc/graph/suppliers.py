@@ -130,7 +130,7 @@ class Scope(NamedTuple):
 
 def scope_of(protocol: Protocol) -> Scope:
     """The scope of a tool as its source states it. Functions, the user's own, may well speak for a service."""
-    return Scope(protocol.source.service, protocol.source.kind == "function")
+    return Scope(protocol.source.service, protocol.source.in_process)
 
 
 def is_handed_out(name: str, schema: JsonSchema) -> bool:

@@ -138,7 +138,7 @@ class Prerequisites:
         """
         protocols = {id: self._protocol(id) for id in (tool, *others)}
         scopes = {
-            id: Scope(service_of(id, each), open=id != tool and each.source.kind == "function")
+            id: Scope(service_of(id, each), open=id != tool and each.source.in_process)
             for id, each in protocols.items()
         }
         return self._graph.of(protocols, scopes)

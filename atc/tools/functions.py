@@ -113,7 +113,7 @@ def tool_from_function(
     docs = read_docstring(function)
     hints = _hints(function, where)
     arguments = _arguments_model(function, hints, where)
-    returns = _return_schema(hints, where)
+    returns = return_schema(hints, where)
     text = docs.text if description is None else description
     if docs.returns and returns is not None:
         returns = {**returns, "description": docs.returns}
@@ -131,7 +131,7 @@ def tool_from_function(
             source=Source(kind="function", location=where, operation=function.__name__),
         )
     except ValueError as error:
-        reason = _describe(error) if isinstance(error, ValidationError) else str(error)
+        reason = described(error) if isinstance(error, ValidationError) else str(error)
         raise ToolImportError(f"{where} cannot be a tool: {reason} (a name can be set with name=…)") from None
     return Tool(protocol, _FunctionTransport(function, arguments))
 
@@ -260,7 +260,12 @@ def _parameters_schema(arguments: type[BaseModel], docs: Docs, where: str) -> Js
     return schema
 
 
-def _return_schema(hints: dict[str, Any], where: str) -> JsonSchema | None:
+def return_schema(hints: Mapping[str, Any], where: str) -> JsonSchema | None:
+    """The schema of what a function returns, by the hint ``return``; ``None`` without one.
+
+    Raises:
+        ToolImportError: the hint cannot be put into a JSON Schema.
+    """
     annotation = hints.get("return", Any)
     if annotation is Any:
         return None
@@ -324,9 +329,9 @@ class _FunctionTransport(AnnouncingTransport):
         try:
             model = self.model.model_validate(arguments)
         except ValidationError as error:
-            raise ToolError(_describe(error), status="invalid_arguments") from None
+            raise ToolError(described(error), status="invalid_arguments") from None
         except Exception as error:  # a validator of the user's type; the function has not been called
-            raise _failure(error, outcome="refused") from error
+            raise failure_of(error, outcome="refused") from error
         fields = type(model).model_fields
         given = {str(fields[key].alias): getattr(model, key) for key in fields if key in model.model_fields_set}
         return given | (model.model_extra or {})
@@ -337,8 +342,8 @@ class _FunctionTransport(AnnouncingTransport):
         except ToolError:
             raise
         except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
-            raise _failure(error, self.function) from error
-        return answer if inspect.isawaitable(answer) else _answer(answer)
+            raise failure_of(error, self.function) from error
+        return answer if inspect.isawaitable(answer) else to_answer(answer)
 
     async def _await(self, answer: Any) -> Any:
         try:
@@ -346,16 +351,23 @@ class _FunctionTransport(AnnouncingTransport):
         except ToolError:
             raise
         except (Exception, SystemExit) as error:  # as above
-            raise _failure(error, self.function) from error
-        return _answer(value)
+            raise failure_of(error, self.function) from error
+        return to_answer(value)
 
 
-def _failure(
+def failure_of(
     error: BaseException,
     function: Callable[..., Any] | None = None,
     *,
     outcome: Literal["refused", "unknown"] = "unknown",
 ) -> ToolError:
+    """The error of a tool that raised an exception of its own.
+
+    Args:
+        error: what it raised.
+        function: the user's code, for whether the exception is a bug of it.
+        outcome: whether the tool may have acted.
+    """
     name = type(error).__name__
     bug = function is not None and is_bug(error, function)
     return ToolError(
@@ -370,7 +382,7 @@ def _words(error: BaseException) -> str:
         return "(its text cannot be had)"
 
 
-def _answer(value: Any) -> Any:
+def to_answer(value: Any) -> Any:
     """Convert what a function returned to JSON values and bytes, with notes about what was changed.
 
     Raises:
@@ -386,8 +398,8 @@ def _answer(value: Any) -> Any:
     return Answered(json_value, notes=notes) if notes else json_value
 
 
-def _describe(error: ValidationError) -> str:
-    """The findings of a validation, with their places and without the values."""
+def described(error: ValidationError) -> str:
+    """The findings of a validation: with their places and without the values."""
     findings = error.errors(include_url=False, include_input=False, include_context=False)
     lines = (f"{'.'.join(map(str, finding['loc']))}: {finding['msg']}".lstrip(": ") for finding in findings)
     return "; ".join(lines)[:MAX_MESSAGE]

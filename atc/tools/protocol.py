@@ -21,6 +21,10 @@ MAX_DESCRIPTION = 20_000
 """Characters of a description that are kept; the rest of a longer one is cut."""
 
 
+IN_PROCESS = ("function", "langchain", "pydantic-ai", "smolagents")
+"""Kinds of sources whose tools are Python objects of this process."""
+
+
 class Provenance(StrEnum):
     """Where a protocol's statements come from."""
 
@@ -58,7 +62,8 @@ class Source(_Document):
     """Where a tool comes from.
 
     Attributes:
-        kind: of the importer: ``function``, ``openapi``, ``mcp``, ``document``, or the name of another package's.
+        kind: of the importer: ``function``, ``openapi``, ``mcp``, ``document``, ``langchain``, ``pydantic-ai``,
+            ``smolagents``, or the name of another package's.
         location: the document, server or module.
         operation: the name that the tool has there.
     """
@@ -70,12 +75,17 @@ class Source(_Document):
     @property
     def service(self) -> str:
         """Within which identifiers mean something: a document or a server; functions, the user's own, are one."""
-        return "functions" if self.kind == "function" else self.location
+        return "functions" if self.in_process else self.location
+
+    @property
+    def in_process(self) -> bool:
+        """Whether it is a function of the user's own, or a tool object of a framework: what it calls is not known."""
+        return self.kind in IN_PROCESS
 
     @property
     def remote(self) -> bool:
         """Whether a call leaves this process for a service that may be out of reach."""
-        return self.kind not in ("function", "document")
+        return not self.in_process and self.kind != "document"
 
 
 class Protocol(_Document):

@@ -143,8 +143,9 @@ class Tool:
 class Toolset(Mapping[str, Tool]):
     """An immutable set of tools, by name, in the order they were given.
 
-    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_mcp` or :meth:`from_protocols`; join two
-    with ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
+    Build one with :meth:`from_functions`, :meth:`from_openapi`, :meth:`from_mcp` or :meth:`from_protocols`, or out of
+    other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or :meth:`from_smolagents`; join two with
+    ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
 
     Raises:
         UsageError: two tools have the same name.
@@ -262,6 +263,27 @@ class Toolset(Mapping[str, Tool]):
         from atc.tools.mcp import import_mcp
 
         return import_mcp(source, **options)
+
+    @classmethod
+    def from_langchain(cls, tools: Any, **options: Any) -> Toolset:
+        """Tools from LangChain: see :func:`atc.tools.others.import_langchain` for the forms and the options."""
+        from atc.tools.others import import_langchain
+
+        return import_langchain(tools, **options)
+
+    @classmethod
+    def from_pydantic_ai(cls, tools: Any, **options: Any) -> Toolset:
+        """Tools from pydantic-ai: see :func:`atc.tools.others.import_pydantic_ai` for the forms and the options."""
+        from atc.tools.others import import_pydantic_ai
+
+        return import_pydantic_ai(tools, **options)
+
+    @classmethod
+    def from_smolagents(cls, tools: Any, **options: Any) -> Toolset:
+        """Tools from smolagents: see :func:`atc.tools.others.import_smolagents` for the forms and the options."""
+        from atc.tools.others import import_smolagents
+
+        return import_smolagents(tools, **options)
 
     @classmethod
     def from_protocols(cls, directory: str | Path) -> Toolset:

@@ -37,7 +37,7 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool) -> Pr
     """
     if len(tool.name) > MAX_ORIGINAL:
         raise ToolImportError(f"its name has more than {MAX_ORIGINAL} characters")
-    parameters = _converted(tool.input_schema, "request", "its inputSchema")
+    parameters = converted(tool.input_schema, "request", "its inputSchema")
     if parameters.get("type", "object") != "object":
         raise ToolImportError("its inputSchema is not of an object")
     return Protocol(
@@ -75,14 +75,18 @@ def _returns(tool: Any) -> JsonSchema | None:
     if tool.output_schema is None:
         return None
     try:
-        return _converted(tool.output_schema, "response", "its outputSchema")
+        return converted(tool.output_schema, "response", "its outputSchema")
     except ToolImportError as error:
         _LOG.warning("%s: nothing is known about its response: %s", tool.name[:100], error)
         return None
 
 
-def _converted(schema: dict[str, Any], direction: Direction, what: str) -> JsonSchema:
-    """A schema that stands alone, with the keywords that we know; references lead into its own ``$defs`` only."""
+def converted(schema: dict[str, Any], direction: Direction, what: str) -> JsonSchema:
+    """A schema that stands alone, with the keywords that we know; references lead into its own ``$defs`` only.
+
+    Raises:
+        ToolImportError: it is no usable JSON Schema.
+    """
     root = without_bytes(json_copy(schema, what))
     converter = SchemaConverter(Resolver(Document(root, what)))
     made = converter.closed(converter.convert(root, direction), direction)
