@@ -89,6 +89,12 @@ class Settings(BaseSettings):
         "has no part in it",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
+    vectors: str | None = Field(
+        None,
+        description="where such an index keeps its vectors: `own` (its files), `qdrant-edge`, or a collection of a "
+        "Qdrant server, `https://HOST:6333/COLLECTION`; else where they are, at first in its files",
+    )
+    vectors_key: SecretStr | None = Field(None, description="the API key of that server")
     find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs that run after the first")
@@ -232,8 +238,8 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: the keys of the model and of the sandbox service, and the address of the store."""
-        kept = (self.api_key, self.sandbox_token, self.store)
+        """What no trace may show: the keys of the model, the sandbox service and the vectors; the store's address."""
+        kept = (self.api_key, self.sandbox_token, self.vectors_key, self.store)
         return [secret for each in kept if each is not None and (secret := each.get_secret_value())]
 
     @property
