@@ -10,6 +10,7 @@ AtcError
 │   ├── SandboxUnavailable  the isolation that was asked for cannot be had
 │   ├── ToolIndexError      an index of tools cannot be read or written
 │   └── EncoderUnavailable  a search by meaning was asked for and its encoder cannot be had
+│       └── VectorsUnavailable  the engine that keeps an index's vectors cannot be had
 ├── ModelError              the model's endpoint failed in the middle of work
 │   └── ContextExceeded     a prompt is longer than the model takes
 ├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
@@ -88,6 +89,10 @@ class ToolIndexError(EnvironmentProblem):
 
 class EncoderUnavailable(EnvironmentProblem):
     """A search by meaning was asked for and its encoder cannot be had."""
+
+
+class VectorsUnavailable(EncoderUnavailable):
+    """The engine that keeps an index's vectors is down or damaged, or what it holds is not of this index."""
 
 
 class LexicalOnly(UserWarning):

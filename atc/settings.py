@@ -90,6 +90,12 @@ class Settings(BaseSettings):
         "has no part in it",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
+    vectors: str | None = Field(
+        None,
+        description="where such an index keeps its vectors: `own` (its files), `qdrant-edge`, or a collection of a "
+        "Qdrant server, `https://HOST:6333/COLLECTION`; else where they are, at first in its files",
+    )
+    vectors_key: SecretStr | None = Field(None, description="the API key of that server")
     find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs that run after the first")
@@ -251,8 +257,8 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: the keys of the model and of the sandbox service, and passwords of the store."""
-        kept = (self.api_key, self.sandbox_token)
+        """What no trace may show: the keys of the model, of the sandbox service and of the vectors; passwords of the store."""
+        kept = (self.api_key, self.sandbox_token, self.vectors_key)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.snapshot import DIGEST, Progress, Snapshot
+from atc.retrieval.snapshot import DIGEST, Progress, Snapshot, text_of
 from atc.retrieval.vectors import Vectors
 
 BLOCK = 256
@@ -69,7 +69,7 @@ def embedded(
     Args:
         snapshot: the documents.
         old: a snapshot of this encoder, whose vectors may be taken over.
-        texts: by digest, for documents that are not in ``old``.
+        texts: by digest, for documents that are not in ``old``; one that is not there is read from its document.
         encoder: makes what is missing.
         progress: called with the numbers of embedded texts and of all that must be.
         folder: where blocks are kept until :func:`forget`.
@@ -98,10 +98,11 @@ def embedded(
         take((row.tobytes() for row in block["text"]), Vectors(block["values"], block["scale"]))
     # In the order of the texts' digests, so that an interrupted build goes on with the same blocks.
     missing = sorted(set(wanted) - places.keys())
+    rows = {} if texts.keys() >= set(missing) else {digest: row for row, digest in enumerate(wanted)}
     for at in range(0, len(missing), BLOCK):
         progress("embedding", at, len(missing))
         digests = missing[at : at + BLOCK]
-        made = Vectors.of(encoder.encode([texts[digest] for digest in digests]))
+        made = Vectors.of(encoder.encode([texts.get(digest) or text_of(snapshot, rows[digest]) for digest in digests]))
         store.add(digests, made)
         take(digests, made)
     progress("embedding", len(missing), len(missing))

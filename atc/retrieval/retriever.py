@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from atc.graph.tool_graph import ToolGraph
     from atc.retrieval.code_words import Menu
     from atc.retrieval.encoder import Encoder
+    from atc.retrieval.engines.choice import Choice
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
@@ -106,6 +107,7 @@ class IndexRetriever:
         vocabulary: of ``codes``: ``words``, or ``tokens`` for a model that was taught those of the codes of the index
             (:mod:`atc.retrieval.code_tokens`).
         columns: what was learnt for an index; asked before each search.
+        vectors: the server that may be asked for the vectors of a saved index, where it names one.
     """
 
     def __init__(
@@ -119,11 +121,13 @@ class IndexRetriever:
         scorers: Collection[str] = SCORERS,
         vocabulary: Vocabulary = "words",
         columns: Columns | None = None,
+        vectors: Choice | None = None,
     ) -> None:
         if isinstance(index, str | Path):
+            from atc.retrieval.engines.choice import OWN_FILES
             from atc.retrieval.index import ToolIndex
 
-            index = ToolIndex.load(index)
+            index = ToolIndex.load(index, vectors=vectors or OWN_FILES)
         self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites

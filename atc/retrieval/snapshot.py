@@ -13,7 +13,7 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
+from atc.errors import ToolIndexError, UsageError
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.code_head import CodeHead, Sayer, head_fault
 from atc.retrieval.codes import Codes
@@ -27,6 +27,7 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
+    from atc.retrieval.engines.rows import EngineVectors
     from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
@@ -66,6 +67,7 @@ class Snapshot:
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
         nearest: proposes rows in an index that was saved and is too large to compare all.
+        engine: the vectors, where another engine keeps them; ``vectors`` and ``nearest`` are ``None`` then.
         codes: of the documents, where they were made.
         co_usage: what was used together, where it was given.
         notices: what the user may want to know of how it was read, a sentence each.
@@ -79,6 +81,7 @@ class Snapshot:
     lexical: LexicalIndex
     vectors: Vectors | None = None
     nearest: Nearest | None = None
+    engine: EngineVectors | None = None
     codes: Codes | None = None
     co_usage: CoUsage | None = None
     notices: tuple[str, ...] = ()
@@ -231,6 +234,19 @@ def protocol_of(document: Document) -> Protocol:
         ValueError: it is none.
     """
     return document if isinstance(document, Protocol) else Protocol.model_validate(json.loads(document))
+
+
+def text_of(snapshot: Snapshot, row: int) -> str:
+    """What the encoder reads of a document.
+
+    Raises:
+        ToolIndexError: the document is damaged.
+    """
+    id = snapshot.ids[row]
+    try:
+        return text_for_encoder(document_fields(id, protocol_of(snapshot.documents[row])))
+    except ValueError as error:
+        raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
 
 def line_of(id: str, document: Document) -> bytes:
