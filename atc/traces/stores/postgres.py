@@ -74,7 +74,6 @@ class PostgresRun(StoredRun):
         return (found[0][0], found[0][1]) if found else (0, 0)
 
     def make(self) -> None:
-        self.store.check_once()
         self.store.sure.rows("INSERT INTO atc.runs (run_id) VALUES (%s) ON CONFLICT DO NOTHING", (self.run_id,))
 
     def why_strange(self) -> str:
@@ -149,7 +148,6 @@ class PostgresStore(RunStore):
         lease_s: seconds after which another process may go on with a run whose own does not answer any more.
 
     Attributes:
-        sure: the connection whose statements are durable. ``quick``: the one for traces, and for reading.
         leases: of the runs that this process holds.
 
     Raises:
@@ -158,7 +156,7 @@ class PostgresStore(RunStore):
 
     def __init__(self, address: str, *, lease_s: float = 30.0) -> None:
         self._address = Address(address)
-        self.sure, self.quick = Session(self._address, durable=True), Session(self._address, durable=False)
+        self._sure, self._quick = Session(self._address, durable=True), Session(self._address, durable=False)
         self.leases = Leases(self._address, lease_s)
         self._checked = False
 
@@ -166,26 +164,35 @@ class PostgresStore(RunStore):
     def where(self) -> str:
         return self._address.shown
 
+    @property
+    def sure(self) -> Session:
+        """The connection whose statements are durable."""
+        self._check_once()
+        return self._sure
+
+    @property
+    def quick(self) -> Session:
+        """The connection for traces, and for reading."""
+        self._check_once()
+        return self._quick
+
     def run(self, run_id: str) -> PostgresRun:
         return PostgresRun(self, run_id)
 
     def list(self) -> list[StoredRun]:
-        self.check_once()
         found = self.quick.rows('SELECT run_id FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC')
         return [PostgresRun(self, run_id) for (run_id,) in found]
 
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
-        self.check_once()
         found = self.quick.rows(_RECENT, (seconds, most))
         return [(PostgresRun(self, run_id), (epoch, records)) for run_id, epoch, records in found]
 
     def check(self) -> None:
         """Make sure that the server answers, the tables are there (they are made at first use) and may be written."""
-        postgres_schema.check(self.sure)
+        postgres_schema.check(self._sure)
         self._checked = True
 
-    def check_once(self) -> None:
-        """:meth:`check`, unless it was done before."""
+    def _check_once(self) -> None:
         if not self._checked:
             self.check()
 
@@ -193,6 +200,6 @@ class PostgresStore(RunStore):
         """Nothing is left behind: a run is deleted in one transaction."""
 
     def close(self) -> None:
-        self.sure.close()
-        self.quick.close()
+        self._sure.close()
+        self._quick.close()
         self.leases.close()
