@@ -206,7 +206,10 @@ class Reading:
             UsageError: it is too large.
             OSError, AtcError: the trace cannot be read.
         """
-        event = line_of(stored, line)
+        try:
+            event = line_of(stored, line)
+        except LookupError as error:
+            raise Gone(str(error)) from None
         try:
             found = self._views.whole_value(event, pointer)
         except FAILS as error:
@@ -233,6 +236,7 @@ class Reading:
         told: dict[str, Any] | None = None
         with self._hub.subscribed(stored.run_id) as hears:
             while not hears.ended:
+                was_here = self._here(stored.run_id)  # before it is read: its last events may come meanwhile
                 try:
                     part = await self.run(self.part, follower)
                 except FileNotFoundError:
@@ -243,11 +247,11 @@ class Reading:
                     return
                 said = hears.take() + b"".join(message(shown, number=number) for number, shown in part.shown)
                 now = state(follower.status, follower.source)
-                if now != told:
+                if now != told and now["here"] == was_here:
                     told = now
                     said += message(now, event="state")
                 yield said
-                if part.more:
+                if part.more or now["here"] != was_here:
                     continue
                 if follower.status != "cut off" and not now["here"] and not part.shown:
                     yield message({"run_id": stored.run_id, "after": follower.number}, event="end")
