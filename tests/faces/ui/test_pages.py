@@ -199,8 +199,9 @@ async def test_a_question_that_nobody_answers_is_a_no_and_a_run_can_be_stopped_a
         assert (await caller.send(f"/api/runs/{run_id}/resume", {})).status == 400  # it goes on
         assert (await caller.send(f"/api/runs/{run_id}/stop", {})).status == 202
         assert (await stream.next("settled")).data["decision"] == "ended"
-        while caller.ui.work.here(run_id):
-            await asyncio.sleep(0)
+        async with caller.stream(f"/api/runs/{run_id}/events") as events:
+            while (await events.next("state")).data["here"]:
+                pass
         assert (await caller.send(f"/api/runs/{run_id}/stop", {})).status == 404
         assert (await caller.send(f"/api/runs/{run_id}/resume", {"reply": "yes"})).status == 400  # it asked nothing
 
