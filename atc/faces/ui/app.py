@@ -18,7 +18,7 @@ import atc
 from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
 from atc.faces.ui.desk import Desk
 from atc.faces.ui.door import MAX_BODY, Door, refusal
-from atc.faces.ui.reading import Gone, Reading
+from atc.faces.ui.reading import RUNNING, Gone, Reading
 from atc.faces.ui.rights import Keys, Right
 from atc.faces.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.faces.ui.views import Views
@@ -110,7 +110,9 @@ class Ui:
 
         def state(status: str, source: Any) -> dict[str, Any]:
             can = self.work.can(stored.run_id, status, source) if "run" in rights else []
-            return {"run_id": stored.run_id, "status": status, "here": self.work.here(stored.run_id), "can": can}
+            here = self.work.here(stored.run_id)
+            shown = RUNNING if here and status == "cut off" else status
+            return {"run_id": stored.run_id, "status": shown, "here": here, "can": can}
 
         async def parts() -> AsyncIterator[bytes]:
             for pending in self.desk.pending(stored.run_id):

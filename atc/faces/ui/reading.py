@@ -33,6 +33,9 @@ FIRST_S = 0.3
 SHARE = 20
 """The list of runs is looked at for one part in so many of the time."""
 
+RUNNING = "running"
+"""The status of a run that this server runs now; of one that goes on elsewhere nobody here knows more than its trace."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -89,7 +92,9 @@ class Reading:
 
     def row(self, row: RunSummary) -> dict[str, Any]:
         """A row of the list."""
-        return row.record() | {"here": self._here(row.run_id)}
+        here = self._here(row.run_id)
+        status = RUNNING if here and row.status == "cut off" else row.status
+        return row.record() | {"status": status, "here": here}
 
     async def rows(self, fits: Callable[[RunSummary], bool], before: str, limit: int) -> dict[str, Any]:
         """A part of the list, the latest first.
