@@ -34,7 +34,7 @@ SHARE = 20
 """The list of runs is looked at for one part in so many of the time."""
 
 RUNNING = "running"
-"""The status of a run that this server runs now; of one that goes on elsewhere nobody here knows more than its trace."""
+"""The status of a run that this server runs now; of one that goes on elsewhere only its trace is known here."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
