@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tools": ("tools:app", "List, show and find tools, and print the stub that a model is shown."),
     "model": ("model:app", "Get a language model, serve it, and see which one is used."),
     "runs": ("runs:runs", "List the runs that are kept, the latest first; or delete some of them."),
+    "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
     "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
     "graph": ("graph:app", "See what feeds what among tools, and why; draw it; correct it."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable
 from typing import Any
 
@@ -11,6 +12,9 @@ from atc.traces.stores.base import StoredRun
 
 AT_ONCE_BYTES = 2_000_000
 """Bytes of a trace that one reading takes, and at least one line: nobody waits for 100 MB."""
+
+_ENDS = re.compile(rb'"kind": ?"run_(started|ended)"')
+"""In the beginning of a line as :meth:`atc.traces.events.Event.line` writes it."""
 
 Line = tuple[int, dict[str, Any] | TraceError]
 """The number of a line, from 1, and its event; or what is wrong with it."""
@@ -26,10 +30,14 @@ class Follower:
     Attributes:
         number: of the last whole line that was read.
         more: whether something may be unread.
+        status: of the run, as far as it was read; ``cut off`` while it goes on.
+        source: where its tools are, as its first task has it.
     """
 
     def __init__(self, stored: StoredRun, after: int = 0) -> None:
         self.stored, self.number, self.more = stored, 0, True
+        self.status = "cut off"
+        self.source: Any = None
         self._skip_to = after
         self._position = 0
         self._version: Hashable = None
@@ -55,9 +63,14 @@ class Follower:
                 break  # it is being written, or a crash cut it short
             self._position = position
             self.number += 1
-            if self.number <= self._skip_to or not line.strip(b"\0\n"):
+            if self.number <= self._skip_to and not _ENDS.search(line, 0, 64):
                 continue
-            found.append((self.number, self._event(line)))
+            if not line.strip(b"\0\n"):
+                continue  # some file systems leave zeros where a crash kept the rest from being written
+            event = self._event(line)
+            if self.number <= self._skip_to:
+                continue
+            found.append((self.number, event))
             taken += len(line)
             if taken >= most_bytes:
                 self.more = True
@@ -67,9 +80,15 @@ class Follower:
 
     def _event(self, line: bytes) -> dict[str, Any] | TraceError:
         try:
-            return read_event(self.stored.where, self.number, line)
+            event = read_event(self.stored.where, self.number, line)
         except TraceError as error:
             return error
+        if event["kind"] == "run_started":
+            self.source = event["data"].get("source") if self.source is None else self.source
+            self.status = "cut off"
+        elif event["kind"] == "run_ended":
+            self.status = str(event["data"].get("status", "cut off"))
+        return event
 
 
 def line_of(stored: StoredRun, number: int) -> dict[str, Any]:

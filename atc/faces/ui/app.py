@@ -1,0 +1,313 @@
+"""The addresses of the page's server: two pages, and the interface that they and scripts use."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+import atc
+from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
+from atc.faces.ui.desk import Desk
+from atc.faces.ui.door import MAX_BODY, Door, refusal
+from atc.faces.ui.reading import RUNNING, Gone, Reading
+from atc.faces.ui.rights import Keys, Right
+from atc.faces.ui.streams import Hub, TooMany, message, with_heartbeats
+from atc.faces.ui.views import Views
+from atc.faces.ui.work import Busy, Work
+from atc.traces.searching import search
+from atc.traces.stores.base import RUN_ID, RunStore
+
+ROWS = 50
+"""Of the list, unless more are asked for."""
+MOST_ROWS = 500
+
+log = logging.getLogger("atc.ui")
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class Ui:
+    """All that one server of the page holds (:class:`atc.serving.Served`).
+
+    Args:
+        store: where the runs are.
+        views: how they are shown.
+        desk: where approvals wait.
+        work: begins runs.
+        hub: whom to tell.
+        keys: who may do what.
+    """
+
+    def __init__(self, store: RunStore, views: Views, desk: Desk, work: Work, hub: Hub, keys: Keys) -> None:
+        self.views, self.desk, self.work, self.hub, self.keys = views, desk, work, hub, keys
+        self.reading = Reading(store, views, hub, work.here)
+
+    def touched(self, run_id: str) -> None:
+        """A run of this server has changed."""
+        self.hub.touch(run_id)
+        self.reading.poke()
+
+    async def drain(self) -> None:
+        """Ask nobody any more, stop the runs that go on, and end the streams."""
+        self.desk.end()
+        await self.work.end()
+        self.hub.end()
+
+    async def aclose(self) -> None:
+        """Read no more."""
+        self.reading.end()
+
+    # -- pages ---------------------------------------------------------------------------------------------------------
+
+    def _live(self, request: Request, **more: Any) -> dict[str, Any]:
+        path = self.keys.path
+        addresses = {"api": f"{path}/api", "home": f"{path}/", "run": f"{path}/runs/"}
+        return addresses | {"rights": list(request.scope["rights"]), "server": f"atc {atc.__version__}"} | more
+
+    async def list_page(self, request: Request) -> Response:
+        """The list of runs."""
+        found = await self.reading.rows(lambda row: True, "", ROWS)
+        live = self._live(request, more=found["more"], total=found["total"], unread=found["unread"])
+        return HTMLResponse(await self.reading.run(self.views.runs_page, found["runs"], live))
+
+    async def run_page(self, request: Request) -> Response:
+        """One run."""
+        stored = await self._stored(request)
+        live = self._live(request, run_id=stored.run_id)
+
+        def page() -> str:
+            events, after = self.reading.beginning(stored)
+            return self.views.run_page(events, live | {"after": after})
+
+        return HTMLResponse(await self.reading.run(page))
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    async def runs(self, request: Request) -> Response:
+        """A part of the list."""
+        asked = request.query_params
+        limit = _number(asked.get("limit", str(ROWS)), "limit", 1, MOST_ROWS)
+        before = asked.get("before", "")
+        if before and not RUN_ID.fullmatch(before):
+            raise UsageError("before: give the id of a run")
+        fits = search(asked.get("query", ""), asked.get("status", ""))
+        return _json(await self.reading.rows(fits, before, limit))
+
+    async def events(self, request: Request) -> Response:
+        """The stream of one run."""
+        stored = await self._stored(request)
+        said = request.headers.get("last-event-id") or request.query_params.get("after", "0")
+        after = _number(said, "after", 0, 10**12)
+        rights: tuple[Right, ...] = request.scope["rights"]
+
+        def state(status: str, source: Any) -> dict[str, Any]:
+            can = self.work.can(stored.run_id, status, source) if "run" in rights else []
+            here = self.work.here(stored.run_id)
+            shown = RUNNING if here and status == "cut off" else status
+            return {"run_id": stored.run_id, "status": shown, "here": here, "can": can}
+
+        async def parts() -> AsyncIterator[bytes]:
+            for pending in self.desk.pending(stored.run_id):
+                yield message(pending, event="approval")
+            async with contextlib.aclosing(self.reading.follow(stored, after, state)) as follow:  # type: ignore[type-var]
+                async for part in follow:
+                    yield part
+
+        return self._stream(parts())
+
+    async def value(self, request: Request) -> Response:
+        """A whole value."""
+        stored = await self._stored(request)
+        line = _number(request.query_params.get("line", ""), "line", 1, 10**12)
+        pointer = request.query_params.get("pointer", "")
+        whole, media_type = await self.reading.run(self.reading.value, stored, line, pointer)
+        return Response(whole, media_type=media_type)
+
+    async def approvals(self, request: Request) -> Response:
+        """What waits for a yes."""
+        return _json({"approvals": self.desk.pending()})
+
+    async def approval(self, request: Request) -> Response:
+        """One question, with its arguments whole."""
+        if (found := self.desk.whole(request.path_params["key"])) is None:
+            raise Gone("this question does not wait any more")
+        return _json(found)
+
+    async def stream(self, request: Request) -> Response:
+        """The stream of the list."""
+
+        async def parts() -> AsyncIterator[bytes]:
+            with self.hub.subscribed() as hears:
+                self.reading.poke()
+                for pending in self.desk.pending():
+                    yield message(pending, event="approval")
+                while not hears.ended:
+                    yield hears.take()
+                    await hears.wait(1.0)
+
+        return self._stream(parts())
+
+    # -- doing ---------------------------------------------------------------------------------------------------------
+
+    async def begin(self, request: Request) -> Response:
+        """Begin a task."""
+        asked = await _body(request, {"task": str, "answer": str, "dry_run": bool})
+        task = asked.get("task")
+        if task is None:
+            raise UsageError("task: say in plain words what is wanted")
+        run_id = await self.work.begin(task, asked.get("answer") or None, asked.get("dry_run", False))
+        return _json({"run_id": run_id}, 201)
+
+    async def resume(self, request: Request) -> Response:
+        """Go on with a run."""
+        stored = await self._stored(request)
+        asked = await _body(request, {"reply": str})
+        begun = await self.reading.run(self.reading.begun, stored)
+        return _json({"run_id": await self.work.resume(stored, begun.get("source"), asked.get("reply"))}, 202)
+
+    async def stop(self, request: Request) -> Response:
+        """Stop a run of this server."""
+        run_id = request.path_params["run_id"]
+        await _body(request, {})
+        if not self.work.stop(run_id):
+            raise Gone("this server does not run it: stop it where it runs")
+        return _json({"run_id": run_id}, 202)
+
+    async def decide(self, request: Request) -> Response:
+        """Approve or deny."""
+        asked = await _body(request, {"decision": str})
+        decision = asked.get("decision")
+        if decision not in ("approve", "deny"):
+            raise UsageError("decision: give approve or deny")
+        if (settled := self.desk.decide(request.path_params["key"], decision)) is None:
+            raise Gone("there is no such question any more")
+        counts, own = settled
+        return _json({"decision": counts}, 200 if own or counts == decision else 409)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    async def _stored(self, request: Request) -> Any:
+        return await self.reading.run(self.reading.stored, request.path_params["run_id"])
+
+    def _stream(self, parts: AsyncIterator[bytes]) -> Response:
+        self.hub.room()
+        return StreamingResponse(with_heartbeats(parts), media_type="text/event-stream")
+
+
+def make_app(ui: Ui, port: int) -> Door:
+    """The server over ASGI."""
+
+    async def home(request: Request) -> Response:
+        return RedirectResponse(f"{ui.keys.path}/", 303)
+
+    @contextlib.asynccontextmanager
+    async def life(app: Starlette) -> AsyncIterator[None]:
+        watching = asyncio.create_task(ui.reading.watch())
+        try:
+            yield
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+
+    def route(path: str, handler: Handler, right: Right = "read", method: str = "GET") -> Route:
+        return Route(path, _answered(handler, right), methods=[method])
+
+    routes = [
+        route("/", ui.list_page),
+        route("/runs", home),
+        route("/runs/{run_id}", ui.run_page),
+        route("/api/runs", ui.runs),
+        route("/api/runs/{run_id}/events", ui.events),
+        route("/api/runs/{run_id}/value", ui.value),
+        route("/api/approvals", ui.approvals),
+        route("/api/approvals/{key}", ui.approval),
+        route("/api/stream", ui.stream),
+        route("/api/tasks", ui.begin, "run", "POST"),
+        route("/api/runs/{run_id}/resume", ui.resume, "run", "POST"),
+        route("/api/runs/{run_id}/stop", ui.stop, "run", "POST"),
+        route("/api/approvals/{key}", ui.decide, "approve", "POST"),
+    ]
+    app = Starlette(routes=routes, lifespan=life)
+    app.router.redirect_slashes = False
+    return Door(app, ui.keys, port)
+
+
+def _answered(handler: Handler, right: Right) -> Handler:
+    """A handler that only who has the right reaches, and whose errors become answers."""
+
+    async def answered(request: Request) -> Response:
+        if right not in request.scope["rights"]:
+            return refusal(403, "UsageError", f"your address does not give the right to {right}")
+        try:
+            return await handler(request)
+        except TooMany:
+            return refusal(429, "UsageError", "too many streams are open: close a page", retry_after="5")
+        except Exception as error:
+            return _told(error)
+
+    return answered
+
+
+def _told(error: Exception) -> Response:
+    kind = type(error).__name__
+    match error:
+        case Gone() | FileNotFoundError():
+            return refusal(404, "UsageError", str(error))
+        case Busy():
+            return refusal(429, "UsageError", str(error), retry_after="5")
+        case JournalError():
+            return refusal(409, kind, str(error))
+        case UsageError():
+            return refusal(400, kind, str(error))
+        case EnvironmentProblem() | ModelError():
+            return refusal(503, kind, str(error))
+        case OSError():
+            return refusal(503, "EnvironmentProblem", f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+        case AtcError():
+            return refusal(500, kind, str(error))
+    log.error("a request failed: %s", kind, exc_info=error)
+    return refusal(500, kind, "this is a fault of ATC's: its log has more")
+
+
+def _number(text: str, name: str, least: int, most: int) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 13 or not least <= int(text) <= most:
+        raise UsageError(f"{name}: give a number from {least} to {most}")
+    return int(text)
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(json.dumps(value, default=str), status, media_type="application/json")
+
+
+async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
+    """The object that a request's body is.
+
+    Raises:
+        UsageError: it is none, is too large, or has a field that is not among ``types``.
+    """
+    raw = b""
+    async for part in request.stream():
+        raw += part
+        if len(raw) > MAX_BODY:
+            raise UsageError(f"the body has more than {MAX_BODY:,} bytes")
+    try:
+        value = json.loads(raw or b"{}")
+    except (ValueError, RecursionError):
+        raise UsageError("the body is no JSON") from None
+    if not isinstance(value, dict):
+        raise UsageError("the body is no JSON object")
+    for name, given in value.items():
+        if name not in types:
+            raise UsageError(f"{name[:40]}: there is no such field, but {', '.join(types) or 'none'}")
+        if given is not None and type(given) is not types[name]:
+            raise UsageError(f"{name}: give {'true or false' if types[name] is bool else 'a text'}")
+    return {name: given for name, given in value.items() if given is not None}

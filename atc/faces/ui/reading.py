@@ -1,0 +1,265 @@
+"""What pages read of stored runs: rows of the list, events as they are shown, whole values. Never on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ParamSpec, TypeVar
+
+from atc.errors import AtcError, TraceError, UsageError
+from atc.faces.ui.streams import Hub, message
+from atc.faces.ui.views import Views
+from atc.traces.following import Follower, line_of
+from atc.traces.index import RunIndex
+from atc.traces.reading import FAILS
+from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
+from atc.traces.summary import RunSummary
+
+THREADS = 4
+"""That read for pages; tools have others."""
+EMBEDDED_BYTES = 2_000_000
+"""Bytes of shown events that a page has in itself; the rest comes by its stream."""
+EMBEDDED_READ = 16_000_000
+"""Bytes of a trace that are read for a page in itself."""
+MAX_VALUE = 64_000_000
+"""Bytes of a whole value."""
+REST_S, MOST_REST_S = 0.2, 1.0
+"""Seconds between two looks at a trace: the more, the longer nothing has come."""
+FIRST_S = 0.3
+"""Seconds that a list waits for runs that are read for the first time; it says how many are left."""
+SHARE = 20
+"""The list of runs is looked at for one part in so many of the time."""
+
+RUNNING = "running"
+"""The status of a run that this server runs now; of one that goes on elsewhere only its trace is known here."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Gone(AtcError):
+    """There is no such run, or no such part of it."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run's events, as its page gets them.
+
+    Attributes:
+        shown: number of the line and what is shown of it.
+        number: of the last line that was read.
+        more: whether something may be unread.
+    """
+
+    shown: list[tuple[int, dict[str, Any]]]
+    number: int
+    more: bool
+
+
+class Reading:
+    """Reads for pages, in threads of its own.
+
+    Args:
+        store: where the runs are.
+        views: how events are shown.
+        hub: told of rows that change.
+        here: whether this server runs a run.
+    """
+
+    def __init__(self, store: RunStore, views: Views, hub: Hub, here: Callable[[str], bool]) -> None:
+        self.store, self._views, self._hub, self._here = store, views, hub, here
+        self.index = RunIndex(store)
+        self._threads = ThreadPoolExecutor(THREADS, "atc-ui")
+        self._refreshing: asyncio.Task[None] | None = None
+        self._poked = asyncio.Event()
+        self._complete = False
+        self._ending = False
+        self._rest = 0.0
+
+    async def run(self, function: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+        """Call a function in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: function(*given, **named))
+
+    def end(self) -> None:
+        """Read no more."""
+        self._ending = True
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    # -- the list ------------------------------------------------------------------------------------------------------
+
+    def row(self, row: RunSummary) -> dict[str, Any]:
+        """A row of the list."""
+        here = self._here(row.run_id)
+        status = RUNNING if here and row.status == "cut off" else row.status
+        return row.record() | {"status": status, "here": here}
+
+    async def rows(self, fits: Callable[[RunSummary], bool], before: str, limit: int) -> dict[str, Any]:
+        """A part of the list, the latest first.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
+        await self.fresh(FIRST_S)
+
+        def found() -> dict[str, Any]:
+            fitting = [row for row in self.index.rows() if fits(row)]
+            rest = [row for row in fitting if not before or row.run_id < before]
+            rows = [self.row(row) for row in rest[:limit]]
+            return {"runs": rows, "more": len(rest) > limit, "total": len(fitting), "unread": self.index.unread}
+
+        return await self.run(found)
+
+    async def fresh(self, seconds: float) -> None:
+        """Look what has changed, and wait for it so long at most.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.create_task(self._refresh())
+        done, _ = await asyncio.wait((self._refreshing,), timeout=seconds)
+        for task in done:
+            task.result()
+
+    async def _refresh(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+
+        def refreshed() -> None:
+            for changed in self.index.refresh(ended=lambda: self._ending):
+                if self._complete:  # what was there before is in the list already
+                    loop.call_soon_threadsafe(self._tell, changed)
+
+        try:
+            await self.run(refreshed)
+            self._complete = True
+        finally:
+            self._rest = SHARE * (loop.time() - begun)
+
+    def _tell(self, changed: list[str]) -> None:
+        for run_id in changed:
+            if (row := self.index.row(run_id)) is None:
+                self._hub.tell("gone", {"run_id": run_id})
+            else:
+                self._hub.tell("run", self.row(row))
+
+    def poke(self) -> None:
+        """A run of this server has changed."""
+        self._poked.set()
+
+    async def watch(self) -> None:
+        """Keep the list fresh while somebody looks at it."""
+        while True:
+            if self._hub.lists:
+                try:
+                    await self.fresh(60.0)
+                except (OSError, AtcError):
+                    self._rest = max(self._rest, 5.0)  # who asks for the list is told why
+            try:
+                async with asyncio.timeout(max(1.0, self._rest)):
+                    await self._poked.wait()
+                    await asyncio.sleep(max(REST_S, self._rest))
+            except TimeoutError:
+                pass
+            self._poked.clear()
+
+    # -- one run -------------------------------------------------------------------------------------------------------
+
+    def stored(self, run_id: str) -> StoredRun:
+        """A run by its whole id.
+
+        Raises:
+            Gone: there is none.
+        """
+        if not RUN_ID.fullmatch(run_id) or not (stored := self.store.run(run_id)).exists:
+            raise Gone(f"there is no run {run_id[:40]!r}: it may have been deleted")
+        return stored
+
+    def begun(self, stored: StoredRun) -> dict[str, Any]:
+        """The first ``run_started`` of a run; empty where its trace has none in its first part."""
+        events = (event for _, event in Follower(stored).read() if not isinstance(event, TraceError))
+        return next((event["data"] for event in events if event["kind"] == "run_started"), {})
+
+    def part(self, follower: Follower) -> Part:
+        """The next events of a run."""
+        shown: list[tuple[int, dict[str, Any]]] = []
+        for number, event in follower.read():
+            if isinstance(event, TraceError):
+                event = {"kind": "damaged", "at": 0, "data": {"message": str(event)}}
+            if (made := self._views.shown(number, event)) is not None:
+                shown.append((number, made))
+        return Part(shown, follower.number, follower.more)
+
+    def beginning(self, stored: StoredRun) -> tuple[list[dict[str, Any]], int]:
+        """The events that a run's page has in itself, and the number of the last line that they are of."""
+        follower, shown, size, read = Follower(stored), list[dict[str, Any]](), 0, 0
+        while follower.more and size < EMBEDDED_BYTES and read < EMBEDDED_READ:
+            part = self.part(follower)
+            shown += [each for _, each in part.shown]
+            size += sum(len(json.dumps(each)) for _, each in part.shown)
+            read += 2_000_000
+        return shown, follower.number
+
+    def value(self, stored: StoredRun, line: int, pointer: str) -> tuple[bytes, str]:
+        """A whole value, and its media type: a text as it is, all else as JSON.
+
+        Raises:
+            Gone: there is no such line or value.
+            UsageError: it is too large.
+            OSError, AtcError: the trace cannot be read.
+        """
+        try:
+            event = line_of(stored, line)
+        except LookupError as error:
+            raise Gone(str(error)) from None
+        try:
+            found = self._views.whole_value(event, pointer)
+        except FAILS as error:
+            raise Gone(f"line {line} of run {stored.run_id} has nothing at {pointer[:200]!r}") from error
+        is_text = isinstance(found, str)
+        whole = found.encode("utf-8", "replace") if is_text else json.dumps(found, ensure_ascii=True).encode()
+        if len(whole) > MAX_VALUE:
+            raise UsageError(
+                f"the value has {len(whole):,} bytes; a page gets {MAX_VALUE:,}: read it by `atc show --json`"
+            )
+        return whole, "text/plain; charset=utf-8" if is_text else "application/json"
+
+    async def follow(
+        self, stored: StoredRun, after: int, state: Callable[[str, Any], dict[str, Any]]
+    ) -> AsyncIterator[bytes]:
+        """The stream of one run's page, from a line on; empty parts where nothing came.
+
+        Args:
+            stored: the run.
+            after: the line that the page has.
+            state: what the page says of the run, by its status and its source.
+        """
+        follower, rest = Follower(stored, after), REST_S
+        told: dict[str, Any] | None = None
+        with self._hub.subscribed(stored.run_id) as hears:
+            while not hears.ended:
+                was_here = self._here(stored.run_id)  # before it is read: its last events may come meanwhile
+                try:
+                    part = await self.run(self.part, follower)
+                except FileNotFoundError:
+                    yield message({"run_id": stored.run_id}, event="gone")
+                    return
+                except (OSError, AtcError) as error:
+                    yield message({"message": str(error)}, event="failed")
+                    return
+                said = hears.take() + b"".join(message(shown, number=number) for number, shown in part.shown)
+                now = state(follower.status, follower.source)
+                if now != told and now["here"] == was_here:
+                    told = now
+                    said += message(now, event="state")
+                yield said
+                if part.more or now["here"] != was_here:
+                    continue
+                if follower.status != "cut off" and not now["here"] and not part.shown:
+                    yield message({"run_id": stored.run_id, "after": follower.number}, event="end")
+                    return
+                rest = REST_S if said else min(rest * 1.5, MOST_REST_S)
+                await hears.wait(rest)
