@@ -12,7 +12,7 @@ function el(tag, given = {}, ...children) {
     else if (name === "on") for (const [event, act] of Object.entries(value)) made.addEventListener(event, act);
     else made.setAttribute(name, value === true ? "" : String(value));
   }
-  made.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== ""));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== ""));
   return made;
 }
 const svg = (tag, given, ...children) => el(tag, { ...given, svg: true }, ...children);

@@ -18,8 +18,8 @@ function mark([sign, tone, words]) {
 }
 
 /** A button that opens what stands under it. `make()` is called when it is opened. */
-function opening(key, given, inside, make, changed) {
-  const open = isOpen(key);
+function opening(key, given, inside, make, changed = null, usually = false) {
+  const open = isOpen(key, usually);
   const button = el("button", { type: "button", "aria-expanded": String(open), "data-k": key, ...given }, inside);
   const place = el("div", { class: "under", hidden: !open });
   if (open) place.append(...[make()].flat());
@@ -65,7 +65,7 @@ function callRow(call, longest) {
     el("span", { class: "what" }, el("span", { class: "tool", text: call.tool }), el("span", { class: "given" }, "(", argumentsOf(call, 120), ")"),
       call.effect && call.effect !== "read" ? el("span", { class: "chip", text: call.effect }) : null, call.original ? el("span", { class: "chip", text: "repaired" }) : null),
     el("span", { class: "came" }, resultOf(call)), el("span", { class: "time" }, bar, el("span", { text: time }))];
-  const [button, place] = opening(key, { class: `call stop ${tone}` }, inside, () => detailsOf(call));
+  const [button, place] = opening(key, { class: `call stop is-${tone}` }, inside, () => detailsOf(call));
   return el("li", {}, button, place);
 }
 
@@ -74,11 +74,11 @@ function detailsOf(call) {
   const key = keyOf(call), kept = UI.kept.get(key);
   if (kept && kept.status === call.status) return kept.element;
   const titled = (words, ...inside) => el("section", { class: "part" }, el("h4", { text: words }), ...inside);
-  const fact = (name, text) => (text ? [el("dt", { text: name }), el("dd", { text })] : []);
+  const fact = (name, text) => (text ? el("div", {}, el("dt", { text: name }), el("dd", { text })) : "");
   const texts = [...(call.notes || []), ...(call.drift || []).map((text) => `the response is not as documented: ${textOf(text)}`)].map(textOf).filter(Boolean);
   const element = el("div", { class: "details" },
     texts.map((text) => el("p", { class: "note", text })), (call.warnings || []).map((text) => el("p", { class: "note warn", text: textOf(text) })),
-    call.error ? titled("Error", tree(call.error, call.n), call.service_message ? [el("p", { class: "faint", text: "the service's own words" }), tree(call.service_message, call.n)] : "") : "",
+    call.error ? titled("Error", tree(call.error, call.n, null, true, true), call.service_message ? [el("p", { class: "faint", text: "the service's own words" }), tree(call.service_message, call.n, null, true, true)] : "") : "",
     titled(call.original ? "Arguments, as they were sent" : "Arguments", tree(call.arguments === undefined ? null : call.arguments, call.n)),
     call.original ? titled("Arguments, as the program gave them", tree(call.original, call.n)) : "",
     isObject(call.awaits) && call.awaits.size ? titled("Not known before other calls are made", tree(call.awaits, call.n)) : "",

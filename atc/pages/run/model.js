@@ -73,7 +73,7 @@ class Run {
   on_program_written(data, event) {
     const before = this.program && this.program.turn === this.tasks.length ? this.program : null;
     const item = this.item("program", event, {
-      data, number: this.programs.length + 1, before, source: textOf(data.program), calls: [], findings: [], faults: [], notes: [],
+      data, number: this.programs.length + 1, before, source: textOf(data.program).replace(/\n+$/, ""), calls: [], findings: [], faults: [], notes: [],
       began: 0, ended: null, rejected: false, events: [],
     });
     const written = this.items[this.items.length - 2];

@@ -41,7 +41,7 @@ function sketchDetails(data, called) {
     el("code", { text: each.consumer }), "(", el("code", { text: each.parameter }), ") ← ", el("code", { text: each.supplier }), el("span", { class: "faint", text: ` ${(each.path || []).filter((step) => typeof step === "string").join(".")} (${each.evidence || "names"})` })));
   const listed = (words, items) => (items.length ? [el("h4", { text: words }), el("ul", { class: "plain" }, items)] : []);
   const texts = (field) => (data[field] || []).map(textOf).filter(Boolean).map((text) => el("li", { text }));
-  return el("div", { class: "sketch" }, drawnSketch(data, called), listed("Tools", rows), listed("What feeds what", feeds),
+  return el("div", { class: "sketched" }, drawnSketch(data, called), listed("Tools", rows), listed("What feeds what", feeds),
     listed("Sub-goals", texts("subgoals")), listed("Queries", texts("queries")), listed("Notes", texts("notices")),
     data.plan ? [el("h4", { text: "Plan" }), el("pre", { class: "long", text: textOf(data.plan) })] : null);
 }

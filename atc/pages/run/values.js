@@ -57,9 +57,10 @@ async function wholeOf(line, pointer) {
 }
 
 /** A tree of a node; `line`: of the event that it is from. */
-function tree(node, line, name = null, open = true) {
+function tree(node, line, name = null, open = true, asText = false) {
   const row = el("div", { class: "value" });
-  putValue(row, node, line, name, open);
+  if (asText && typeof node === "string") drawText(row, node, line, name);
+  else putValue(row, node, line, name, open);
   return row;
 }
 const keyed = (name) => (name === null ? [] : [el("span", { class: "key", text: name }), el("span", { class: "pun", text: ": " })]);

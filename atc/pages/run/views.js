@@ -37,7 +37,7 @@ const VIEWS = {
   banned: (item) => line(item, "warn", "⊘", textOf(item.data.words) || `${item.data.tool} broke and is not called again`),
   substituted: (item) => line(item, "plain", "⇄", el("code", { text: item.data.by }), " took the place of ", el("code", { text: item.data.tool })),
   answer: (item) => line(item, "good", "✓", el("b", { text: "Answer " }), textOf(item.data.answer) || briefText(item.data.value, 200)),
-  ended: (item) => line(item, statusOf(item.data.status || "?")[1], "■", `ended: ${statusOf(item.data.status || "?")[2]}`, ` · ${moment(item.at)}`),
+  ended: (item) => (item.data.status === "answered" ? el("div", { class: "gone", id: item.id, "data-item": item.id }) : line(item, statusOf(item.data.status || "?")[1], "■", `ended: ${statusOf(item.data.status || "?")[2]}`, ` · ${moment(item.at)}`)),
   damaged: (item) => line(item, "bad", "!", item.data.why || "damaged", item.data.was ? el("span", { class: "faint", text: ` (${item.data.was}, line ${item.n})` }) : null, raw(item)),
   unknown: (item) => line(item, "plain", "·", el("span", { class: "faint", text: `an event of an unknown kind: ${item.data.was || "?"}` }), raw(item)),
   program: programCard,
@@ -48,22 +48,21 @@ function modelLine(item) {
   const { data } = item, key = `m${item.id}`;
   const words = [el("span", { class: "mark model", "aria-hidden": "true", text: "✦" }), el("span", { class: "what" }, `model ${PURPOSES.get(data.purpose) || data.purpose || ""}`, data.cached ? el("span", { class: "chip", text: "cached" }) : null,
     data.problem ? el("span", { class: "chip bad", text: oneLine(textOf(data.problem), 80) }) : null), el("span", { class: "came faint", text: `${count(data.prompt_tokens || 0)} → ${count(data.completion_tokens || 0)} tokens` }), el("span", { class: "time", text: took(data.seconds) })];
-  return opening(key, { class: "call stop model" }, words, () => el("div", { class: "details" }, data.notice ? el("p", { class: "note", text: textOf(data.notice) }) : "", tree(data.text === undefined ? null : data.text, item.n),
+  return opening(key, { class: "call stop model" }, words, () => el("div", { class: "details" }, data.notice ? el("p", { class: "note", text: textOf(data.notice) }) : "", tree(data.text ?? "", item.n, null, true, true),
     el("p", { class: "faint", text: `ended: ${data.finish_reason || "?"}` })));
 }
 
 function programCard(item) {
   const [sign, tone, words] = outcomeOf(item);
-  const open = isOpen(item.id, RUN.programs.length <= OPEN_PROGRAMS || item === RUN.program || item.running);
-  UI.opened.set(item.id, open);
-  const steps = item.before ? (item.steps ||= changes(item.before.source.split("\n"), item.source.split("\n"))) : null;
+  const usually = RUN.programs.length <= OPEN_PROGRAMS || item === RUN.program || Boolean(item.running);
+    const steps = item.before ? (item.steps ||= changes(item.before.source.split("\n"), item.source.split("\n"))) : null;
   const plus = steps ? steps.filter(([each]) => each === "+").length : 0, minus = steps ? steps.filter(([each]) => each === "−").length : 0;
   const seconds = item.ended && item.ended.seconds;
   const facts = [item.calls.length ? plural(item.calls.length, "call") : "", seconds ? took(seconds) : "", item.ended && item.ended.isolation].filter(Boolean).join(" · ");
   const head = [el("span", { class: "tri", "aria-hidden": "true" }), el("span", { class: "title", text: item.source ? `Program ${item.number}` : "Calls" }), el("span", { class: `badge ${tone}` }, el("span", { "aria-hidden": "true", text: sign }), ` ${words}`),
     steps ? el("span", { class: "delta" }, el("span", { class: "good", text: `+${plus}` }), " ", el("span", { class: "bad", text: `−${minus}` })) : null, el("span", { class: "faint", text: facts })];
-  const [button, place] = opening(item.id, { class: "head stop" }, head, () => programBody(item, steps));
-  return card(item, `program ${tone}`, el("h2", {}, button), place);
+  const [button, place] = opening(item.id, { class: "head stop" }, head, () => programBody(item, steps), null, usually);
+  return card(item, `program is-${tone}`, el("h2", {}, button), place);
 }
 
 /** The lines of a program; under each its calls, findings and faults. */
@@ -99,7 +98,7 @@ function programBody(item, steps) {
   if (all.length < (steps || now).length && item.source) rows.push(el("p", { class: "faint", text: `${count((steps || now).length - all.length)} more lines are not shown` }));
   const cut = isObject(item.data.program) ? el("p", { class: "note", text: `the program is ${count(item.data.program.size)} characters long; its beginning is shown` }) : null;
   const rewrites = [...(item.data.rewrites || []), ...(item.data.mended || [])].map(textOf).filter(Boolean);
-  const printed = (name, field) => (item.ended && item.ended[field] ? el("section", { class: "part" }, el("h4", { text: name }), tree(item.ended[field], item.endedN)) : null);
+  const printed = (name, field) => (item.ended && item.ended[field] ? el("section", { class: "part" }, el("h4", { text: name }), tree(item.ended[field], item.endedN, null, true, true)) : null);
   return [item.model ? el("div", { class: "modelled" }, modelLine(item.model)) : null, item.notes.map((text) => el("p", { class: "note warn", text: `run although: ${text}` })),
     rewrites.map((text) => el("p", { class: "note", text: `rewritten before it ran: ${text}` })),
     isObject(item.data.inputs) && item.data.inputs.size ? el("section", { class: "part" }, el("h4", { text: "Inputs" }), tree(item.data.inputs, item.n)) : null,
