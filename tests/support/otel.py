@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,6 +91,8 @@ def receiving(status: int = 200, answer: bytes = b"", hold: threading.Event | No
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
             got.headers.append(dict(self.headers))
             got.bodies.append(body)
             if self.path.endswith("traces"):
