@@ -304,6 +304,7 @@ def two_nodes(nodes: int = 2) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
     folder = tempfile.mkdtemp(prefix="atc-ray-")
+    Path("/tmp/ray").mkdir(exist_ok=True)  # the address of a cluster is written there, wherever its folder is
     head = NODE | {"include_dashboard": False, "temp_dir": folder}
     cluster = Cluster(initialize_head=True, connect=False, head_node_args=head)
     try:
@@ -312,6 +313,8 @@ def two_nodes(nodes: int = 2) -> Iterator[Any]:
     finally:
         cluster.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            os.rmdir("/tmp/ray")
 
 
 def _waiting() -> Agent:
