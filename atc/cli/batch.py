@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atc.calls.approval import ApprovalRequest, ApproveChoice, Refusal
+from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Refusal
+from atc.calls.ask_user import AskUserChoice
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, guarded
 from atc.cli.run import (
@@ -74,8 +75,8 @@ class AgentOptions:
         from atc.agent import Agent
 
         chosen = dict(self.settings)
-        approve = "always" if chosen.pop("approve", None) == "always" else nobody
-        asks = "stop" if chosen.pop("ask_user", "never") != "never" else "never"
+        approve: Approve = "always" if chosen.pop("approve", None) == "always" else nobody
+        asks: AskUserChoice = "stop" if chosen.pop("ask_user", "never") != "never" else "never"
         return Agent(options.opened(self.tools, **self.select), approve=approve, ask_user=asks, **chosen)
 
 

@@ -176,9 +176,8 @@ class Book:
         """
         changed = [task.id for task in tasks if self._digests.get(task.id, task.digest) != task.digest]
         if changed:
-            named = ", ".join(map(repr, changed[:SHOWN])) + (
-                f" and {len(changed) - SHOWN:,} more" * (len(changed) > SHOWN)
-            )
+            more = len(changed) - SHOWN
+            named = ", ".join(map(repr, changed[:SHOWN])) + (f" and {more:,} more" if more > 0 else "")
             raise UsageError(
                 f"{self.path} has results of other tasks under the ids {named}: a task that changed needs an id of its "
                 "own, or name another file for the results"
@@ -229,7 +228,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _records(file: IO[bytes], path: Path, *, ours: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a file with the numbers of their lines. Of our own, a last line that a crash cut short is removed."""
+    """The records of a file with the numbers of their lines. Of our own, a last one that a crash cut short is removed."""
     whole = 0
     with os.fdopen(os.dup(file.fileno()), "rb") as reading:
         reading.seek(0)

@@ -16,7 +16,7 @@ from typing import Any
 
 from atc.errors import EnvironmentProblem, UsageError
 
-JOIN_S = 60.0
+JOIN_S = 30.0
 """Seconds for joining a cluster."""
 REACH_S = 5.0
 """Seconds for a connection to its address."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import pickle
 import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
@@ -51,8 +50,10 @@ class Worker:
         os.environ.update(environment)
         with contextlib.suppress(OSError):
             os.chdir(folder)
+        from ray import cloudpickle
+
         try:
-            agent: Agent = pickle.loads(made)()
+            agent: Agent = cloudpickle.loads(made)()
             if not agent.settings.keep_runs:
                 return "the agent keeps no runs, so that they could not go on after a worker has died"
             note = await asyncio.to_thread(agent.store.run(beacon[0]).note, BEACON)
