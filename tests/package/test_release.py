@@ -113,7 +113,3 @@ def test_the_bill_of_materials_lists_what_is_installed(installed: Installed, tmp
     assert int(ran.stdout) >= 40
     about, version = document["metadata"]["component"], release_check.version_of(ROOT)
     assert (document["bomFormat"], about["name"], about["version"]) == ("CycloneDX", "atc-runtime", version)
-        "CycloneDX",
-        "atc-runtime",
-        release_check.version_of(ROOT),
-    )
