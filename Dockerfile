@@ -1,11 +1,14 @@
 # The image of the docker sandbox, and of the sandbox as a service: `make image`. docs/docker.md tells of both.
+# With other extras, the image of a batch's workers: docs/deploy.md.
 ARG BASE=python:3.11-slim
 
 FROM ${BASE} AS build
+ARG EXTRAS=service
 WORKDIR /src
 COPY pyproject.toml .
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-    print(*p['dependencies'], *p['optional-dependencies']['service'], sep='\\n')" > requirements.txt \
+    print(*p['dependencies'], \
+    *(each for extra in '${EXTRAS}'.split(',') for each in p['optional-dependencies'][extra]), sep='\\n')" > requirements.txt \
  && python -m pip install --quiet --no-cache-dir --prefix=/install -r requirements.txt
 COPY . .
 RUN python -m pip install --quiet --no-cache-dir --no-deps --prefix=/install .

@@ -14,15 +14,21 @@ PULL ?= --source auto
 SANDBOX ?=
 IMAGE ?= atc-sandbox
 BASE ?= python:3.11-slim
+EXTRAS ?= service
 BUILD ?=
 
 # HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
 SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
-.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo clean
+# What archives are built and checked with, in an environment of its own, too.
+RELEASE := .venv-release
+RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes-validate>=1.37' 'twine>=7' 'uv>=0.13'
+REHEARSAL ?=
+
+.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger clean
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
 
 # The model is named: a key or an endpoint in the environment is not used for it.
 demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-image) $(VENV)/.demo  ## a real task over real tools with a real language model on this machine; SANDBOX=docker: in a container
@@ -32,7 +38,7 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 test: $(VENV)/.test  ## the tests: quick and offline
 	$(BIN)/python -m pytest -m "not slow" -n auto
 
-test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, tasks with the embedded model among them
+test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)
 	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
 	$(BIN)/python -m pytest -m slow -rs --ignore=tests/growth
@@ -40,6 +46,19 @@ test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, ta
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \
 	  $(OTHERS)/bin/python -m pip install $(PIP_FLAGS) $(SERVICES) && touch $(OTHERS)/.done; }
+
+release-tools:  ## what archives and manifests are built and checked with; the tests that need it skip without
+	-@[ -f $(RELEASE)/.done ] || { $(PYTHON) -m venv $(RELEASE) && \
+	  $(RELEASE)/bin/python -m pip install $(PIP_FLAGS) $(RELEASE_TOOLS) && touch $(RELEASE)/.done; }
+
+package-check: $(VENV)/.test release-tools  ## the wheel and the sdist, installed outside the repository and used from there
+	$(BIN)/python -m pytest -rs tests/package
+
+release-check: package-check  ## all that a release must hold (docs/releasing.md); archives, hashes and SBOM in dist/; REHEARSAL=1 before the tag
+	$(RELEASE)/bin/python deploy/release_check.py $(if $(REHEARSAL),--rehearsal)
+
+stranger: release-tools  ## from `pip install` to the first right answer, commands and seconds: ARGS="--container"
+	$(RELEASE)/bin/python -m benchmarks.stranger $(ARGS)
 
 check: lint  ## what every change must pass before its tests: ruff and mypy
 
@@ -49,7 +68,7 @@ lint: $(VENV)/.test  ## ruff and mypy
 	$(BIN)/mypy
 
 image:  ## the image of the docker sandbox and of the service; BUILD="--network host" where containers have no network
-	docker build $(BUILD) --build-arg BASE=$(BASE) -t $(IMAGE) .
+	docker build $(BUILD) --build-arg BASE=$(BASE) --build-arg EXTRAS=$(EXTRAS) -t $(IMAGE) .
 
 docker-engine:
 	@docker version >/dev/null 2>&1 || { echo "no Docker engine answers: start Docker (or set DOCKER_HOST), or leave SANDBOX=docker out"; exit 1; }
@@ -82,4 +101,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 clean:  ## remove the environments and what was built
-	rm -rf $(VENV) $(OTHERS) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) $(RELEASE) build dist *.egg-info

@@ -19,9 +19,7 @@ def why_not_here(driver: str) -> str:
     if driver == "docker":
         problem = f"the docker sandbox passes descriptors into its containers, which cannot be done on {here}"
     else:
-        problem = (
-            f"the process sandbox locks programs with what Linux alone has (Landlock, seccomp), and this is {here}"
-        )
+        problem = f"the process sandbox locks programs by Landlock and seccomp, which Linux alone has: this is {here}"
     return f"{problem}. Nothing was run. {how_to_go_on()}"
 
 

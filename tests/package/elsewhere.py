@@ -96,12 +96,12 @@ def _uses() -> dict[str, Any]:
     from atc.sandboxes.docker.driver import DockerSandbox
     from atc.sandboxes.process.driver import ProcessSandbox
 
-    async def refused(sandbox: Any) -> str:
+    async def refused(driver: Any) -> str:
         async def no_tools(request: Any) -> Any:
             raise AssertionError(request)
 
         try:
-            async with sandbox:
+            async with driver() as sandbox:
                 await sandbox.run(Job("answer = 1", {}), no_tools)
         except atc.AtcError as error:
             return f"{type(error).__name__}: {error}"
@@ -124,18 +124,25 @@ def _uses() -> dict[str, Any]:
         return 2 * number
 
     def run() -> dict[str, Any]:
-        model = atc.FakeModel(["```python\nanswer = double(number=21)\n```"])
+        asked: list[Any] = []
+
+        class Counted(atc.FakeModel):
+            async def generate(self, request: Any) -> Any:
+                asked.append(request)
+                return await super().generate(request)
+
+        model = Counted(["```python\nanswer = double(number=21)\n```"])
         try:
             with atc.Agent([double], model=model) as agent:
                 result = agent.run("double 21")
-            return {"status": result.status, "says": str(result)}
+            return {"status": result.status, "says": "", "asked": len(asked)}
         except atc.AtcError as error:
-            return {"status": type(error).__name__, "says": str(error)}
+            return {"status": type(error).__name__, "says": str(error), "asked": len(asked)}
 
     return {
         "public": sorted(name for name in atc.__all__ if getattr(atc, name) is None),
-        "process": asyncio.run(refused(ProcessSandbox())),
-        "docker": asyncio.run(refused(DockerSandbox())),
+        "process": asyncio.run(refused(ProcessSandbox)),
+        "docker": asyncio.run(refused(DockerSandbox)),
         "run": run(),
         "help": command("--help"),
         "doctor": command("doctor", "--json"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import tarfile
 import tomllib
 import zipfile
@@ -70,15 +69,3 @@ def test_what_the_index_will_show_is_true(archives: Archives) -> None:
     assert set(metadata.get_all("Provides-Extra") or ()) == set(PROJECT["optional-dependencies"])
     ran = run(release_tool("twine"), "check", "--strict", str(archives.wheel), str(archives.sdist))
     assert ran.count("PASSED") == 2
-
-
-def test_all_is_everything_to_use_and_nothing_for_development() -> None:
-    extras = PROJECT["optional-dependencies"]
-    development = {"bench", "dev", "fuzz", "train"} | {name for name in extras if name.startswith("peer-")}
-
-    def within(name: str) -> set[str]:
-        inner = [re.fullmatch(r"atc-runtime\[(.*)\]", each) for each in extras[name]]
-        named = {part for match in inner if match for part in match[1].split(",")}
-        return {name} | {deep for part in named for deep in within(part)}
-
-    assert within("all") == set(extras) - development

@@ -199,7 +199,7 @@ def test_a_service_that_is_killed_leaves_nothing_and_its_caller_is_told() -> Non
 
 
 def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
-    documents = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text()))
+    documents = list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "sandbox.yaml").read_text()))
     kinds = {document["kind"]: document for document in documents}
     pod = kinds["Deployment"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
@@ -228,7 +228,7 @@ def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
 
 
 def test_the_manifests_arguments_are_the_commands_own() -> None:
-    documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes.yaml").read_text())
+    documents = yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "sandbox.yaml").read_text())
     container = next(d for d in documents if d["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"][0]
     known = {name for option in loaded("serve").params for name in option.opts}
     assert container["command"] == ["atc", "serve"]

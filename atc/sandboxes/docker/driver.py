@@ -55,7 +55,7 @@ class DockerSandbox(JailSandbox):
         preload: packages of the image that programs may use beside the standard library.
 
     Raises:
-        SandboxUnavailable: there is no such tier here.
+        SandboxUnavailable: there is no such tier here, or this is not Linux.
     """
 
     name = "docker"
@@ -69,6 +69,8 @@ class DockerSandbox(JailSandbox):
         image: str = "atc-sandbox",
         preload: Sequence[str] = (),
     ) -> None:
+        if why := why_not_here("docker"):
+            raise SandboxUnavailable(why)
         limits = limits or Limits()
         tiers = tuple(tier for tier in tiers_from(require) if tier != "N")
         if not tiers:
@@ -85,16 +87,9 @@ class DockerSandbox(JailSandbox):
         await super().aclose()
         await asyncio.to_thread(self._starter.close)
 
-    async def _booted(self) -> None:
-        if why := why_not_here("docker"):
-            raise SandboxUnavailable(why)
-        await super()._booted()
-
     async def _take(self) -> Jail:
         if self._strict is None:
             return await super()._take()
-        if why := why_not_here("docker"):
-            raise SandboxUnavailable(why)
         asked = self._strict.lend()
         try:
             return await asyncio.wrap_future(asked)

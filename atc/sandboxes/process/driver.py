@@ -178,7 +178,7 @@ class ProcessSandbox(JailSandbox):
             as much as they may one by one, up to three quarters of what there is.
 
     Raises:
-        SandboxUnavailable: there is no such tier.
+        SandboxUnavailable: there is no such tier, or this is not Linux.
     """
 
     name = "process"
@@ -193,6 +193,8 @@ class ProcessSandbox(JailSandbox):
         pool: int | None = None,
         memory_together: int | None = None,
     ) -> None:
+        if why := why_not_here("process"):
+            raise SandboxUnavailable(why)
         limits = limits or Limits()
         folders = _site_packages() if packages is None and preload else list(packages or ())
 
@@ -208,11 +210,6 @@ class ProcessSandbox(JailSandbox):
             return zygote
 
         super().__init__(Pool(start, tiers_from(require), pool_size() if pool is None else pool), limits)
-
-    async def _booted(self) -> None:
-        if why := why_not_here("process"):
-            raise SandboxUnavailable(why)
-        await super()._booted()
 
     @property
     def together(self) -> Group | None:
