@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     max_tokens: int = Field(1024, ge=16, description="tokens of one reply")
     thinking_tokens: int = Field(8192, ge=0, description="beside them, for models that think before they reply")
 
+    extra_body: dict[str, Any] = Field(
+        {}, description='more members of each request to an endpoint, as JSON: `{"reasoning_effort": "low"}`'
+    )
     context_tokens: int | None = Field(
         None, ge=512, description="tokens that prompt and reply may take together; else what the model tells"
     )

@@ -209,23 +209,28 @@ def _embedded_report(choice: Choice) -> dict[str, Any]:
 
 
 def _endpoint_report(choice: Choice) -> dict[str, Any]:
-    endpoint = OpenAICompatible(choice.model, choice.base_url, choice.api_key)
+    endpoint = OpenAICompatible(
+        choice.model, choice.base_url, choice.api_key, key_name=choice.key_name, facts_headers=choice.facts_headers
+    )
     started = time.monotonic()
     problem = ""
     listed: bool | None = None  # unknown: not every endpoint lists its models
     try:
         answer = httpx.get(
             (choice.base_url or "https://api.openai.com/v1").rstrip("/") + "/models",
-            headers={"Authorization": f"Bearer {choice.api_key}"} if choice.api_key else {},
+            headers={
+                **({"Authorization": f"Bearer {choice.api_key}"} if choice.api_key else {}),
+                **choice.facts_headers,
+            },
             timeout=10,
         )
         if answer.status_code in (401, 403):
-            problem = f"it does not take the key ({answer.status_code}): mend OPENAI_API_KEY"
+            problem = f"it does not take the key ({answer.status_code}): mend {choice.key_name}"
         elif answer.status_code >= 500:
             problem = f"it answers {answer.status_code}"
         listed = _is_listed(choice.model, answer)
     except httpx.HTTPError as error:
-        problem = f"it cannot be reached ({type(error).__name__}): start it, or mend OPENAI_BASE_URL"
+        problem = f"it cannot be reached ({type(error).__name__}): start it, or mend its address"
     return {
         "model": choice.model,
         "why": choice.why,
@@ -241,6 +246,6 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
 
 def _is_listed(name: str, answer: httpx.Response) -> bool | None:
     try:
-        return any(listed["id"] == name for listed in answer.json()["data"])
+        return any(listed["id"] in (name, f"models/{name}") for listed in answer.json()["data"])
     except (ValueError, KeyError, TypeError):
         return None

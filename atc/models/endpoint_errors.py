@@ -14,6 +14,7 @@ import tenacity
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable
 from atc.models.context_errors import Exceeded, exceeded
+from atc.models.error_bodies import body_words, page_words, told
 
 if TYPE_CHECKING:
     import openai
@@ -61,11 +62,12 @@ def retried(max_attempts: int, backoff_s: float) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """The name of an endpoint in messages, and the key that they must not contain."""
+    """The name of an endpoint in messages, the key that they must not contain, and the variable that holds it."""
 
     url: str
     model: str
     secret: str | None
+    key_name: str = "OPENAI_API_KEY"
 
     def quote(self, text: object) -> str:
         """The endpoint's own words: one line, bounded, without the key."""
@@ -97,7 +99,7 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
 
     if isinstance(error, openai.APIStatusError) and error.status_code in (401, 403, 404):
         return _explain_status(error, endpoint)
-    if isinstance(error, openai.APIError) and (long := exceeded(error.message, error.body)):
+    if isinstance(error, openai.APIError) and (long := exceeded(told(error.message, error.body), error.body)):
         return too_long(long, endpoint, message_of(error))
     if isinstance(error, openai.APIStatusError):
         return _explain_status(error, endpoint)
@@ -120,6 +122,11 @@ def message_of(error: openai.OpenAIError) -> str:
     return body if isinstance(body, str) and body else str(error)
 
 
+def _words_of(error: openai.APIStatusError) -> str:
+    """The words of an error's body, whatever its form; of a page of HTML its title."""
+    return body_words(error.body) or page_words(error.message)
+
+
 def too_long(long: Exceeded, endpoint: Endpoint, words: str) -> Failure:
     """The prompt is longer than the model takes."""
     asked = f"need {long.requested:,} tokens" if long.requested else "are too long"
@@ -132,23 +139,39 @@ def too_long(long: Exceeded, endpoint: Endpoint, words: str) -> Failure:
 
 
 def _explain_status(error: openai.APIStatusError, endpoint: Endpoint) -> Failure:
-    status, words = error.status_code, endpoint.quote(error.message)
-    if status == 401:
+    status, words = error.status_code, endpoint.quote(_words_of(error))
+    seen = f"{error.code or ''} {error.type or ''} {told(error.message, error.body)} {_details(error.body)}"[:_READ]
+    if status == 401 or (status == 400 and _WRONG_KEY.search(seen)):
         return unavailable(
-            f"the model's endpoint {endpoint.url} does not take the key (401): "
-            f"set OPENAI_API_KEY to a valid one. It said: {words}"
+            f"the model's endpoint {endpoint.url} does not take the key ({status}): "
+            f"set {endpoint.key_name} to a valid one. It said: {words}"
+        )
+    if status == 402 or _NO_CREDIT.search(seen):
+        return unavailable(
+            f"the account of the key has no credit left at {endpoint.url} ({status}): add some there, or set "
+            f"{endpoint.key_name} to another key. It said: {words}"
+        )
+    if status in (400, 403) and _FILTERED.search(seen):
+        return broken(
+            f"the content filter of {endpoint.model!r} at {endpoint.url} refused the prompt ({status}): change the "
+            f"task's words, or use another model (ATC_MODEL). It said: {words}",
+            may_pass=False,
         )
     if status == 403:
         return unavailable(
             f"the key may not use {endpoint.model!r} at {endpoint.url} (403): "
-            f"set OPENAI_API_KEY to one that may, or ATC_MODEL to another model. It said: {words}"
+            f"set {endpoint.key_name} to one that may, or ATC_MODEL to another model. It said: {words}"
+        )
+    if status in (400, 422) and _NO_MODEL.search(seen):
+        return unavailable(
+            f"{endpoint.url} has no model {endpoint.model!r} ({status}): mend ATC_MODEL (--model). It said: {words}"
         )
     if status == 404:
         return unavailable(
             f"{endpoint.url} has no model {endpoint.model!r}, or is no OpenAI-compatible address (404): "
             f"mend ATC_MODEL or OPENAI_BASE_URL. It said: {words}"
         )
-    retry_after = _retry_after(error.response.headers)
+    retry_after = _retry_after(error.response.headers, seen)
     may_pass = (status in _PASSING or status >= 500) and (retry_after or 0) <= LONGEST_WAIT
     asked = f" and asks to wait {retry_after:.0f} s" if retry_after else ""
     return broken(
@@ -158,11 +181,23 @@ def _explain_status(error: openai.APIStatusError, endpoint: Endpoint) -> Failure
     )
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait: ``Retry-After`` is a number of seconds or a date."""
+def _details(body: object) -> str:
+    """What Gemini puts beside its words: how long to wait, and a word for the reason."""
+    first = body[0] if isinstance(body, list) and body else body
+    inner = first.get("error", first) if isinstance(first, Mapping) else None
+    details = inner.get("details") if isinstance(inner, Mapping) else None
+    return str(details)[:_READ] if isinstance(details, list) else ""
+
+
+def _retry_after(headers: Mapping[str, str], words: str = "") -> float | None:
+    """Seconds to wait: ``Retry-After`` is a number of seconds or a date; Gemini says it in the body."""
     value = headers.get("retry-after", "").strip()
     if not value:
-        return None
+        said = headers.get("retry-after-ms", "").strip()
+        if said.isascii() and said.isdigit() and len(said) < 10:
+            return int(said) / 1_000
+        named = _RETRY_DELAY.search(words)
+        return float(named[1]) if named else None
     try:
         seconds = float(value)
     except ValueError:
@@ -173,6 +208,21 @@ def _retry_after(headers: Mapping[str, str]) -> float | None:
     return max(seconds, 0.0) if seconds < 1e9 else None
 
 
+_WRONG_KEY = re.compile(r"api[ _]key (?:is )?(?:not valid|invalid|not found|expired)|API_KEY_INVALID", re.IGNORECASE)
+_NO_CREDIT = re.compile(
+    r"insufficient_quota|insufficient[ _](?:credits?|balance|funds)|credit balance is too low|payment required",
+    re.IGNORECASE,
+)
+_FILTERED = re.compile(
+    r"content[_ ](?:filter|management policy)|ResponsibleAIPolicyViolation|moderation|input was flagged", re.IGNORECASE
+)
+_NO_MODEL = re.compile(
+    r"model_not_found|invalid[ _]model\b|not a valid model|unknown model|no such model|model not found"
+    r"|model_decommissioned|\bmodels? .{1,200}?(?:does not exist|is not found|not found|is not supported for)",
+    re.IGNORECASE,
+)
+_RETRY_DELAY = re.compile(r"retryDelay\W{1,6}(\d{1,6}(?:\.\d{1,9})?)s")
+
 _NO_SYSTEM = re.compile(
     r"system role|system messages? (?:is|are) not|role.{0,60}\bsystem\b|got system\b|developer instruction"
     r"|roles must alternate|only user.{0,40} roles are supported",
@@ -180,20 +230,38 @@ _NO_SYSTEM = re.compile(
 )
 
 
+_NOT_TAKEN = re.compile(
+    r"support|deprecat|not (?:permitted|allowed)|extra_forbidden|unknown (?:name|parameter)|unrecognized|only the def",
+    re.IGNORECASE,
+)
+"""An error that turns a parameter down, whatever its value."""
+
+
+_ONE = re.compile(r"\bn\b.{0,40}(?:must be|at most|equal to|only) .{0,10}\b1\b|\bn ?> ?1\b", re.IGNORECASE)
+
+
+def _names_it(name: str, words: str) -> bool:
+    """Whether an error turns down a parameter whose name is a common word or letter: in quotes, or before a colon."""
+    quoted = re.search(rf"['\"`]{name}['\"`]|(?:^|[;\d] ){name}:", words)
+    return bool(quoted and _NOT_TAKEN.search(words)) or (name == "n" and bool(_ONE.search(words)))
+
+
 def refused_parameters(error: openai.APIStatusError) -> set[str]:
     """What of a request this error turns down, and that it can do without; ``system`` is the role of that name.
 
     ``max_tokens`` is among them only where the endpoint says that it wants ``max_completion_tokens`` in its place, and
-    ``temperature`` only where it is not supported at all: a wrong value is an error to see, not to work around.
+    ``temperature`` and ``stop`` only where they are not supported at all: a wrong value is an error to see, not to work
+    around. ``n`` is, where only one reply is given at a time.
     """
-    words = f"{error.message} {error.param or ''}"[:_READ]
+    words = f"{told(error.message, error.body)} {error.param or ''}"[:_READ]
     found = {"system"} if _NO_SYSTEM.search(words) else set()  # with 500 at llama.cpp: its template raised an error
     if error.status_code in (400, 422):
         found |= {name for name in ("seed", "stream_options") if re.search(rf"\b{name}\b", words)}
         if "max_completion_tokens" in words and re.search(r"\bmax_tokens\b", words):
             found.add("max_tokens")
-        if re.search(r"\btemperature\b", words) and "support" in words:
+        if re.search(r"\btemperature\b", words) and _NOT_TAKEN.search(words):
             found.add("temperature")
+        found |= {name for name in ("stop", "n") if _names_it(name, words)}
     if error.status_code in (400, 405, 406, 415, 422, 501) and "stream_options" not in found:
         found |= {"stream"} if re.search(r"\bstream(?:ing|ed)?\b", words, re.IGNORECASE) else set()
     return found
@@ -213,13 +281,13 @@ _NO_IMAGES = re.compile(
 def refuses_images(error: openai.APIStatusError) -> bool:
     """Whether an error to a request with images says that the model takes none, and not that one of them is wrong."""
     known = error.status_code in (400, 404, 415, 422, 500, 501)
-    return known and bool(_NO_IMAGES.search(error.message[:_READ]))
+    return known and bool(_NO_IMAGES.search(told(error.message, error.body)[:_READ]))
 
 
 def without_images(error: openai.APIStatusError, endpoint: Endpoint) -> Failure:
     """The model takes no images."""
     return broken(
         f"this endpoint takes no images: {endpoint.model!r} at {endpoint.url} refused them. Use a model that takes "
-        f"images (ATC_MODEL), or leave them out. It answered: {endpoint.quote(error.message)}",
+        f"images (ATC_MODEL), or leave them out. It answered: {endpoint.quote(_words_of(error))}",
         may_pass=False,
     )

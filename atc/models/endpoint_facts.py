@@ -105,7 +105,8 @@ class EndpointFacts:
         """The model's entry in a list of models; Together's stands without a frame."""
         answer = await self._asked(client, "GET", url)
         listed = answer if isinstance(answer, list) else _members(answer).get("data")
-        return next((each for each in _entries(listed) if each.get("id") == self._model), {})
+        names = (self._model, f"models/{self._model}")  # Gemini lists them so
+        return next((each for each in _entries(listed) if each.get("id") in names), {})
 
     async def _asked(self, client: httpx.AsyncClient, method: str, url: str, body: object = None) -> Any:
         """The JSON of an answer; ``None`` for everything else."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc.models.context_errors import exceeded
+from atc.models.error_bodies import told
 from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import ReplyFormat
 from atc.models.reply_schema import Enforced
@@ -89,9 +90,13 @@ class EndpointFormats:
         if request.format is None or request.format.kind == "grammar":
             return False
         sent = body.keys() & {"response_format", "grammar"}
-        if not sent or error.status_code not in (*_REFUSALS, 500, 501) or exceeded(error.message, error.body):
+        if (
+            not sent
+            or error.status_code not in (*_REFUSALS, 500, 501)
+            or exceeded(told(error.message, error.body), error.body)
+        ):
             return False
-        message = f"{error.message} {error.param or ''}"[:_READ]
+        message = f"{told(error.message, error.body)} {error.param or ''}"[:_READ]
         named, bare = _NAMES.search(message), error.status_code in (400, 422) and _is_bare(error.body)
         if not named and not bare:
             return False

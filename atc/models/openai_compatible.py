@@ -50,6 +50,7 @@ THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
 """Assumed where an endpoint does not state its context; one that takes fewer reports it in an error."""
 STALL_S = 300.0
+_OWN = {"model", "messages", "max_tokens", "stream", "stream_options", "response_format", "grammar", "n"}
 
 
 class OpenAICompatible(Model):
@@ -76,9 +77,13 @@ class OpenAICompatible(Model):
         name: how the model is named in results; ``model`` when not given.
         direct: never go through a proxy.
         takes_grammars: the endpoint is llama.cpp's server; when not given, it is asked before the first grammar.
+        extra_body: more members of each request, such as ``{"reasoning_effort": "low"}``.
+        key_name: the variable that holds the key, for messages.
+        facts_headers: more headers for questions about the model.
 
     Raises:
-        SettingsError: ``base_url`` is no HTTP address, or the key cannot be one.
+        SettingsError: ``base_url`` is no HTTP address, the key cannot be one, or ``extra_body`` has a member that every
+            request has.
     """
 
     enforces = ALL_KINDS
@@ -101,11 +106,15 @@ class OpenAICompatible(Model):
         name: str | None = None,
         direct: bool = False,
         takes_grammars: bool | None = None,
+        extra_body: Mapping[str, Any] | None = None,
+        key_name: str = "OPENAI_API_KEY",
+        facts_headers: Mapping[str, str] | None = None,
     ) -> None:
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
-            raise SettingsError(
-                "the API key holds characters that no key has (a space, a line end?): mend OPENAI_API_KEY"
-            )
+            raise SettingsError(f"the API key holds characters that no key has (a space, a line end?): mend {key_name}")
+        if taken := _OWN & set(extra_body or {}):
+            raise SettingsError(f"extra_body has {sorted(taken)[0]!r}, which every request has already: leave it out")
+        self._extra = dict(extra_body or {})
         self.model = model
         self.name = name or model
         self.context_tokens = context_tokens or CONTEXT_TOKENS
@@ -121,7 +130,7 @@ class OpenAICompatible(Model):
         self._unknown: set[str] = set()  # what this endpoint once turned down
         self._grammars = takes_grammars
         self._formats = EndpointFormats(grammars=bool(takes_grammars))
-        self._endpoint = Endpoint(_shown_url(base_url), model, api_key)
+        self._endpoint = Endpoint(_shown_url(base_url), model, api_key, key_name)
         self.endpoint = self._endpoint.url
         headers = dict(headers or {})
         self._client = EndpointClient(
@@ -130,7 +139,7 @@ class OpenAICompatible(Model):
         self._facts: EndpointFacts | None = None  # OpenAI's own endpoint states none
         if base_url is not None:
             key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-            self._facts = EndpointFacts(base_url, model, {**key, **headers}, direct=direct)
+            self._facts = EndpointFacts(base_url, model, {**key, **headers, **(facts_headers or {})}, direct=direct)
         self._ask_for_context = self._facts is not None and context_tokens is None
 
     def __repr__(self) -> str:
@@ -168,14 +177,20 @@ class OpenAICompatible(Model):
         stop: Sequence[str] = (),
         on_text: OnText | None = None,
     ) -> list[Reply]:
-        """Return ``count`` replies out of one request (its ``n``); not every endpoint supports that.
+        """Return ``count`` replies out of one request (its ``n``); one after the other where the endpoint refuses that.
 
         Raises:
             ModelUnavailable: as :meth:`complete`.
             ModelError: as :meth:`complete`.
         """
         sampling = Sampling(max_tokens, temperature, seed, tuple(stop))
-        return await self._at_once(ModelRequest(tuple(messages), sampling, None, on_text), count)
+        request = ModelRequest(tuple(messages), sampling, None, on_text)
+        if "n" not in self._unknown:
+            try:
+                return await self._at_once(request, count)
+            except _OneAtATime:
+                pass
+        return [(await self._at_once(request, 1))[0] for _ in range(count)]
 
     async def _takes_grammars(self) -> bool:
         if self._grammars is None:
@@ -193,7 +208,7 @@ class OpenAICompatible(Model):
         if not before and self._room(request) and any(part.cut_while_thinking for part in answers[0].parts):
             answers.append(await self._with_retries(request, count))
         seconds = (time.monotonic() - started) / count
-        replies = [self._reply(index, answers, request.messages, seconds) for index in range(count)]
+        replies = [self._reply(index, answers, request, seconds) for index in range(count)]
         self._formats.look(request, replies)
         if news := self._formats.news():
             replies[0] = replace(replies[0], notice=f"{self.model!r} at {self.url} {news}")
@@ -207,18 +222,21 @@ class OpenAICompatible(Model):
         left = self.context_tokens - estimate_tokens(request.messages) - request.sampling.max_tokens
         return max(0, min(self.thinking_tokens, left))
 
-    def _reply(
-        self, index: int, answers: Sequence[StreamAccumulator], messages: Sequence[Message], seconds: float
-    ) -> Reply:
+    def _reply(self, index: int, answers: Sequence[StreamAccumulator], request: ModelRequest, seconds: float) -> Reply:
         """The reply, where it was cut while thinking that of the second try; at the cost of both."""
+        messages = request.messages
         part, *again = (got.parts[index] for got in answers)
         if again and part.cut_while_thinking and again[0].text:
             part = again[0]
         self._not_withheld(part)
         read = [estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens for got in answers]
+        text, stopped = part.text, False
+        if "stop" in self._unknown:  # then it is cut here
+            ends = [at for each in request.sampling.stop if (at := text.find(each)) >= 0]
+            text, stopped = (text[: min(ends)], True) if ends else (text, False)
         return Reply(
-            text=part.text,
-            finish_reason=part.finish or "other",
+            text=text,
+            finish_reason="stop" if stopped else part.finish or "other",
             prompt_tokens=sum(read),
             completion_tokens=sum(got.parts[index].completion_tokens for got in answers),
             cached_tokens=sum(got.cached_tokens for got in answers),
@@ -283,6 +301,8 @@ class OpenAICompatible(Model):
                 given = {*body, "system"} if any(message.role == "system" for message in request.messages) else {*body}
                 if unknown := (refused_parameters(error) & given) - self._unknown:
                     self._unknown |= unknown
+                    if "n" in unknown:
+                        raise _OneAtATime from None
                     continue
                 self._formats.undo(way, error)
                 failure = explain(error, self._endpoint)
@@ -305,6 +325,7 @@ class OpenAICompatible(Model):
             "stream": True,
             "stream_options": {"include_usage": True},
             **constraint,
+            **self._extra,
         }
         if count > 1:
             body["n"] = count
@@ -318,6 +339,10 @@ class OpenAICompatible(Model):
         if "stream" in self._unknown:
             known.pop("stream_options", None)
         return known
+
+
+class _OneAtATime(Exception):
+    """The endpoint gives one reply to a request."""
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

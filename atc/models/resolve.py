@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atc.errors import AtcError, ModelUnavailable, UsageError
+from atc.models import presets
 from atc.models.base import Model
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
 from atc.models.embedded import HOW_TO_GET_A_MODEL, PROMPT_TOKENS, EmbeddedModel
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
+from atc.models.presets import PRESETS
 from atc.models.prompt_cache import KeepPrompts
 from atc.settings import Settings
 
@@ -31,6 +33,9 @@ class Choice:
         why: what decided it, in words.
         base_url: the endpoint's address; ``None`` for OpenAI's own.
         api_key: its key.
+        preset: the name of a provider whose endpoint it is (:mod:`atc.models.presets`).
+        key_name: the variable that holds the key, for messages.
+        facts_headers: more headers for questions about the model.
     """
 
     kind: Literal["embedded", "endpoint"]
@@ -38,6 +43,9 @@ class Choice:
     why: str
     base_url: str | None = None
     api_key: str | None = field(default=None, repr=False)
+    preset: str = ""
+    key_name: str = "OPENAI_API_KEY"
+    facts_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def choose_model(
@@ -65,6 +73,12 @@ def choose_model(
             )
         return Choice("embedded", str(_embedded_path(rest)), why)
     url = base_url or env.get("OPENAI_BASE_URL") or None
+    if named in PRESETS and not url:  # at an address of the user's own a name may have a colon: `mistral:7b`
+        if not rest:
+            raise ModelUnavailable(f"{spec!r} names no model: give {named}:NAME, with a name that {named} has")
+        at = presets.opened(named, env, api_key)  # keys of OpenAI's go nowhere else
+        more = {"preset": named, "key_name": at.key_name or "the key", "facts_headers": at.facts_headers}
+        return Choice("endpoint", rest, why, at.url, at.key, **more)
     key = api_key or env.get("OPENAI_API_KEY") or None
     name = rest if named == "openai" else spec
     if not name and (url or key) and env.get("OPENAI_MODEL"):
@@ -78,11 +92,18 @@ def choose_model(
             "ATC_MODEL to one it has, or ATC_MODEL=embedded to use none of it"
         )
     if not url and not key:
-        hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else ""
+        hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else _preset_hint(name)
         raise ModelUnavailable(
             f"the model {name!r} is behind an endpoint and none is set up: {hint}{HOW_TO_GET_A_MODEL}"
         )
     return Choice("endpoint", name, why, url, key)
+
+
+def _preset_hint(name: str) -> str:
+    """What a name of a model may have meant, by how such names begin."""
+    begins = {"claude": "anthropic", "gemini": "gemini", "gpt": "openai", "mistral": "mistral", "codestral": "mistral"}
+    found = next((preset for begin, preset in begins.items() if name.startswith(begin)), None)
+    return f"did you mean '{found}:{name}'? Else, " if found else ""
 
 
 def _embedded_path(rest: str) -> Path:
@@ -103,6 +124,7 @@ def open_model(
     context_tokens: int | None = None,
     prompt_tokens: int | None = None,
     thinking_tokens: int | None = None,
+    extra_body: Mapping[str, Any] | None = None,
     slots: int = 1,
     threads: int | None = None,
     keep_prompts: KeepPrompts = "tools",
@@ -111,10 +133,11 @@ def open_model(
 
     Args:
         spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
-            for an endpoint; a model, which is returned as it is. When not given, the environment decides:
-            ``ATC_MODEL`` is such a spec; ``OPENAI_BASE_URL`` means an endpoint, and so does ``OPENAI_API_KEY`` together
-            with ``OPENAI_MODEL``; else it is the embedded default. A key alone chooses nothing: it is there for other
-            programs, too.
+            for an endpoint; ``"anthropic:NAME"`` and others for the endpoint of a provider, with its own key
+            (:data:`atc.models.presets.PRESETS`), unless an address is given; a model, which is returned as it is. When
+            not given, the environment decides: ``ATC_MODEL`` is such a spec; ``OPENAI_BASE_URL`` means an endpoint, and
+            so does ``OPENAI_API_KEY`` together with ``OPENAI_MODEL``; else it is the embedded default. A key alone
+            chooses nothing: it is there for other programs, too.
         base_url: the endpoint's address, in place of ``OPENAI_BASE_URL``.
         api_key: its key, in place of ``OPENAI_API_KEY``.
         cache_dir: a folder to keep replies in; none are kept when not given.
@@ -125,6 +148,7 @@ def open_model(
         prompt_tokens: that a prompt should have at most; when not given 4,000 embedded, and at an endpoint as many as
             the context has.
         thinking_tokens: that a model at an endpoint may think before each reply, if it does; 8,192 when not given.
+        extra_body: more members of each request to an endpoint, such as ``{"reasoning_effort": "low"}``.
         slots: replies that an embedded model can write at the same time.
         threads: processor threads of an embedded model.
         keep_prompts: what an embedded model keeps on disk of what it has read: ``"tools"``, ``"instructions"`` or
@@ -161,6 +185,9 @@ def open_model(
                 context_tokens=context_tokens,
                 prompt_tokens=prompt_tokens,
                 thinking_tokens=THINKING_TOKENS if thinking_tokens is None else thinking_tokens,
+                extra_body=extra_body,
+                key_name=choice.key_name,
+                facts_headers=choice.facts_headers,
             )
     return model if cache_dir is None else CachedModel(model, cache_dir)
 
@@ -200,6 +227,7 @@ def resolve_model(
         context_tokens=settings.context_tokens,
         prompt_tokens=settings.prompt_tokens,
         thinking_tokens=settings.thinking_tokens,
+        extra_body=settings.extra_body,
         slots=slots,
         keep_prompts=settings.keep_prompts,
     )

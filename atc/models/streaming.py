@@ -19,6 +19,15 @@ _LOOK = 200  # characters between two checks for repetition
 _RECENT = LONGEST * TIMES  # characters that are looked at
 _MOST_THOUGHT = 400_000  # characters; not every endpoint counts thoughts as tokens of the reply
 _SHOWN = 300  # characters of what came in the place of a text
+_FINISHES: dict[str, FinishReason] = {
+    "stop": "stop",
+    "end_turn": "stop",
+    "eos": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",  # Mistral's, at the end of the context
+}
+_FILTERED = ("content_filter", "safety", "refusal")
 _TAGS = "think|thinking|reasoning|thought"
 _BEGINS = re.compile(rf"\s*<({_TAGS})>(.*?)(?:</\1>\s*|\Z)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(rf"<(?:{_TAGS})>", re.IGNORECASE)
@@ -136,10 +145,10 @@ class StreamAccumulator:
             for piece in (*_pieces(getattr(message, "content", None), "refusal"), getattr(message, "refusal", None)):
                 part.refusal = (part.refusal + (piece if isinstance(piece, str) else ""))[:_SHOWN]
             reason = getattr(choice, "finish_reason", None)
-            part.filtered |= reason == "content_filter"
+            part.filtered |= str(reason).lower() in _FILTERED
             if reason is not None and not part.ended:
-                part.finish = reason if reason in ("stop", "length") else "other"
-        usage = getattr(answer, "usage", None)
+                part.finish = _FINISHES.get(str(reason).lower(), "other")
+        usage = getattr(answer, "usage", None) or _member(getattr(answer, "x_groq", None), "usage")
         details = getattr(usage, "completion_tokens_details", None)
         self.prompt_tokens = _count(usage, "prompt_tokens", self.prompt_tokens)
         self._latest.tokens = _count(usage, "completion_tokens", self._latest.tokens)
@@ -197,7 +206,7 @@ class StreamAccumulator:
 
 
 def _count(usage: Any, name: str, before: int | None) -> int | None:
-    value = getattr(usage, name, None)
+    value = _member(usage, name)
     return value if isinstance(value, int) and value >= 0 else before
 
 
