@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -28,8 +29,10 @@ from atc.whole_file import write_whole
 
 FLAT = 20_000
 """Points up to which all are compared: no graph is made of so few."""
-PAGE, FLUSH_EVERY = 10_000, 25_000
-"""Points that are read at once; and that a killed change loses at most."""
+PAGE = 10_000
+"""Points that are read at once."""
+FLUSH_S = 5.0
+"""Seconds of work that a killed change loses at most, about."""
 _NEIGHBOURS, _EFFORT_BUILD, _EFFORT_SEARCH = 16, 64, 256
 """As of our own graph (:mod:`atc.retrieval.nearest`), so that the two compare."""
 _VECTOR, _TEXT = "tool", "text"
@@ -55,7 +58,7 @@ class EdgeEngine:
         self._mutex = threading.Lock()
         self._shard: Any = None
         self._locked: IO[Any] | None = None
-        self._unflushed = 0
+        self._flushed = time.monotonic()
 
     def facts(self) -> Facts | None:
         """What its state says; ``None`` also where the state cannot be read, for it is made anew then."""
@@ -103,10 +106,9 @@ class EdgeEngine:
             for key, digest, vector in zip(keys.tolist(), digests, vectors.tolist(), strict=True)
         ]
         _told(shard.update, library.UpdateOperation.upsert_points(points))
-        self._unflushed += len(points)
-        if self._unflushed >= FLUSH_EVERY:
+        if time.monotonic() - self._flushed >= FLUSH_S:
             _told(shard.flush)
-            self._unflushed = 0
+            self._flushed = time.monotonic()
 
     def drop(self, keys: Keys) -> None:
         _told(self._opened().update, _library().UpdateOperation.delete_points(keys.tolist()))
@@ -147,7 +149,6 @@ class EdgeEngine:
         if self._shard is not None:
             shard, self._shard = self._shard, None
             _told(shard.close)
-        self._unflushed = 0
         if unlock and self._locked is not None:
             self._locked.close()
             self._locked = None
