@@ -41,6 +41,10 @@ def shortened(traceback: str) -> str:
     return f"{traceback[:half]}\n… [{left_out:,} characters left out] …\n{traceback[-half:]}"
 
 
+class RunInDoubt(UsageError):
+    """A run is not deleted: only its journal says what may have happened."""
+
+
 class TraceWriter(Protocol):
     """Appends the events of a run, one line each, as they happen.
 
@@ -184,10 +188,10 @@ class StoredRun(ABC):
             EnvironmentProblem: it cannot be deleted.
         """
 
-    def kept_in_doubt(self, doubtful: Entry) -> UsageError:
+    def kept_in_doubt(self, doubtful: Entry) -> RunInDoubt:
         """Why a run is not deleted whose journal has a write in doubt."""
         what = f"{doubtful.tool} may or may not have happened"
-        return UsageError(
+        return RunInDoubt(
             f"run {self.run_id} is kept: {what}; check it by hand, then delete it with `atc runs --delete "
             f"{self.run_id} --in-doubt`",
         )
@@ -293,6 +297,14 @@ class RunStore(ABC):
     @abstractmethod
     def list(self) -> list[StoredRun]:
         """All runs that have a trace, the latest first.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
+
+    @abstractmethod
+    def everything(self) -> builtins.list[StoredRun]:
+        """All that is kept of any run, also where there is no trace; the latest first.
 
         Raises:
             OSError, EnvironmentProblem: the store cannot be read.
