@@ -20,11 +20,12 @@ import pytest
 
 from atc import Agent, FakeModel, tool
 from atc.calls.journal import Journal, call_key
+from atc.cli.learn_ranking import pairs_of_runs
 from atc.errors import EnvironmentProblem, JournalError
-from atc.learn.PAIRS import pairs_of_runs
 from atc.result import Effect
+from atc.settings import Settings
 from atc.traces.events import Event
-from atc.traces.stores import postgres_session
+from atc.traces.stores import open_store, postgres_session
 from atc.traces.stores.postgres import PostgresRun, PostgresStore
 from benchmarks import store_kills
 from tests.support.cli import atc
