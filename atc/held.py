@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 from atc.catalogue import Catalogue, toolset_of
@@ -44,7 +45,7 @@ class Held:
             return self._model
         if self._opened is None:
             settings = self._settings
-            replies = settings.runs_dir.parent / "replies" if settings.cache else None
+            replies = replies_folder(settings) if settings.cache else None
             slots = max(settings.candidates, settings.revision_candidates)
             self._opened = resolve_model(settings, self._model, cache_dir=replies, slots=slots)
         return self._opened
@@ -68,6 +69,11 @@ class Held:
                 if opened is not None:
                     stack.push_async_callback(opened.aclose)
             self._own_sandbox = self._opened = None
+
+
+def replies_folder(settings: Settings) -> Path:
+    """Where the model's replies are kept, if they are."""
+    return settings.runs_dir.parent / "replies"
 
 
 def limits_of(settings: Settings, model: Model) -> Budget:

@@ -10,6 +10,7 @@ it goes on. Every run is taken up again until one process reports how it ended.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -60,7 +61,7 @@ class Found:
             "of the server": self.times["server"],
             "workers stopped past their lease": self.times["stopped"],
             "of these, refused by the database when they went on": self.refused,
-            "writes after that which had been sent before the stop": self.late_writes,
+            "their calls that had left before the stop, and were done after it": self.late_writes,
             **{name: own[name] for name in ("runs", "ends of the runs", "kinds", "done twice", "lost", "in doubt")},
         }
 
@@ -77,10 +78,14 @@ def main(
         raise typer.Exit(1)
 
 
-def measured(most: int, seed: int, progress: Callable[[Found], None] | None = None) -> Found:
+def measured(
+    most: int, seed: int, progress: Callable[[Found], None] | None = None, server: Server | None = None
+) -> Found:
     """Kill so often, at moments that the seed decides, and let every run come to an end."""
     rng, found = random.Random(seed), Found()
-    with tempfile.TemporaryDirectory() as name, Server() as server:
+    with contextlib.ExitStack() as stack:
+        name = stack.enter_context(tempfile.TemporaryDirectory())
+        server = server or stack.enter_context(Server())
         service, port = kills._service(Path(name))
         try:
             while sum(found.times.values()) < most:

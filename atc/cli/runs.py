@@ -15,6 +15,8 @@ from atc.agent import Agent
 from atc.calls import question
 from atc.cli import options
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short
+from atc.cli.deleting import Wanted, deleted
+from atc.cli.deleting import show as show_deleted
 from atc.cli.run import (
     ApproveOption,
     Ask,
@@ -38,7 +40,6 @@ from atc.strategies.base import BUNDLED, Strategy, open_strategy
 from atc.traces.events import Event
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
-from atc.traces.retention import Pruned, prune
 from atc.traces.searching import FORMS, search
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore, StoredRun
@@ -55,20 +56,32 @@ def runs(
     keep: Annotated[int | None, typer.Option(min=0, help="Delete all but so many of the newest.")] = None,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", help="Delete this run, named as for `atc show`; several times, several."),
+        typer.Option("--delete", help="Delete this run, named as for `atc show`; several times, several. `all`: all."),
     ] = None,
     query: Annotated[
         str,
         typer.Option("--search", metavar="<query>", help=f"Only runs that fit: {FORMS}."),
     ] = "",
+    in_doubt: Annotated[
+        bool, typer.Option("--in-doubt", help="With --delete: also runs with a write in doubt, after a question.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Answer that question with yes.")] = False,
+    replies: Annotated[
+        bool, typer.Option("--replies", help="With --delete all: also the cache of the model's replies.")
+    ] = False,
+    lessons: Annotated[
+        bool, typer.Option("--lessons", help="With --delete all: also what runs have taught about tools.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """List the runs that are kept, the latest first; or delete some of them.
 
-    A run in progress or with a write in doubt is never deleted. Each run deletes the oldest beyond 500 (ATC_RUNS_KEPT).
+    A run in progress is never deleted, and one with a write in doubt only with --in-doubt. Each run deletes the oldest
+    beyond 500 (ATC_RUNS_KEPT), and those that are older than ATC_RUNS_KEPT_DAYS, if that is set.
     """
-    if keep is not None or delete:
-        _print_deleted(_deleted(keep, delete or []), as_json=as_json)
+    if keep is not None or delete or in_doubt or yes or replies or lessons:
+        wanted = Wanted(keep, tuple(delete or ()), in_doubt, yes, replies, lessons)
+        show_deleted(deleted(_store(), Settings.load(), wanted), as_json=as_json)
         return
     rows = [row.record() for row in _found(_store(), query, limit)]
     for why in (row["damage"] for row in rows if "damage" in row):
@@ -100,27 +113,6 @@ def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
             told = True
             err.print(f"atc: reading the traces of {index.unread:,} runs, this once", markup=False)
     return list(islice(filter(fits, index.rows()), limit))
-
-
-def _deleted(keep: int | None, names: list[str]) -> Pruned:
-    if keep is not None and names:
-        raise UsageError("give --keep or --delete, not both")
-    store = _store()
-    if keep is not None:
-        return prune(store, keep)
-    found = {stored.run_id: stored for stored in map(store.find, names)}  # all are found before one is deleted
-    for stored in found.values():
-        stored.delete()
-    return Pruned(list(found))
-
-
-def _print_deleted(pruned: Pruned, *, as_json: bool) -> None:
-    if as_json:
-        print_json({"deleted": pruned.deleted, "kept": [{"run_id": r, "why": w} for r, w in pruned.spared.items()]})
-        return
-    out.print(f"{len(pruned.deleted)} deleted")
-    for why in pruned.spared.values():
-        out.print(Text(clean(why)))
 
 
 @guarded

@@ -158,6 +158,10 @@ def test_the_command_deletes_and_says_what_it_spared(store: FileStore) -> None:
         (["--delete", "000001", "--delete", "nothing"], "no run is named 'nothing'"),
         (["--keep", "1", "--delete", "last"], "not both"),
         (["--keep", "-1"], "greater than or equal to 0"),
+        (["--delete", "000002", "--in-doubt"], "nobody can be asked here: give --yes"),
+        (["--delete", "last", "--lessons"], "belong to all runs"),
+        (["--keep", "0", "--in-doubt"], "name the runs"),
+        (["--delete", "all", "--yes"], "give --in-doubt too"),
     ],
 )
 def test_what_cannot_be_deleted_is_wrong_use(store: FileStore, arguments: list[str], words: str) -> None:
@@ -167,3 +171,43 @@ def test_what_cannot_be_deleted_is_wrong_use(store: FileStore, arguments: list[s
     assert ran.exit_code == 2
     assert words in ran.stderr
     assert days(store) == [1, 2]
+
+
+def test_all_run_data_can_be_deleted(store: FileStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for day in range(1, 5):
+        kept(store, day, doubt=day == 2)
+    kept(store, 5).trace.unlink()
+    held = store.run("20240103-000000-000003").open_journal()
+    for place in (tmp_path / "replies" / "ab.json", tmp_path / "catalogue" / "x", tmp_path / "audit.jsonl"):
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("{}")
+    found = json.loads(atc("runs", "--delete", "all", "--json").stdout)
+    assert [run_id[6:8] for run_id in found["deleted"]] == ["05", "04", "01"]
+    assert [kept["why"].split(" is kept: ")[1][:12] for kept in found["kept"]] == ["the journal ", "book may or "]
+    assert [Path(left["path"]).name for left in found["left"]] == ["replies", "catalogue", "audit.jsonl"]
+    held.close()
+
+    monkeypatch.setattr("atc.calls.question.has_terminal", lambda: True)
+    asked: list[object] = []
+
+    async def no(heading: str, named: object) -> bool:
+        asked.append(named)
+        return False
+
+    monkeypatch.setattr("atc.calls.question.ask", no)
+    assert "1 deleted" in atc("runs", "--delete", "all", "--in-doubt").stdout
+    assert "20240102-000000-000002" in str(asked)
+    assert days(store) == [2]
+    ran = atc("runs", "--delete", "all", "--in-doubt", "--yes", "--replies", "--lessons")
+    assert ran.exit_code == 0
+    assert "1 deleted" in ran.stdout
+    assert days(store) == []
+    assert not (tmp_path / "replies").exists()
+    assert [line for line in ran.stdout.splitlines() if "stays" in line and "audit.jsonl" in line]
+
+
+def test_runs_go_by_their_age_too(store: FileStore) -> None:
+    kept(store, 1)
+    kept(store, 2, doubt=True)
+    result = agent(GOOD, runs_dir=store.folder, runs_kept_days=2).run("double 21")
+    assert [run.run_id for run in store.list()] == [result.run_id, "20240102-000000-000002"]

@@ -10,7 +10,6 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 from urllib.parse import quote
@@ -90,6 +89,14 @@ class Server:
         who = f"{user}:{quote(password, safe='')}" if password else user
         return f"postgresql://{who}@/{database}?host={quote(str(self.folder), safe='')}"
 
+    def emptied(self) -> str:
+        """The address of its database, without what was kept there."""
+        import psycopg
+
+        with psycopg.connect(self.address(), autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS atc CASCADE")
+        return self.address()
+
     def start(self) -> None:
         """Start it, and wait until it takes connections; after a kill it reads back its log before."""
         until = time.monotonic() + PATIENCE_S
@@ -153,15 +160,3 @@ def _as_user() -> list[str | Path]:
     """What stands before a command that shall have an ordinary user's rights, and end with the thread that began it."""
     dying = ["setpriv", "--pdeathsig", "QUIT"]
     return [*dying, f"--reuid={_USER}", "--regid=nogroup", "--clear-groups"] if os.getuid() == 0 else [*dying]
-
-
-def databases(server: Server) -> Iterator[str]:
-    """Addresses of new databases of a server, one after the other."""
-    import psycopg
-
-    number = 0
-    while True:
-        number += 1
-        with psycopg.connect(server.address(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE test_{number}".encode())
-        yield server.address(database=f"test_{number}")

@@ -41,6 +41,10 @@ def shortened(traceback: str) -> str:
     return f"{traceback[:half]}\n… [{left_out:,} characters left out] …\n{traceback[-half:]}"
 
 
+class RunInDoubt(UsageError):
+    """A run is not deleted: only its journal says what may have happened."""
+
+
 class TraceWriter(Protocol):
     """Appends the events of a run, one line each, as they happen.
 
@@ -195,10 +199,10 @@ class StoredRun(ABC):
             EnvironmentProblem: it cannot be deleted.
         """
 
-    def kept_in_doubt(self, doubtful: Entry) -> UsageError:
+    def kept_in_doubt(self, doubtful: Entry) -> RunInDoubt:
         """Why a run is not deleted whose journal has a write in doubt."""
         what = f"{doubtful.tool} may or may not have happened"
-        return UsageError(
+        return RunInDoubt(
             f"run {self.run_id} is kept: {what}; check it by hand, then delete it with `atc runs --delete "
             f"{self.run_id} --in-doubt`",
         )
@@ -322,6 +326,14 @@ class RunStore(ABC):
         """The notes of that name of these runs, by their ids; without those that have none that can be read."""
         found = ((run_id, self.run(run_id).note(name)) for run_id in run_ids)
         return {run_id: note for run_id, note in found if note is not None}
+
+    @abstractmethod
+    def everything(self) -> builtins.list[StoredRun]:
+        """All that is kept of any run, also where there is no trace; the latest first.
+
+        Raises:
+            OSError, EnvironmentProblem: the store cannot be read.
+        """
 
     @abstractmethod
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:

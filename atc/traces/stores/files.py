@@ -258,6 +258,12 @@ class FileStore(RunStore):
                 found[name] = _version(os.stat(f"{folder}/{name}/trace.jsonl"))
         return found
 
+    def everything(self) -> builtins.list[StoredRun]:
+        if not self.folder.is_dir():
+            return []
+        names = [entry.name for entry in self.folder.iterdir() if RUN_ID.fullmatch(entry.name)]
+        return [FileRun(name, self.folder / name) for name in sorted(names, reverse=True)]
+
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
         if not self.folder.is_dir():
             return []

@@ -183,6 +183,10 @@ class PostgresStore(RunStore):
         found = self.quick.rows('SELECT run_id FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC')
         return [PostgresRun(self, run_id) for (run_id,) in found]
 
+    def everything(self) -> builtins.list[StoredRun]:
+        found = self.quick.rows('SELECT run_id FROM atc.runs ORDER BY run_id COLLATE "C" DESC')
+        return [PostgresRun(self, run_id) for (run_id,) in found]
+
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
         found = self.quick.rows(_RECENT, (seconds, most))
         return [(PostgresRun(self, run_id), (epoch, records)) for run_id, epoch, records in found]

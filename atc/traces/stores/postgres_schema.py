@@ -65,6 +65,7 @@ _STATE = """
 SELECT to_regclass('atc.about') IS NOT NULL, current_setting('transaction_read_only')::bool, pg_is_in_recovery(),
     current_setting('server_encoding'), current_setting('server_version_num')::int
 """
+_MADE = "SELECT 1 FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace WHERE nspname = 'atc' AND relname = 'about'"
 _RIGHTS = """
 SELECT string_agg(name || ': ' || wanted, ', ')
 FROM unnest(ARRAY['about', 'runs', 'records', 'events', 'notes', 'tracebacks']) AS name,
@@ -106,7 +107,7 @@ def check(session: Session) -> None:
 def _make(connection: psycopg.Connection[Row]) -> None:
     with connection.transaction():
         connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
-        if connection.execute("SELECT to_regclass('atc.about') IS NOT NULL").fetchone() == (True,):
+        if connection.execute(_MADE).fetchone() is not None:  # from the table: names may be cached from before
             return  # another process was quicker
         for table in _TABLES:
             connection.execute(table)
