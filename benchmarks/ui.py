@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.traces.events import Event, EventKind
-from benchmarks.common import machine, median, print_json, show
+from benchmarks.common import median, print_json, show
 
 CALLS_OF_EACH = 10
 """Calls of an ordinary run."""
@@ -36,7 +36,7 @@ def written(folder: Path, run_id: str, task: str, calls: int, value: Any) -> Non
     """Write the trace of a run of one program."""
     lines: list[str] = []
 
-    def event(kind: EventKind, **data: Any) -> None:
+    def event(kind: EventKind, /, **data: Any) -> None:
         lines.append(Event(kind, data, 1_750_000_000.0 + len(lines)).line())
 
     settings = {"model": "m", "max_tools": 20}
@@ -107,7 +107,7 @@ def served(folder: Path) -> Iterator[Server]:
         try:
             assert process.stdout is not None
             text = ""
-            while not text.endswith("}\n}\n") and "\n}\n" not in text:
+            while "\n}\n" not in text:
                 line = process.stdout.readline()
                 if not line:
                     raise SystemExit("atc ui ended before it said where it is")
@@ -127,7 +127,7 @@ def measured(folder: Path, runs: int, calls: int) -> dict[str, Any]:
     written(folder, LARGE, "a run of many calls", calls, {"city": "Rome", "people": 2_800_000})
     written(folder, HEAVY, "a run with a large value", 1, VALUE)
     size = sum((folder / run / "trace.jsonl").stat().st_size for run in os.listdir(folder))
-    figures: dict[str, Any] = {"machine": machine(), "runs": runs, "calls": calls, "mb_of_traces": size / 1e6}
+    figures: dict[str, Any] = {"runs": runs, "calls": calls, "mb_of_traces": size / 1e6}
     for name in ("no summaries", "summaries kept"):
         with served(folder) as server:
             figures[f"first page of the list, {name}"] = server.seconds("/", api=False)
