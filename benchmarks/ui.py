@@ -137,7 +137,7 @@ def measured(folder: Path, runs: int, calls: int) -> dict[str, Any]:
             paths = {
                 "list again": "/runs?limit=50",
                 "search": "/runs?query=rome+999+tokens:>10",
-                "value of 5 MB": f"/runs/{HEAVY}/value?line=8&pointer=/data/value",
+                "value of 5 MB": f"/runs/{HEAVY}/value?line=8&pointer=/value",
             }
             for what, path in paths.items():
                 figures[what] = median([server.seconds(path) for _ in range(TIMES)])
@@ -145,7 +145,7 @@ def measured(folder: Path, runs: int, calls: int) -> dict[str, Any]:
             figures[f"page of a run of {calls} calls, first"] = server.seconds(page, api=False)
             figures[f"page of a run of {calls} calls"] = median([server.seconds(page, api=False) for _ in range(TIMES)])
             figures["its stream from the beginning"], told = timed(lambda: server.get(f"/runs/{LARGE}/events"))
-            if told.count(b"event: end") != 1 or len(server.get(paths["value of 5 MB"])) != len(VALUE):
+            if told.count(b"event: end") != 1 or len(server.get(paths["value of 5 MB"])) < len(VALUE):
                 raise SystemExit("the stream or the value is not whole")
             figures["kb of the page"] = len(server.get(page, api=False)) / 1000
     return figures
