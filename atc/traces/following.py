@@ -38,7 +38,7 @@ class Follower:
         self.stored, self.number, self.more = stored, 0, True
         self.status = "cut off"
         self.source: Any = None
-        self._skip_to = after
+        self._skip_to, self._where = after, stored.where
         self._position = 0
         self._version: Hashable = None
 
@@ -80,7 +80,7 @@ class Follower:
 
     def _event(self, line: bytes) -> dict[str, Any] | TraceError:
         try:
-            event = read_event(self.stored.where, self.number, line)
+            event = read_event(self._where, self.number, line)
         except TraceError as error:
             return error
         if event["kind"] == "run_started":

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import Any, ParamSpec, TypeVar
 
 from atc.errors import AtcError, TraceError, UsageError
-from atc.faces.ui.streams import Hub, message
+from atc.faces.ui.streams import Hub, line, message
 from atc.faces.ui.views import Views
-from atc.traces.following import Follower, line_of
+from atc.traces.following import AT_ONCE_BYTES, Follower, line_of
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS
 from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
@@ -49,12 +49,12 @@ class Part:
     """A part of a run's events, as its page gets them.
 
     Attributes:
-        shown: number of the line and what is shown of it.
+        shown: number of the line, what is shown of it, and that as JSON.
         number: of the last line that was read.
         more: whether something may be unread.
     """
 
-    shown: list[tuple[int, dict[str, Any]]]
+    shown: list[tuple[int, dict[str, Any], str]]
     number: int
     more: bool
 
@@ -185,12 +185,12 @@ class Reading:
 
     def part(self, follower: Follower) -> Part:
         """The next events of a run."""
-        shown: list[tuple[int, dict[str, Any]]] = []
+        shown: list[tuple[int, dict[str, Any], str]] = []
         for number, event in follower.read():
             if isinstance(event, TraceError):
                 event = {"kind": "damaged", "at": 0, "data": {"message": str(event)}}
             if (made := self._views.shown(number, event)) is not None:
-                shown.append((number, made))
+                shown.append((number, *made))
         return Part(shown, follower.number, follower.more)
 
     def beginning(self, stored: StoredRun) -> tuple[list[dict[str, Any]], int]:
@@ -198,12 +198,12 @@ class Reading:
         follower, shown, size, read = Follower(stored), list[dict[str, Any]](), 0, 0
         while follower.more and size < EMBEDDED_BYTES and read < EMBEDDED_READ:
             part = self.part(follower)
-            shown += [each for _, each in part.shown]
-            size += sum(len(json.dumps(each)) for _, each in part.shown)
-            read += 2_000_000
+            shown += [each for _, each, _ in part.shown]
+            size += sum(len(text) for _, _, text in part.shown)
+            read += AT_ONCE_BYTES
         return shown, follower.number
 
-    def value(self, stored: StoredRun, line: int, pointer: str) -> tuple[bytes, str]:
+    def value(self, stored: StoredRun, number: int, pointer: str) -> tuple[bytes, str]:
         """A whole value, and its media type: a text as it is, all else as JSON.
 
         Raises:
@@ -212,13 +212,13 @@ class Reading:
             OSError, AtcError: the trace cannot be read.
         """
         try:
-            event = line_of(stored, line)
+            event = line_of(stored, number)
         except LookupError as error:
             raise Gone(str(error)) from None
         try:
             found = self._views.whole_value(event, pointer)
         except FAILS as error:
-            raise Gone(f"line {line} of run {stored.run_id} has nothing at {pointer[:200]!r}") from error
+            raise Gone(f"line {number} of run {stored.run_id} has nothing at {pointer[:200]!r}") from error
         is_text = isinstance(found, str)
         whole = found.encode("utf-8", "replace") if is_text else json.dumps(found, ensure_ascii=True).encode()
         if len(whole) > MAX_VALUE:
@@ -250,7 +250,7 @@ class Reading:
                 except (OSError, AtcError) as error:
                     yield message({"message": str(error)}, event="failed")
                     return
-                said = hears.take() + b"".join(message(shown, number=number) for number, shown in part.shown)
+                said = hears.take() + b"".join(line(number, text) for number, _, text in part.shown)
                 now = state(follower.status, follower.source)
                 if now != told and now["here"] == was_here:
                     told = now

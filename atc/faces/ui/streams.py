@@ -16,21 +16,27 @@ HEARTBEAT_S = 15.0
 HEARTBEAT = b": still here\n\n"
 
 
-def message(data: Any, *, event: str = "", number: int | None = None) -> bytes:
+AS_JSON = json.JSONEncoder(allow_nan=False, separators=(",", ":")).encode
+"""Plain data as JSON in ASCII, without an end of a line. Raises ValueError for a number that JSON has not."""
+
+
+def message(data: Any, *, event: str) -> bytes:
     """One message of a stream.
 
     Args:
         data: plain JSON.
-        event: its name; none for the stream's ordinary messages.
-        number: by which a page that was cut off says what it has.
+        event: its name.
 
     Raises:
         ValueError: the data holds a number that JSON has not.
     """
-    text = json.dumps(data, allow_nan=False, separators=(",", ":"))  # ASCII: no line can end in it
-    named = f"event: {event}\n" * bool(event)
-    numbered = "" if number is None else f"id: {number}\n"
-    return f"{numbered}{named}data: {text}\n\n".encode("ascii")
+    return f"event: {event}\ndata: {AS_JSON(data)}\n\n".encode("ascii")
+
+
+def line(number: int, text: str) -> bytes:
+    """The message that is one line of a trace: its number, by which a page that was cut off says what it has, and
+    :data:`AS_JSON` of it."""
+    return f"id: {number}\ndata: {text}\n\n".encode("ascii")
 
 
 class TooMany(Exception):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from atc.faces.ui.streams import AS_JSON
 
 Event = dict[str, Any]
 
@@ -27,15 +28,16 @@ class Views:
     run_page: Callable[[list[Event], Mapping[str, Any] | None], str]
     runs_page: Callable[[list[dict[str, Any]], Mapping[str, Any] | None], str]
 
-    def shown(self, number: int, event: Event) -> Event | None:
-        """What a page gets of an event. One that cannot be shown becomes a word about that: a stream goes on."""
+    def shown(self, number: int, event: Event) -> tuple[Event, str] | None:
+        """What a page gets of an event, also as JSON. One that cannot be shown becomes a word about that: the page
+        goes on."""
         try:
             made = self.show(number, event)
-            json.dumps(made, allow_nan=False)
-            return made
+            return None if made is None else (made, AS_JSON(made))
         except Exception as error:
             told = f"line {number} cannot be shown ({type(error).__name__}): `atc show --json` reads it"
-            return {"line": number, "kind": "damaged", "at": 0, "data": {"message": told}}
+            made = {"line": number, "kind": "damaged", "at": 0, "data": {"message": told}}
+            return made, AS_JSON(made)
 
 
 def own_views() -> Views:

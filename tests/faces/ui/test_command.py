@@ -96,9 +96,9 @@ def test_a_task_is_begun_approved_and_read_in_a_browser_and_ctrl_c_ends_all(tmp_
         assert status == 201
         page.wait("[...document.querySelectorAll('button')].some(b => b.innerText === 'Approve' && b.offsetParent)")
         page.run("[...document.querySelectorAll('button')].find(b => b.innerText === 'Approve').click()")
-        page.wait("document.body.innerText.includes('answered')")
+        page.wait("(document.body?.innerText ?? '').includes('answered')")
         page.run(f"location.assign('/{server.told['api'].split('/')[3]}/runs/{begun['run_id']}')")
-        page.wait(f"location.href.endsWith('{begun['run_id']}') && document.body.innerText.includes('booked')")
+        page.wait(f"location.href.endsWith('{begun['run_id']}') && (document.body?.innerText ?? '').includes('booked')")
         assert not page.messages
         assert {url.split("/")[2] for url in page.requests if url.startswith("http")} == {
             f"127.0.0.1:{server.told['port']}"
