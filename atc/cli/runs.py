@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from decimal import Decimal
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -17,6 +19,7 @@ from atc.cli import options
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short
 from atc.cli.deleting import Wanted, deleted
 from atc.cli.deleting import show as show_deleted
+from atc.cli.files import writable, write
 from atc.cli.run import (
     ApproveOption,
     Ask,
@@ -116,20 +119,59 @@ def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
 
 
 @guarded
-def show(run: RunName, verbose: Verbose = False, as_json: options.Json = False) -> None:
+def show(
+    run: RunName,
+    verbose: Verbose = False,
+    html: Annotated[
+        Path | None,
+        typer.Option(
+            "--html", metavar="<file>", help="Write it as one page, which loads nothing; - is standard output."
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    as_json: options.Json = False,
+) -> None:
     """Read a run back: its programs, calls, faults and answer, as they happened.
 
     Exit codes: 0 it was read, 2 there is no such run, or a line of its trace is damaged: the others are shown.
     """
     stored = _store().find(run)
     damage: list[TraceError] = []
-    if as_json:
+    if html is not None:
+        damage = _write_page(stored, html, force=force, as_json=as_json)
+    elif as_json:
         print_json([event for _, event in stored.numbered(damage.append)])
     else:
         _show(stored, damage, verbose=verbose)
     if damage:
         more = f" (and {len(damage) - 1} more lines)" if len(damage) > 1 else ""
         fail(WRONG_USE, f"{damage[0]}{more}")
+
+
+def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) -> list[TraceError]:
+    """Write a run as a page; what cannot be read of it."""
+    from atc.pages.run.file import run_file
+
+    piped = str(file) == "-"
+    if piped and as_json:
+        raise UsageError("--json and --html - would both write to standard output: name a file, or leave --json out")
+    if not piped:
+        writable(file, force)
+    made = run_file(stored)
+    if piped:
+        sys.stdout.write(made.html)
+        sys.stdout.flush()
+    else:
+        write(file, made.html)
+    if as_json:
+        size = len(made.html.encode())
+        print_json({"file": str(file), "run_id": stored.run_id, "bytes": size, "left_out": made.left_out})
+        return made.damage
+    if not piped:
+        out.print(Text(clean(f"run {stored.run_id} is in {file}")))
+    for why in made.left_out:
+        err.print(Text(clean(why), style="yellow"))
+    return made.damage
 
 
 def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None:

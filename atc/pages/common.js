@@ -40,6 +40,8 @@ function moment(at) {
 
 /** A text field of an event: whole, or the node of one that is cut. */
 const textOf = (field) => (typeof field === "string" ? field : field && typeof field.t === "string" ? `${field.t}…` : "");
+/** The names of a list of names; what else stands there says how many more there are. */
+const names = (field) => (Array.isArray(field) ? field.filter((name) => typeof name === "string") : []);
 const oneLine = (text, most) => {
   const line = text.slice(0, 4 * most).replace(/\s+/g, " ");
   return line.length > most ? `${line.slice(0, most)}…` : line;
@@ -73,6 +75,13 @@ function say(words, tone = "") {
   place.className = `said ${tone}`;
   clearTimeout(saidUntil);
   saidUntil = setTimeout(() => (place.textContent = ""), 6000);
+}
+
+/** All that was known at first is drawn. */
+function ready() {
+  if (document.body.dataset.ready) return;
+  document.body.dataset.ready = "yes";
+  performance.mark("ready");
 }
 
 const DATA = JSON.parse(byId("data").textContent);
@@ -144,7 +153,8 @@ function approval(row, where) {
       el("span", { class: "chip", text: row.effect || "write" }), where || ""),
     row.description ? el("p", { class: "faint", text: row.description }) : null,
     given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", { text })])) : null,
-    row.cut ? whole(row) : null,
+    row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null,
+    row.cut || row.left_out ? whole(row) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,
     row.repeats ? el("p", { class: "note warn", text: `run ${row.repeats} did the same before` }) : null,
     (row.warnings || []).map((text) => el("p", { class: "note warn", text })),

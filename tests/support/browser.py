@@ -89,8 +89,8 @@ class Page:
             case "Network.requestWillBeSent":
                 self.requests.append(given["request"]["url"])
 
-    def open(self, file: Path, *, dark: bool = False, width: int = 1200, height: int = 800) -> None:
-        """Show a file; returns when it is loaded."""
+    def open(self, file: Path | str, *, dark: bool = False, width: int = 1200, height: int = 800) -> None:
+        """Show a file, or what stands at an address; returns when it is loaded."""
         if not self._session:
             target = self.send("Target.createTarget", url="about:blank")["targetId"]
             self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
@@ -99,7 +99,7 @@ class Page:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        self.send("Page.navigate", url=file.as_uri())
+        self.send("Page.navigate", url=file.as_uri() if isinstance(file, Path) else file)
         self.wait("document.readyState === 'complete'")
 
     def run(self, source: str) -> Any:
@@ -133,6 +133,7 @@ class Page:
         """One key, by its name or letter."""
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
         codes = {"Enter": 13, "Escape": 27, "Tab": 9, " ": 32}
+        codes |= {"ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
         given: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": codes.get(key, 0)}
         self.send("Input.dispatchKeyEvent", type="keyDown", **given, **({"text": text} if text else {}))
         self.send("Input.dispatchKeyEvent", type="keyUp", **given)

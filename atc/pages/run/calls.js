@@ -73,7 +73,7 @@ function callRow(call, longest) {
 function detailsOf(call) {
   const key = keyOf(call), kept = UI.kept.get(key);
   if (kept && kept.status === call.status) return kept.element;
-  const titled = (words, ...inside) => el("section", { class: "part" }, el("h4", { text: words }), ...inside);
+  const titled = (words, ...inside) => el("section", { class: "part" }, el("h3", { text: words }), ...inside);
   const fact = (name, text) => (text ? el("div", {}, el("dt", { text: name }), el("dd", { text })) : "");
   const texts = [...(call.notes || []), ...(call.drift || []).map((text) => `the response is not as documented: ${textOf(text)}`)].map(textOf).filter(Boolean);
   const element = el("div", { class: "details" },

@@ -1,4 +1,4 @@
-"""A stored run as one HTML file that asks for nothing: bounded, with the whole of what it shows in part, where it fits."""
+"""A stored run as one HTML file that asks for nothing: bounded, with the whole of what it cuts where that fits."""
 
 from __future__ import annotations
 

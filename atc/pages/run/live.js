@@ -23,6 +23,7 @@ function follow() {
       settled: heard(({ key }) => pending.delete(key)),
       end: () => end(""),
       gone: () => end("deleted"),
+      failed: (event) => { end(""); say(JSON.parse(event.data).message, "bad"); },
     },
   });
 }

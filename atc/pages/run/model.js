@@ -57,7 +57,7 @@ class Run {
     this.answer = null;
   }
   on_tools_chosen(data, event) {
-    for (const name of data.tools || []) if (typeof name === "string") this.tools.add(name);
+    for (const name of names(data.tools)) this.tools.add(name);
     this.item(data.found ? "found" : "sketch", event, { data });
   }
   on_model_started(data, event) { this.writing = { purpose: data.purpose, at: event.at }; }

@@ -39,7 +39,9 @@ _BYTES = 48
 _DEEPEST = 100
 """Levels of a whole value; what is deeper is text."""
 _POINTER = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
-_STRANGE = re.compile("[^\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0391-\u0482\u3041-\u3096\u30a1-\u30fe\u4e00-\u9fff\uac00-\ud7a3]+")
+_STRANGE = re.compile(
+    "[^\t\n -~\u00a1-\u00ac\u00ae-\u02ff\u0391-\u0482\u3041-\u3096\u30a1-\u30fe\u4e00-\u9fff\uac00-\ud7a3]+"
+)
 """What may need an escape; all else is drawn as what it is."""
 
 

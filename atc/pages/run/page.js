@@ -25,10 +25,10 @@ function draw() {
   const goOn = () => {
     rest.splice(0, AT_ONCE).forEach(replaced);
     if (rest.length) requestAnimationFrame(goOn);
-    else document.body.dataset.ready = "yes";
+    else ready();
   };
   if (rest.length) requestAnimationFrame(goOn);
-  else document.body.dataset.ready = "yes";
+  else ready();
 }
 
 /** All that stands about the flow: it is small, and drawn each time. */
@@ -72,7 +72,7 @@ function figures(end) {
 
 function outcome(task) {
   const end = RUN.end;
-  if (task && task.answer && (!end || end === task.end)) {
+  if (task && task.answer && (!end || end.status === "answered")) {
     const { data, n } = task.answer, words = textOf(data.answer);
     const same = data.value === data.answer || (!isObject(data.value) && String(data.value) === words);
     const isValue = isObject(data.value) && /^[[{]/.test(words); // nobody put it into words
@@ -105,8 +105,8 @@ function about(data) {
   if (toldAbout === data || !data.settings) return;
   toldAbout = data;
   const list = [["Settings", data.settings], ["Type of the answer", data.answer], ["Earlier tasks", data.earlier]].filter(([, node]) => node !== undefined && !(isObject(node) && node.size === 0));
-  byId("about").replaceChildren(...list.map(([name, node]) => el("section", { class: "part" }, el("h4", { text: name }), tree(node, RUN.tasks[RUN.tasks.length - 1].n, null, false))),
-    data.instructions ? el("section", { class: "part" }, el("h4", { text: "Instructions" }), tree(data.instructions, RUN.tasks[RUN.tasks.length - 1].n)) : "");
+  byId("about").replaceChildren(...list.map(([name, node]) => el("section", { class: "part" }, el("h3", { text: name }), tree(node, RUN.tasks[RUN.tasks.length - 1].n, null, false))),
+    data.instructions ? el("section", { class: "part" }, el("h3", { text: "Instructions" }), tree(data.instructions, RUN.tasks[RUN.tasks.length - 1].n)) : "");
 }
 
 // -- search --------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ function search() {
   if (text) for (const item of RUN.items) {
     if (found.length >= 5000) break;
     if (item.type !== "program") {
-      if (item.data && holds(textOf(item.data.text), textOf(item.data.task), textOf(item.data.words), textOf(item.data.why), textOf(item.data.question), ...(item.data.tools || []).filter((name) => typeof name === "string")) && !item.inside) found.push({ item });
+      if (item.data && holds(textOf(item.data.text), textOf(item.data.task), textOf(item.data.words), textOf(item.data.why), textOf(item.data.question), ...names(item.data.tools)) && !item.inside) found.push({ item });
       continue;
     }
     item.source.split("\n").forEach((each, at) => holds(each) && found.push({ item, line: at + 1 }));

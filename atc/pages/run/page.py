@@ -12,7 +12,7 @@ from atc.pages.run.nodes import brief
 _HERE = Path(__file__).parent
 SCRIPTS = [
     _HERE.parent / "common.js",
-    *(_HERE / f"{name}.js" for name in ("model", "values", "code", "sketch", "ribbon", "calls", "views", "live", "page")),
+    *(_HERE / f"{name}.js" for name in "model values code sketch ribbon calls views live page".split()),
 ]
 STYLES = [_HERE.parent / "common.css", _HERE / "page.css"]
 
@@ -34,7 +34,7 @@ def run_page(
         wholes: whole values as JSON text of their nodes, by ``w`` + line + ``-`` + pointer.
         left_out: sentences that say what is not in the page.
     """
-    first = next((event["data"] for event in events if event["kind"] == "run_started"), {})
+    first: Mapping[str, Any] = next((event["data"] for event in events if event["kind"] == "run_started"), {})
     named = live.get("run_id") if live is not None else None
     task = first.get("task", "")
     task = task if isinstance(task, str) else task["t"]

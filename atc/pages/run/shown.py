@@ -215,11 +215,8 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "isolation": _name,
         "raised": _flag,
         "usage": record(
-            dict.fromkeys(
-                ("model_calls", "prompt_tokens", "completion_tokens", "model_seconds")
-                + ("tool_calls", "tool_seconds", "seconds", "host_seconds"),
-                _number,
-            )
+            dict.fromkeys(("model_calls", "prompt_tokens", "completion_tokens", "model_seconds"), _number)
+            | dict.fromkeys(("tool_calls", "tool_seconds", "seconds", "host_seconds"), _number)
         ),
     },
 }
@@ -259,8 +256,12 @@ def shown(number: int, event: Mapping[str, Any], limits: Limits = LIMITS) -> dic
 
 
 def _words(kind: str, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What the event says in words; nothing where its facts give none: its fields are shown all the same."""
     worded = WORDED.get(kind)
-    return worded(data) if worded is not None else {}
+    try:
+        return worded(data) if worded is not None else {}
+    except FAILS:
+        return {}
 
 
 def _is_number(value: Any) -> bool:

@@ -4,10 +4,10 @@ const BOX = [190, 30], GAP = [70, 10], MOST_DRAWN = 60;
 
 /** A picture of offered tools, or null where there is nothing to see in one. */
 function drawnSketch(data, called) {
-  const tools = (data.tools || []).filter((name) => typeof name === "string");
+  const tools = names(data.tools);
   const feeds = (data.feeds || []).filter((each) => each.supplier && each.consumer);
   if (!feeds.length || tools.length > MOST_DRAWN) return null;
-  const layers = (data.layers || []).filter(Array.isArray).map((layer) => layer.filter((name) => typeof name === "string"));
+  const layers = (data.layers || []).filter(Array.isArray).map((layer) => names(layer));
   const placed = new Set(layers.flat());
   const rest = tools.filter((name) => !placed.has(name));
   if (rest.length) layers.push(rest);
@@ -32,16 +32,16 @@ function drawnSketch(data, called) {
 
 /** All that is known of why these tools are offered. */
 function sketchDetails(data, called) {
-  const rows = (data.tools || []).filter((name) => typeof name === "string").map((name) => {
+  const rows = names(data.tools).map((name) => {
     const why = (data.why || []).find(([tool]) => tool === name), by = (data.substitutes || []).find(([tool]) => tool === name);
     return el("li", {}, el("code", { class: called.has(name) ? "tool used" : "tool", text: name }), called.has(name) ? el("span", { class: "chip", text: "called" }) : null,
       why ? el("span", { class: "faint", text: ` ${why[1]}` }) : null, by ? el("span", { class: "faint", text: ` · ${by[1].join(" or ")} can take its place` }) : null);
   });
   const feeds = (data.feeds || []).filter((each) => each.supplier).map((each) => el("li", {},
     el("code", { text: each.consumer }), "(", el("code", { text: each.parameter }), ") ← ", el("code", { text: each.supplier }), el("span", { class: "faint", text: ` ${(each.path || []).filter((step) => typeof step === "string").join(".")} (${each.evidence || "names"})` })));
-  const listed = (words, items) => (items.length ? [el("h4", { text: words }), el("ul", { class: "plain" }, items)] : []);
+  const listed = (words, items) => (items.length ? [el("h3", { text: words }), el("ul", { class: "plain" }, items)] : []);
   const texts = (field) => (data[field] || []).map(textOf).filter(Boolean).map((text) => el("li", { text }));
   return el("div", { class: "sketched" }, drawnSketch(data, called), listed("Tools", rows), listed("What feeds what", feeds),
     listed("Sub-goals", texts("subgoals")), listed("Queries", texts("queries")), listed("Notes", texts("notices")),
-    data.plan ? [el("h4", { text: "Plan" }), el("pre", { class: "long", text: textOf(data.plan) })] : null);
+    data.plan ? [el("h3", { text: "Plan" }), el("pre", { class: "long", tabindex: "0", role: "group", "aria-label": "Plan", text: textOf(data.plan) })] : null);
 }

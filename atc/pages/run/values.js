@@ -130,7 +130,7 @@ function drawText(row, node, line, name) {
   const text = typeof node === "string" ? node : node.t;
   const size = typeof node === "string" ? node.length : node.size;
   let shown = Math.min(text.length, TEXT_PAGE);
-  const place = el("pre", { class: "long", text: text.slice(0, shown) });
+  const place = el("pre", { class: "long", text: text.slice(0, shown), ...(text.length > 1000 || text.split("\n", 21).length > 20 ? { tabindex: "0", role: "group", "aria-label": name || "text" } : {}) });
   row.replaceChildren(...(name === null ? [] : [el("div", {}, ...keyed(name), el("span", { class: "faint", text: plural(size, "character") }))]), place);
   if (shown < text.length) {
     const more = el("button", { class: "more stop", type: "button" });

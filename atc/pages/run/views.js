@@ -18,21 +18,22 @@ const VIEWS = {
   },
   resumed: (item) => line(item, "plain", "↻", `resumed ${moment(item.at)}: what succeeded is not done again`),
   sketch(item) {
-    const { data } = item, tools = (data.tools || []).filter((name) => typeof name === "string");
+    const { data } = item, tools = names(data.tools);
     const of = data.of && data.of > tools.length ? ` of ${count(data.of)}` : "";
     const called = new Set([...RUN.calls.values()].map((call) => call.tool));
     const layers = (data.layers || []).length > 1 ? ` in ${plural(data.layers.length, "layer")}` : "";
     const head = [el("span", { class: "tri", "aria-hidden": "true" }), el("span", { class: "title", text: "Tools offered" }),
       el("span", { class: "faint", text: `${count(tools.length)}${of}${layers}${data.sure === false ? " · not sure" : ""}` }), el("span", { class: "names", text: tools.slice(0, 12).join(", ") })];
-    return card(item, "sketch", opening(item.id, { class: "head stop" }, head, () => sketchDetails(data, called)));
+    const [button, place] = opening(item.id, { class: "head stop" }, head, () => sketchDetails(data, called));
+    return card(item, "sketch", el("h2", {}, button), place);
   },
-  found: (item) => line(item, "plain", "⌕", "found for the next program: ", el("code", { text: (item.data.found || []).filter((name) => typeof name === "string").join(", ") })),
+  found: (item) => line(item, "plain", "⌕", "found for the next program: ", el("code", { text: names(item.data.found).join(", ") })),
   model(item) {
     if (item.inside) return el("div", { class: "gone", id: item.id, "data-item": item.id });
     return el("div", { class: "event modelled", id: item.id, "data-item": item.id }, modelLine(item));
   },
   stage: (item) => el("h2", { class: "divide", id: item.id, "data-item": item.id, text: item.data.new_request ? "The next task" : `Stage ${count(item.data.stage || 0)}: what was done so far is kept` }),
-  layer: (item) => el("h2", { class: "divide", id: item.id, "data-item": item.id, text: `Step ${count(item.data.layer || 0)} of ${count((item.data.layers || []).length)}: ${(item.data.tools || []).filter((name) => typeof name === "string").join(", ")}` }),
+  layer: (item) => el("h2", { class: "divide", id: item.id, "data-item": item.id, text: `Step ${count(item.data.layer || 0)} of ${count((item.data.layers || []).length)}: ${names(item.data.tools).join(", ")}` }),
   question: (item) => line(item, "warn", "?", el("b", { text: "The program asks: " }), textOf(item.data.question)),
   banned: (item) => line(item, "warn", "⊘", textOf(item.data.words) || `${item.data.tool} broke and is not called again`),
   substituted: (item) => line(item, "plain", "⇄", el("code", { text: item.data.by }), " took the place of ", el("code", { text: item.data.tool })),
@@ -98,10 +99,10 @@ function programBody(item, steps) {
   if (all.length < (steps || now).length && item.source) rows.push(el("p", { class: "faint", text: `${count((steps || now).length - all.length)} more lines are not shown` }));
   const cut = isObject(item.data.program) ? el("p", { class: "note", text: `the program is ${count(item.data.program.size)} characters long; its beginning is shown` }) : null;
   const rewrites = [...(item.data.rewrites || []), ...(item.data.mended || [])].map(textOf).filter(Boolean);
-  const printed = (name, field) => (item.ended && item.ended[field] ? el("section", { class: "part" }, el("h4", { text: name }), tree(item.ended[field], item.endedN, null, true, true)) : null);
+  const printed = (name, field) => (item.ended && item.ended[field] ? el("section", { class: "part" }, el("h3", { text: name }), tree(item.ended[field], item.endedN, null, true, true)) : null);
   return [item.model ? el("div", { class: "modelled" }, modelLine(item.model)) : null, item.notes.map((text) => el("p", { class: "note warn", text: `run although: ${text}` })),
     rewrites.map((text) => el("p", { class: "note", text: `rewritten before it ran: ${text}` })),
-    isObject(item.data.inputs) && item.data.inputs.size ? el("section", { class: "part" }, el("h4", { text: "Inputs" }), tree(item.data.inputs, item.n)) : null,
+    isObject(item.data.inputs) && item.data.inputs.size ? el("section", { class: "part" }, el("h3", { text: "Inputs" }), tree(item.data.inputs, item.n)) : null,
     rows.length ? el("div", { class: steps ? "code revised" : "code" }, rows) : null, cut, under(0), printed("Printed", "stdout"), printed("Printed as errors", "stderr"),
     item.ended && item.ended.detail ? el("p", { class: "note", text: textOf(item.ended.detail) }) : null].flat(2).filter((each) => each !== null && each !== undefined);
 }

@@ -37,7 +37,7 @@ function draw(force = false) {
     byId("none").textContent = byId("search").value || byId("status").value ? "No run fits." : "There are no runs yet.";
   }
   if (more && to + 60 > shownRows.length) load(false);
-  document.body.dataset.ready = "yes";
+  ready();
 }
 
 /** Asks for rows: anew for another search, else those after the last. */

@@ -1,0 +1,246 @@
+"""Live pages in a real browser, before a small server that answers as the API does: what comes is shown in place."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from atc.pages.run.page import run_page
+from atc.pages.run.shown import shown, whole_value
+from atc.pages.runs.page import runs_page
+from tests.support.browser import Page, browsing
+from tests.support.run_events import all_kinds, call
+
+pytestmark = pytest.mark.slow
+
+APPROVAL = {
+    "key": "k/1",
+    "run_id": "20261123-174345-bb624b",
+    "task": "<b>t</b>",
+    "tool": "book<img src=x onerror=window.__pwned=1>",
+    "effect": "write",
+    "arguments": [["place", "'x' … (48,211 characters)"]],
+    "cut": True,
+    "warnings": ["careful"],
+    "instead_of": [],
+    "repeats": "",
+    "in_doubt": False,
+}
+LIVE = {"api": "/p/api", "home": "/p/", "run": "/p/runs/", "rights": ["read", "approve", "run"]}
+
+
+class Served:
+    """What a page asks, and what it hears."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.html = ""
+        self.asked: list[tuple[str, Any]] = []
+        self.replies: dict[str, Any] = {}
+        self.to_say: queue.Queue[tuple[str, Any, int] | None] = queue.Queue()
+
+    def say(self, name: str, data: Any, line: int = 0) -> None:
+        """Send an event; ``message`` is one of the run."""
+        self.to_say.put((name, data, line))
+
+
+@contextmanager
+def serving() -> Iterator[Served]:
+    served = Served()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            parts = urlsplit(self.path)
+            if parts.path.startswith("/p/api"):
+                served.asked.append((self.path, None))
+            if parts.path.endswith(("/events", "/stream")):
+                return self.stream()
+            if not parts.path.startswith("/p/api"):
+                return self.reply(served.html if parts.path != "/favicon.ico" else "", "text/html; charset=utf-8")
+            given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+            made = next(value for path, value in served.replies.items() if path in parts.path)
+            return self.reply(json.dumps(made(given) if callable(made) else made), "application/json")
+
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            served.asked.append((self.path, body))
+            found = next((value for path, value in served.replies.items() if path in self.path), {})
+            self.reply(json.dumps(found), "application/json", 403 if "error" in found else 200)
+
+        def stream(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            while (said := served.to_say.get()) is not None:
+                name, data, line = said
+                head = f"id: {line}\n" if line else ""
+                head += f"event: {name}\n" if name != "message" else ""
+                self.wfile.write(f"{head}data: {json.dumps(data)}\n\n".encode())
+                self.wfile.flush()
+
+        def reply(self, text: str, kind: str, status: int = 200) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(text.encode())))
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    served.url = f"http://127.0.0.1:{server.server_address[1]}/p/"
+    try:
+        yield served
+    finally:
+        for _ in range(8):
+            served.to_say.put(None)
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with browsing() as page:
+        yield page
+
+
+@pytest.fixture
+def served(page: Page) -> Iterator[Served]:
+    with serving() as served:
+        yield served
+        page.open("about:blank")
+
+
+def opened(page: Page, served: Served, html: str) -> None:
+    served.html = html
+    page.messages.clear()
+    page.open(served.url)
+    page.wait("document.body.dataset.ready === 'yes'")
+
+
+def press(page: Page, words: str) -> None:
+    button = f"[...document.querySelectorAll('button')].find((each) => each.textContent === {json.dumps(words)})"
+    page.wait(f"{button} !== undefined")
+    page.run(f"{button}.click()")
+
+
+def test_a_run_is_followed_approved_and_gone_on_with(page: Page, served: Served) -> None:
+    events = [made for n, event in enumerate(all_kinds(), 1) if (made := shown(n, event)) is not None]
+    at = next(n for n, event in enumerate(events) if event["kind"] == "approval_asked")
+    opened(page, served, run_page(events[:at], LIVE | {"run_id": APPROVAL["run_id"], "after": events[at - 1]["n"]}))
+    assert page.text("#badge") == "◐ running"
+    page.run("document.querySelector('.call.is-good').focus(); document.querySelector('.call.is-good').click()")
+    served.say("message", events[at], events[at]["n"])
+    served.say("approval", APPROVAL)
+    page.wait("document.querySelector('#asks dd') !== null")
+    assert "48,211 characters" in page.text("#asks")
+    assert page.run("document.activeElement.innerText").startswith("✓")  # nobody loses his place
+    assert page.run("document.querySelector('.details') !== null") is True
+    served.replies["/approvals/"] = {"decision": "approve"}
+    press(page, "Approve")
+    page.wait("document.getElementById('said').textContent === 'approved'")
+    assert served.asked[-1] == ("/p/api/approvals/k%2F1", {"decision": "approve"})
+    served.say("settled", {"key": "k/1"})
+    for event in events[at + 1 :]:
+        served.say("message", event, event["n"])
+    served.say("message", events[at], events[at]["n"])  # what comes twice counts once
+    served.say("state", {"status": "needs_input", "here": False, "can": ["reply"]})
+    page.wait("document.getElementById('badge').textContent.includes('waits for your answer')")
+    calls = page.run("RUN.calls.size")
+    served.say("end", {})
+    page.wait("document.getElementById('live').textContent === ''")
+    page.run("document.getElementById('reply').value = 'The first.'")
+    served.replies = {"/resume": {"error": {"kind": "busy", "message": "another process works on it"}}}
+    press(page, "Answer and go on")
+    page.wait("document.getElementById('said').textContent === 'another process works on it'")
+    served.replies = {"/resume": {"run_id": "r"}}
+    press(page, "Answer and go on")
+    page.wait("document.getElementById('live').textContent === 'live'")
+    assert ("/p/api/runs/20261123-174345-bb624b/resume", {"reply": "The first."}) in served.asked
+    asked = [path for path, _ in served.asked if path.endswith(f"events?after={events[-1]['n']}")]
+    assert asked, "it goes on after the last line"
+    assert page.run("RUN.calls.size") == calls
+    assert page.run("String(window.__pwned)") == "undefined"
+    assert [each for each in page.messages if "403" not in each] == []
+
+
+def test_the_whole_of_a_value_is_fetched(page: Page, served: Served) -> None:
+    event = {"kind": "call_ended", "at": 1.79e9, "data": call(1, value={"rows": list(range(5_000))})}
+    made = shown(7, event)
+    assert made is not None
+    served.replies["/value"] = lambda given: whole_value(event, given["pointer"])
+    opened(page, served, run_page([made], LIVE | {"run_id": "r", "after": 7, "ended": True}))
+    page.run("document.querySelector('.call').click()")
+    page.run("document.querySelectorAll('.details .twig').forEach((e) => e.textContent.includes('rows') && e.click())")
+    page.wait("document.querySelector('.details .more') !== null")
+    page.run("document.querySelector('.details .more').click()")
+    page.wait("document.querySelector('.details').innerText.includes('100 more of 5,000')")
+    assert any("line=7&pointer=" in path for path, _ in served.asked)
+    assert page.messages == []
+
+
+def test_the_list_goes_on_searches_approves_and_begins(page: Page, served: Served) -> None:
+    def row(n: int, **more: Any) -> dict[str, Any]:
+        return {"run_id": f"20261123-000000-{n:06}", "task": f"task {n}", "status": "answered", "calls": 1} | more
+
+    rows = [row(n) for n in range(900, 0, -1)]
+
+    def some(given: dict[str, str]) -> dict[str, Any]:
+        fit = [each for each in rows if given.get("query", "") in each["task"]]
+        fit = [each for each in fit if each["run_id"] < given.get("before", "~")]
+        return {"runs": fit[: int(given["limit"])], "more": len(fit) > int(given["limit"]), "total": 900}
+
+    served.replies["/runs"] = some
+    opened(page, served, runs_page(rows[:200], LIVE | {"more": True, "total": 900}))
+    assert page.text("#matches") == "900 runs"
+    page.press("G")
+    page.wait("rows.length > 200")
+    served.say("approval", APPROVAL)
+    page.wait("document.querySelector('#asks .approval') !== null")
+    assert page.run("document.querySelectorAll('img').length") == 0
+    served.replies["/approvals/"] = {"decision": "deny"}
+    press(page, "Deny")
+    page.wait("document.getElementById('said').textContent === 'denied'")
+    served.say("settled", {"key": "k/1"})
+    served.say("run", row(901, status="cut off", here=True, task="the newest"))
+    served.say("run", row(900, task="changed"))
+    page.press("g")
+    page.wait("document.querySelector('.run').innerText.includes('the newest')")
+    assert "running" in page.text(".run")
+    page.wait("document.querySelectorAll('.run')[1].innerText.includes('changed')")
+    page.press("/")
+    page.type("task 77")
+    page.wait("rows.length === 11")
+    page.press("Escape")
+    page.press("t")
+    page.run("document.getElementById('task').value = 'Weigh it.'; document.getElementById('dry').checked = true")
+    served.replies["/tasks"] = {"error": {"kind": "rights", "message": "this page may not"}}
+    press(page, "Begin")
+    page.wait("document.getElementById('wrong').textContent === 'this page may not'")
+    served.replies["/tasks"] = {"run_id": "a b"}
+    press(page, "Begin")
+    page.wait("location.pathname === '/p/runs/a%20b'")
+    assert ("/p/api/tasks", {"task": "Weigh it.", "dry_run": True}) in served.asked
+    assert [each for each in page.messages if "403" not in each] == []
+
+
+def test_a_page_without_rights_offers_nothing(page: Page, served: Served) -> None:
+    opened(page, served, runs_page([], LIVE | {"rights": ["read"], "more": False}))
+    assert page.run("document.getElementById('new').hidden") is True
+    page.press("t")
+    assert page.run("document.getElementById('begin').open") is False
+    served.say("approval", APPROVAL)
+    page.wait("document.querySelector('#asks .approval') !== null")
+    assert page.run("document.querySelectorAll('#asks .act').length") == 0
+    assert page.messages == []

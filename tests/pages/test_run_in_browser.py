@@ -1,0 +1,218 @@
+"""Runs and their list in a real browser: keys, folding, whole values, and nothing of a stranger's that runs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.pages.run.file import run_file
+from atc.pages.run.page import run_page
+from atc.pages.run.shown import shown
+from atc.pages.runs.page import runs_page
+from atc.traces.stores.files import FileRun
+from tests.pages.test_run_shown import stored_run
+from tests.support.axe import findings
+from tests.support.browser import Page, browsing
+from tests.support.run_events import ATTACKS, PROGRAM, all_kinds, call, events_of, hostile, many_calls
+
+pytestmark = pytest.mark.slow
+
+OPEN_ALL = """for (let round = 0; round < 4; round++)
+  document.querySelectorAll('#main [aria-expanded=false], #main .more').forEach((each) => each.click())"""
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Page]:
+    with browsing() as page:
+        yield page
+
+
+def look(page: Page, folder: Path, html: str, *, dark: bool = False, width: int = 1200) -> None:
+    file = folder / "page.html"
+    file.write_text(html, encoding="utf-8")
+    page.messages.clear()
+    page.requests.clear()
+    page.open(file, dark=dark, width=width)
+    page.wait("document.body.dataset.ready === 'yes'")
+
+
+def of(events: Sequence[dict[str, Any]]) -> str:
+    return run_page([made for n, event in enumerate(events, 1) if (made := shown(n, event)) is not None])
+
+
+def unharmed(page: Page) -> None:
+    """Nothing ran, nothing was refused by our own policy, nothing was fetched but the page."""
+    assert page.run("String(window.__pwned)") == "undefined"
+    assert page.run("String({}.polluted)") == "undefined"
+    assert page.messages == []
+    assert len(page.requests) == 1
+    assert (
+        page.run("document.querySelectorAll('img, iframe, link, object, [onload], [onerror], [style*=url]').length")
+        == 0
+    )
+
+
+def focused(page: Page) -> str:
+    return str(page.run("document.activeElement.innerText.replace(/\\s+/g, ' ')"))
+
+
+def test_what_a_run_did_stands_on_the_lines_of_its_programs(page: Page, tmp_path: Path) -> None:
+    look(page, tmp_path, of(all_kinds()))
+    flow = page.text("#flow").replace("\n", " ")
+    shown_there = """not run: the check found something|no such key|fault of book|it answered 500|book is down|Stage 1
+        book2 took the place of book|Step 1 of 1|The program asks: Which?|an event of an unknown kind|out
+        run although: unsure|rewritten before it ran: respelt|And now?|waits for your answer"""
+    for text in re.split(r"\||\n\s+", shown_there):
+        assert text in flow, text
+    under = "document.querySelector('[aria-label=\"Calls of line 6\"]').innerText"
+    assert "book(n=2)" in page.run(under)
+    assert page.run("document.querySelectorAll('.ln.minus').length") == 1  # the second program lost a line of the first
+    page.run("document.querySelector('[aria-label=\"Calls of line 5\"] .folded').click()")
+    assert page.run("document.querySelectorAll('[aria-label=\"Calls of line 5\"] .under .call').length") == 13
+    page.run("document.querySelector('[aria-label=\"Calls of line 5\"] .under .call').click()")
+    details = page.text(".details").replace("\n", " ")
+    for text in (
+        "m was read as n",
+        "as the program gave them",
+        str(2**70),
+        "whole: 1.0",
+        "5 bytes",
+        "__proto__",
+        "1,000 of 9,000",
+    ):
+        assert text in details, text
+    assert "Which one?" in page.text("#outcome")
+    unharmed(page)
+    look(page, tmp_path, of(all_kinds()[:-3]))  # the first task, a dry run, by itself
+    assert "book(place='x')" in page.text(".plan")
+    assert page.text("#badge") == "○ planned"
+    assert "0.0123" in page.text("#figures")
+
+
+def test_a_run_is_read_with_keys_alone(page: Page, tmp_path: Path) -> None:
+    look(page, tmp_path, of(many_calls(1_000)))
+    for key in "jj":
+        page.press(key)
+    assert "1,000 calls" in focused(page)
+    page.press("Enter")
+    assert page.run("document.activeElement.getAttribute('aria-expanded')") == "true"
+    assert (
+        page.run("document.querySelectorAll('.rows .rows .call:not(.folded)').length") == 53
+    )  # 50, and 3 out of sight
+    page.press("ArrowLeft")
+    assert page.run("document.activeElement.getAttribute('aria-expanded')") == "false"
+    page.press("/")
+    page.type("thing 700")
+    assert page.text("#matches") == "1 match"
+    page.press("Enter")
+    assert "700 weigh(n=700)" in focused(page)
+    page.press("k")
+    assert "699 weigh(n=699)" in focused(page)
+    page.press("Escape")
+    page.press("e")
+    assert "97 weigh(n=97)" in focused(page)
+    page.press("?")
+    assert page.run("document.querySelector('dialog').open") is True
+    page.press("j")  # the keys of the page wait
+    page.press("Escape")
+    assert page.run("document.querySelector('dialog').open") is False
+    unharmed(page)
+
+
+def test_a_large_value_is_cut_and_opened_whole_from_the_file(page: Page, tmp_path: Path) -> None:
+    rows = [{"n": n, "text": "x" * 480} for n in range(10_000)]
+    answered = call(1, value={"rows": rows, "last": "é" * 70_000})
+    events = events_of(("program_written", {"attempt": 0, "program": PROGRAM}), ("call_ended", answered))
+    run = stored_run(tmp_path, events)
+    look(page, tmp_path, run_file(run).html)
+    assert (tmp_path / "page.html").stat().st_size > 5_000_000
+    page.run("document.querySelector('.call').click()")
+    assert page.run("document.querySelectorAll('.details *').length") < 600
+    page.run("[...document.querySelectorAll('.details .twig')].find((e) => e.innerText.includes('rows')).click()")
+    page.run("[...document.querySelectorAll('.details .more')].find((e) => e.innerText.includes('not shown')).click()")
+    page.wait("document.querySelector('.details').innerText.includes('of 10,000')")
+    assert page.run("document.querySelectorAll('.details *').length") < 3_000
+    assert page.run("document.querySelector('.details').innerText.includes('99: ')") is True
+    unharmed(page)
+
+
+@pytest.mark.parametrize("attack", range(len(ATTACKS)))
+def test_nothing_that_a_trace_says_runs(attack: int, page: Page, tmp_path: Path) -> None:
+    events = [*hostile(ATTACKS[attack])]
+    look(page, tmp_path, run_file(stored_run(tmp_path, events)).html if attack == 1 else of(events))
+    page.run(OPEN_ALL)
+    page.press("/")
+    page.type("pwned")
+    page.press("Enter")
+    page.press("e")
+    assert page.run("[...document.links].every((each) => each.getAttribute('href').startsWith('#'))") is True
+    assert page.run("document.querySelectorAll('.call').length") > 5
+    unharmed(page)
+
+
+def test_nothing_that_a_row_of_the_list_says_runs(page: Page, tmp_path: Path) -> None:
+    names = ("run_id", "task", "status", "model", "strategy", "answer", "damage", "currency")
+    rows = [dict.fromkeys(names, attack) | {"cost": 1.5, "began": 1.79e9} for attack in ATTACKS]
+    look(page, tmp_path, runs_page([*rows, {"task": "\u0301" * 100_000}]))
+    assert page.run("document.querySelectorAll('.run').length") == len(ATTACKS) + 1
+    page.press("/")
+    page.type("pwned")
+    page.press("Enter")
+    unharmed(page)
+
+
+def test_ten_thousand_runs_are_a_window_of_rows(page: Page, tmp_path: Path) -> None:
+    rows = [
+        {"run_id": f"20261123-{n:06}-{n:06x}", "task": f"task {n}", "status": "failed" if n % 2 else "answered"}
+        for n in range(10_000)
+    ]
+    look(page, tmp_path, runs_page(rows))
+    assert page.run("document.querySelectorAll('.run').length") < 80
+    assert page.text("#matches") == "10,000 runs"
+    page.press("j")
+    page.press("j")
+    assert "task 1" in focused(page)
+    page.press("G")
+    assert "task 9999" in focused(page)
+    page.press("/")
+    page.type("task 4321")
+    assert page.text("#matches") == "1 run"
+    page.press("Enter")
+    assert "task 4321" in focused(page)
+    page.run("document.getElementById('search').value = ''; document.getElementById('status').value = 'failed'")
+    page.run("document.getElementById('status').dispatchEvent(new Event('change'))")
+    assert page.text("#matches") == "5,000 runs"
+    unharmed(page)
+
+
+def test_damage_is_shown_where_it_is(page: Page, tmp_path: Path) -> None:
+    run: FileRun = stored_run(tmp_path, all_kinds()[:12])
+    lines = run.trace.read_text().splitlines(keepends=True)
+    lines[4] = '{"kind": "model_ended", "at": "never"\n'
+    run.trace.write_text("".join(lines) + json.dumps(all_kinds()[12])[:40])  # a crash cut the last line
+    made = run_file(run)
+    look(page, tmp_path, made.html)
+    assert "1 line of the trace cannot be read" in page.text("#left")
+    assert "line 5 is damaged" in page.text("#flow")
+    assert page.text("#badge") == "… cut off"
+    unharmed(page)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_keeps_people_from_using_the_pages(dark: bool, page: Page, tmp_path: Path) -> None:
+    look(page, tmp_path, of(all_kinds()), dark=dark)
+    page.run(OPEN_ALL)
+    assert findings(page) == []
+    page.press("?")
+    assert findings(page) == []
+    rows = [
+        {"run_id": f"r{n}", "task": "t", "answer": "a", "status": s, "cost": 1.0}
+        for n, s in enumerate(("answered", "failed", "planned"))
+    ]
+    look(page, tmp_path, runs_page(rows), dark=dark, width=480)
+    assert findings(page) == []
