@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -72,27 +72,26 @@ async def measured(runs: int, calls: int, *, down: bool) -> dict[str, list[tuple
         down: measure with a collector that is down, beside what is off; else the other ways.
     """
     program = f"```python\nfor n in range({calls}):\n    echo(value=n)\nanswer = 1\n```"
-    ways = {OFF: {}, DOWN: {"otel": True}} if down else {
-        OFF: {}, ON: {"otel": True}, CONTENT: {"otel": True, "otel_content": True}
-    }  # fmt: skip
+    ways: dict[str, dict[str, Any]] = {OFF: {}, DOWN if down else ON: {"otel": True}}
+    if not down:
+        ways[CONTENT] = {"otel": True, "otel_content": True}
     figures: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
-        for way, settings in ways.items():
-            agent = Agent(
-                [echo], model=FakeModel([program] * (runs + 3)), sentence=False, learn=False, runs_dir=folder,
-                max_calls=calls + 1, **settings,
-            )  # fmt: skip
-            ways[way] = {"agent": agent}
+        kept = {"sentence": False, "learn": False, "runs_dir": folder, "max_calls": calls + 1}
+        agents = {
+            way: Agent([echo], model=FakeModel([program] * (runs + 3)), **{**kept, **settings})
+            for way, settings in ways.items()
+        }
         for number in range(-3, runs):  # the first ones warm up
-            for way, held in ways.items():
+            for way, agent in agents.items():
                 clock, processor = time.perf_counter(), time.process_time()
-                result = await held["agent"].arun("Echo")
+                result = await agent.arun("Echo")
                 spent = time.perf_counter() - clock, time.process_time() - processor
                 result.unwrap()
                 if number >= 0:
                     figures[way].append(spent)
-        for held in ways.values():
-            await held["agent"].aclose()
+        for agent in agents.values():
+            await agent.aclose()
     return figures
 
 
