@@ -340,6 +340,7 @@ class Agent(RunsPrograms):
         telemetry = self._telemetry
         redactor = Redactor([*self.settings.secrets, *(telemetry.secrets if telemetry is not None else ())])
         async with AsyncExitStack() as stack:
+            observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
             model = model or self._held.model()
             model.check_images([Message("user", task, images=request.images)])
             budget = limits_of(self.settings, model)
@@ -356,7 +357,6 @@ class Agent(RunsPrograms):
             stack.callback(journal.close)
             trace = stored.open_trace() if stored is not None else NoTrace()
             stack.callback(trace.close)
-            observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
             heard = None if observed is None else observed.heard
             emit = emitter(trace, redactor, heard, self._on_event, listener)
             keep = stored.keep_traceback if stored else None

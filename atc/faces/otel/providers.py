@@ -10,6 +10,7 @@ import atexit
 import importlib.metadata
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,10 +21,10 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider as AnyMeterProvider
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from atc.errors import SettingsError
@@ -136,6 +137,8 @@ def _exporters(variable: str, group: str, of_otlp: Callable[[], Any]) -> list[Ca
 
 
 def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> Callable[[], Any]:
+    if name == "console":
+        return _span_console if "TRACES" in variable else _metric_console
     if name == "otlp":
         kind = "TRACES" if "TRACES" in variable else "METRICS"
         protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL") or os.environ.get(
@@ -152,6 +155,14 @@ def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> 
         )
     made: Callable[[], Any] = found[0].load()
     return made
+
+
+def _span_console() -> SpanExporter:
+    return ConsoleSpanExporter(out=sys.stderr)  # standard output is for answers, and for messages of `atc mcp`
+
+
+def _metric_console() -> MetricExporter:
+    return ConsoleMetricExporter(out=sys.stderr)
 
 
 def _span_exporter() -> SpanExporter:
