@@ -7,6 +7,7 @@ be sent, is dropped. At the end of the process they get :data:`FLUSH_S` seconds.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.metadata
 import logging
 import os
@@ -87,7 +88,7 @@ def _own() -> Providers:
         tracer = TracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=NoOpMeterProvider())
         for make in spans:
             tracer.add_span_processor(BatchSpanProcessor(QuietSpanExporter(make()), meter_provider=NoOpMeterProvider()))
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
+    except Exception as error:  # whatever an exporter raises as it is made: nothing has begun
         raise SettingsError(f"otel: the OTEL_* variables cannot be followed: {type(error).__name__}: {error}") from None
     _flushed_at_exit([tracer.shutdown, *([meter.shutdown] if readers else [])])
     return Providers(tracer, meter)
@@ -118,7 +119,8 @@ def _flushed_at_exit(closes: Sequence[Callable[[], object]]) -> None:
     def flush() -> None:
         if os.getpid() == pid:  # a forked child has neither the thread nor anything to send
             ending.set()
-            ended.wait(FLUSH_S)
+            with contextlib.suppress(KeyboardInterrupt):  # who does not want to wait need not
+                ended.wait(FLUSH_S)
 
     atexit.register(flush)
 
@@ -153,8 +155,7 @@ def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> 
             f"otel: there is no exporter {name!r} for {variable}: install the package that brings it, or use otlp over "
             f"{HTTP} (OTEL_EXPORTER_OTLP_PROTOCOL), console or none"
         )
-    made: Callable[[], Any] = found[0].load()
-    return made
+    return lambda: found[0].load()()
 
 
 def _span_console() -> SpanExporter:
