@@ -13,8 +13,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
 from atc import Agent, ToolError, tool
+from atc.calls.redact import Redactor
 from atc.errors import EnvironmentProblem, ModelError, SettingsError
 from atc.faces.otel.calls import CallSpans
+from atc.faces.otel.content import MAX_CONTENT, Content
+from atc.faces.otel.conventions import error_name, short
 from atc.models.fake import FakeModel
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
@@ -166,6 +169,16 @@ def test_content_is_recorded_where_it_was_asked_for_and_masked(
     assert not [
         word for word in ("hush", "collector-key", "quiet-team") if word in str([s.attributes for s in recorded.spans])
     ]
+
+
+def test_what_strangers_write_can_always_be_sent() -> None:
+    """One attribute that cannot be encoded would take a whole batch of spans with it."""
+    content = Content(Redactor(environment={}))
+    texts = [content.text("a\ud83d"), content.json({"k\ud83d": ["\udc00" * 9]}), content.said("user", "\ud83d")]
+    texts += [short("\ud83d" * 900), error_name("\ud83d")]
+    assert all("\ud83d" not in text and text.encode() for text in texts)
+    assert len(content.json(["x" * 10] * 100_000)) == MAX_CONTENT + 1
+    assert len(content.text("x" * 10**6)) == MAX_CONTENT + 1
 
 
 def test_what_fails_says_so_by_its_data(recorded: Recorded) -> None:
