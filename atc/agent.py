@@ -365,6 +365,7 @@ class Agent(RunsBatches, RunsPrograms):
         if stored is not None:
             await asyncio.to_thread(self.store.check)  # one that is down refuses before anything runs
         async with AsyncExitStack() as stack:
+            observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
             model = model or self._held.model()
             model.check_images([Message("user", task, images=request.images)])
             budget = limits_of(self.settings, model)
@@ -381,7 +382,6 @@ class Agent(RunsBatches, RunsPrograms):
             stack.callback(journal.close)
             trace = stored.open_trace() if stored is not None else NoTrace()
             stack.callback(trace.close)
-            observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
             heard = None if observed is None else observed.heard
             emit = emitter(trace, redactor, heard, self._on_event, listener)
             keep = stored.keep_traceback if stored else None

@@ -13,8 +13,11 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
 from atc import Agent, ToolError, tool
+from atc.calls.redact import Redactor
 from atc.errors import EnvironmentProblem, ModelError, SettingsError
 from atc.faces.otel.calls import CallSpans
+from atc.faces.otel.content import MAX_CONTENT, Content
+from atc.faces.otel.conventions import error_name, short
 from atc.models.fake import FakeModel
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
@@ -168,6 +171,16 @@ def test_content_is_recorded_where_it_was_asked_for_and_masked(
     ]
 
 
+def test_what_strangers_write_can_always_be_sent() -> None:
+    """One attribute that cannot be encoded would take a whole batch of spans with it."""
+    content = Content(Redactor(environment={}))
+    texts = [content.text("a\ud83d"), content.json({"k\ud83d": ["\udc00" * 9]}), content.said("user", "\ud83d")]
+    texts += [short("\ud83d" * 900), error_name("\ud83d")]
+    assert all("\ud83d" not in text and text.encode() for text in texts)
+    assert len(content.json(["x" * 10] * 100_000)) == MAX_CONTENT + 1
+    assert len(content.text("x" * 10**6)) == MAX_CONTENT + 1
+
+
 def test_what_fails_says_so_by_its_data(recorded: Recorded) -> None:
     source = (
         "for call in (lambda: broken(n=1), lambda: send(n=2), lambda: look(n=look)):\n"
@@ -291,6 +304,23 @@ def test_a_run_that_is_stopped_leaves_no_open_span(recorded: Recorded) -> None:
     errors = {span.name: (span.attributes or {}).get("error.type") for span in recorded.spans[1:]}
     assert errors[RUN] == "CancelledError"
     assert all(errors.values())
+
+
+def test_turns_plans_and_candidates_say_what_they_are(recorded: Recorded) -> None:
+    conversation = observed(program("answer = look(n=1)"), program("answer = look(n=2)")).conversation()
+    assert [conversation.run("One").value, conversation.run("Two").value] == [1, 2]
+    turns = [dict(span.attributes or {}) for span in recorded.named(RUN)]
+    assert len({turn["gen_ai.conversation.id"] for turn in turns}) == 1
+    assert [turn["atc.conversation.turn"] for turn in turns] == [1, 2]
+    replies = program("answer = send(n=1)"), program("answer = send(n=2)")
+    planned = observed(*replies, tools=(send,), candidates=2).run("Send", dry_run=True)
+    assert planned.status == "planned"
+    run, chat, call = recorded.named(RUN)[-1], recorded.named("chat fake")[-1], recorded.one("execute_tool send")
+    for span in (run, chat, call):
+        assert span.status.status_code is StatusCode.UNSET
+    assert (chat.attributes or {})["gen_ai.request.choice.count"] == 2
+    assert (call.attributes or {})["atc.call.status"] == "planned"
+    assert (run.attributes or {})["atc.run.dry"] is True
 
 
 def test_many_tools_are_a_retrieval(recorded: Recorded) -> None:

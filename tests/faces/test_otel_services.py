@@ -344,3 +344,41 @@ def test_a_real_collector_takes_what_is_sent_and_hands_it_on(rotel: tuple[str, R
     assert spans["execute_program"].parent_span_id == spans["invoke_agent atc"].span_id
     assert "gen_ai.client.inference.duration" in {metric.name for metric in got.metrics}
     assert {resource["service.name"] for resource in got.resources} == {"atc"}
+
+
+def test_a_client_of_atc_mcp_finds_its_runs_in_its_own_trace(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def look() -> int:\n    'A number.'\n    return 1\n")
+    trace_id = "4bf92f3577b34da6a3ce929d0e0e4736"
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    call = {
+        "name": "run_program",
+        "arguments": {"source": "answer = 1"},
+        "_meta": {"traceparent": f"00-{trace_id}-00f067aa0ba902b7-01"},
+    }
+    asked = [
+        {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": call},
+    ]
+    with receiving() as got:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "atc", "mcp", "--tools", str(tmp_path / "own.py")],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+            env=world(tmp_path, ATC_OTEL="true", OTEL_EXPORTER_OTLP_ENDPOINT=got.url),
+        )  # fmt: skip
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for message in asked:
+                process.stdin.write(json.dumps(message) + "\n")
+                process.stdin.flush()
+                while "id" in message and json.loads(process.stdout.readline()).get("id") != message["id"]:
+                    pass
+            process.stdin.close()
+            process.wait(60)
+        finally:
+            process.kill()
+            process.wait()
+    (run,) = [span for span in got.spans if span.name == "invoke_agent atc"]
+    assert run.trace_id.hex() == trace_id
+    assert run.parent_span_id.hex() == "00f067aa0ba902b7"

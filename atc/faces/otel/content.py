@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atc.calls.redact import Redactor
+from atc.faces.otel.conventions import sendable
 from atc.models.messages import Message
 
 MAX_CONTENT = 16_384
@@ -60,4 +61,4 @@ def _json(value: Any) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= MAX_CONTENT else f"{text[:MAX_CONTENT]}…"
+    return sendable(text if len(text) <= MAX_CONTENT else f"{text[:MAX_CONTENT]}…")

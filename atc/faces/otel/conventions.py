@@ -95,4 +95,14 @@ def _host(endpoint: str) -> str:
 
 def error_name(value: object) -> str:
     """A status, a cause or a kind as ``error.type``: short, and never empty."""
-    return str(value)[:MAX_NAME] if value not in (None, "") else OTHER
+    return short(value) if value not in (None, "") else OTHER
+
+
+def short(value: object) -> str:
+    """A name that a stranger chose: cut, and in characters that can be sent."""
+    return sendable(str(value)[:MAX_NAME])
+
+
+def sendable(text: str) -> str:
+    """A text whose half characters (lone surrogates) are ``?``."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -7,9 +7,11 @@ be sent, is dropped. At the end of the process they get :data:`FLUSH_S` seconds.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib.metadata
 import logging
 import os
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,10 +22,10 @@ from opentelemetry import metrics, trace
 from opentelemetry.metrics import MeterProvider as AnyMeterProvider
 from opentelemetry.metrics import NoOpMeterProvider
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
 from atc.errors import SettingsError
@@ -86,7 +88,7 @@ def _own() -> Providers:
         tracer = TracerProvider(resource=resource, shutdown_on_exit=False, meter_provider=NoOpMeterProvider())
         for make in spans:
             tracer.add_span_processor(BatchSpanProcessor(QuietSpanExporter(make()), meter_provider=NoOpMeterProvider()))
-    except (ValueError, TypeError, OSError, RuntimeError) as error:
+    except Exception as error:  # whatever an exporter raises as it is made: nothing has begun
         raise SettingsError(f"otel: the OTEL_* variables cannot be followed: {type(error).__name__}: {error}") from None
     _flushed_at_exit([tracer.shutdown, *([meter.shutdown] if readers else [])])
     return Providers(tracer, meter)
@@ -117,7 +119,8 @@ def _flushed_at_exit(closes: Sequence[Callable[[], object]]) -> None:
     def flush() -> None:
         if os.getpid() == pid:  # a forked child has neither the thread nor anything to send
             ending.set()
-            ended.wait(FLUSH_S)
+            with contextlib.suppress(KeyboardInterrupt):  # who does not want to wait need not
+                ended.wait(FLUSH_S)
 
     atexit.register(flush)
 
@@ -136,6 +139,8 @@ def _exporters(variable: str, group: str, of_otlp: Callable[[], Any]) -> list[Ca
 
 
 def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> Callable[[], Any]:
+    if name == "console":
+        return _span_console if "TRACES" in variable else _metric_console
     if name == "otlp":
         kind = "TRACES" if "TRACES" in variable else "METRICS"
         protocol = os.environ.get(f"OTEL_EXPORTER_OTLP_{kind}_PROTOCOL") or os.environ.get(
@@ -150,8 +155,15 @@ def _maker(variable: str, group: str, name: str, of_otlp: Callable[[], Any]) -> 
             f"otel: there is no exporter {name!r} for {variable}: install the package that brings it, or use otlp over "
             f"{HTTP} (OTEL_EXPORTER_OTLP_PROTOCOL), console or none"
         )
-    made: Callable[[], Any] = found[0].load()
-    return made
+    return lambda: found[0].load()()
+
+
+def _span_console() -> SpanExporter:
+    return ConsoleSpanExporter(out=sys.stderr)  # standard output is for answers, and for messages of `atc mcp`
+
+
+def _metric_console() -> MetricExporter:
+    return ConsoleMetricExporter(out=sys.stderr)
 
 
 def _span_exporter() -> SpanExporter:

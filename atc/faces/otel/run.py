@@ -87,10 +87,8 @@ class RunSpans:
             "program_ended": self._program_ended,
             "fault": self._fault,
             "stage_started": lambda data, at: self._note("atc.stage", at, {"atc.stage": data["stage"]}),
-            "tool_banned": lambda data, at: self._note("atc.tool_banned", at, {names.TOOL_NAME: data["tool"]}),
-            "substituted": lambda data, at: self._note(
-                "atc.substituted", at, {names.TOOL_NAME: data["by"], "atc.tool.instead_of": data["tool"]}
-            ),
+            "tool_banned": self._tool_banned,
+            "substituted": self._substituted,
             "answered": self._answered,
             "run_ended": self._run_ended,
         }
@@ -140,6 +138,13 @@ class RunSpans:
         if self._run is not None and self._notes < MAX_NOTES:
             self._notes += 1
             self._run.add_event(name, about, at)
+
+    def _tool_banned(self, data: dict[str, Any], at: int) -> None:
+        self._note("atc.tool_banned", at, {names.TOOL_NAME: names.short(data["tool"])})
+
+    def _substituted(self, data: dict[str, Any], at: int) -> None:
+        of, by = names.short(data["tool"]), names.short(data["by"])
+        self._note("atc.substituted", at, {names.TOOL_NAME: by, "atc.tool.instead_of": of})
 
     # -- the run ---------------------------------------------------------------------------------------------------
 
@@ -257,7 +262,7 @@ class RunSpans:
 
     def _findings(self, data: dict[str, Any], at: int) -> None:
         found = data["findings"]
-        kinds = sorted({str(each.get("kind"))[: names.MAX_NAME] for each in found})[:20]
+        kinds = sorted({names.short(each.get("kind")) for each in found})[:20]
         about = {"atc.program.attempt": data["attempt"], "atc.findings.count": len(found), "atc.findings.kinds": kinds}
         self._note("atc.program_refused", at, about)
 
@@ -312,7 +317,7 @@ def _facts_of(fault: dict[str, Any]) -> dict[str, Any]:
     known = {"kind": fault.get("kind"), "cause": fault.get("cause"), "case": fault.get("case")}
     facts = {f"atc.fault.{name}": value for name, value in known.items() if value}
     if fault.get("tool"):
-        facts["atc.fault.tool"] = str(fault["tool"])[: names.MAX_NAME]
+        facts["atc.fault.tool"] = names.short(fault["tool"])
     for name in ("call", "line"):
         if isinstance(fault.get(name), int) and fault[name]:
             facts[f"atc.fault.{name}"] = fault[name]

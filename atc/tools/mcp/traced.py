@@ -55,13 +55,13 @@ class _Outgoing:
 
 def _name(params: dict[str, Any]) -> None:
     """Let the ``_meta`` of a message name what is carried."""
-    headers = carried()
-    meta = {**(params.get("_meta") or {})}
-    written = propagate.get_global_textmap().fields | {"traceparent", "tracestate", "baggage"}
-    for field in written:
+    headers, before = carried(), params.get("_meta") or {}
+    meta = {**headers, **before}  # what the SDK wrote stays: where it has a span of its own, that is between
+    for field in propagate.get_global_textmap().fields | {"traceparent", "tracestate", "baggage"}:
         if not headers or (field == "baggage" and field not in headers):
             meta.pop(field, None)
-    meta = {**headers, **meta}  # what the SDK wrote stays: where it has a span of its own, that is between
+    if meta == before:
+        return
     if meta:
         params["_meta"] = meta
     else:
