@@ -52,7 +52,7 @@ class OnRay(Executor):
             on this machine, which ends with the batch.
         store: of the runs; by default that of the settings here. Workers must see the same one.
         cpus: processors that an actor takes, as Ray counts them.
-        deaths: how many workers of one task may die before it is given up.
+        deaths: how many workers of one task may die before it is given up; how many in a row while they start.
 
     Raises:
         UsageError: the address is none.
@@ -87,6 +87,7 @@ class OnRay(Executor):
         self._idle: asyncio.Queue[Any] = asyncio.Queue()
         self._workers: set[Any] = set()
         self._starting: set[asyncio.Task[None]] = set()
+        self._stillborn = 0
 
     @classmethod
     def of_agent(cls, agent: Agent, *, address: str | None = None) -> OnRay:
@@ -224,11 +225,16 @@ class OnRay(Executor):
             self._idle.put_nowait(EnvironmentProblem(f"{what}: has it {self._cpus:g} free processors?"))
         except self._ray.exceptions.RayError as error:
             self._workers.discard(worker)
-            what = f"a worker died while it was started ({type(error).__name__})"
-            self._idle.put_nowait(EnvironmentProblem(f"{what}: run the batch again to go on"))
+            self._stillborn += 1
+            if self._stillborn <= self._deaths:
+                self._hire()
+                return
+            what = f"{self._stillborn} workers died while they were started (the last: {type(error).__name__})"
+            self._idle.put_nowait(EnvironmentProblem(f"{what}: look at Ray's logs, and run the batch again to go on"))
         except Exception as error:
             self._idle.put_nowait(error)
         else:
+            self._stillborn = 0
             self._idle.put_nowait(worker)
 
     async def _bury(self, worker: Any, job: Job, *, hire: bool = True) -> None:
