@@ -94,18 +94,26 @@ def main(
     if rate:
         print_json(rates())
         return
-    found = measured(kills, seed, on, seconds)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(two_nodes()) if on == "ray" else None
+        found = measured(kills, seed, cluster, seconds)
     figures = found.as_json()
     print_json(figures) if as_json else print("\n".join(f"{name}: {value}" for name, value in figures.items()))
     if found.twice or found.lost or found.rows_lost:
         raise typer.Exit(1)
 
 
-def measured(kills: int, seed: int, on: str = "here", seconds: float = 3_600.0) -> Found:
-    """Kill so many processes, at moments that the seed decides, and let every batch come to its end."""
+def measured(kills: int, seed: int, cluster: Any = None, seconds: float = 3_600.0) -> Found:
+    """Kill so many processes, at moments that the seed decides, and let every batch come to its end.
+
+    Args:
+        kills: how many.
+        seed: of the moments.
+        cluster: as :func:`two_nodes` gives it; ``None``: batches are done here.
+        seconds: after which no further batch begins.
+    """
     rng, found, began = random.Random(seed), Found(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="atc-kills-") as name, contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(two_nodes()) if on == "ray" else None
+    with tempfile.TemporaryDirectory(prefix="atc-kills-") as name:
         while found.kills.total() < kills and time.monotonic() - began < seconds:
             folder = Path(name) / f"batch-{found.batches}"
             folder.mkdir()

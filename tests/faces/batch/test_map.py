@@ -126,20 +126,27 @@ def test_who_breaks_off_stops_the_runs_and_goes_on_with_nothing_done_twice(tmp_p
 
 
 def test_between_the_end_of_a_run_and_its_row_nothing_is_lost(tmp_path: Path) -> None:
-    file, run_id = tmp_path / "results.jsonl", ""
-    with scripted(number_of) as agent:
+    file = tmp_path / "results.jsonl"
+    with scripted(lambda task: "no program" if task == "task 1" else number_of(task)) as agent:
+        (before,) = agent.map(["task 1"], results=file)
+        file.write_text("")  # killed before the row
+        (result,) = agent.map(["task 1"], results=file)
+        assert (result.status, result.run_id, result.fault) == ("unsolved", before.run_id, before.fault)
+        assert result.usage == before.usage
+    file = tmp_path / "others.jsonl"
+    with scripted(lambda _: SAY.format("[double(n=1), b'x'.decode()]")) as agent:
         run_id = next(iter(agent.map(["task 1"], results=file))).run_id
         file.write_text("")  # killed before the row
         (result,) = agent.map(["task 1"], results=file)
-        assert (result.status, result.value, result.run_id) == ("answered", 2, run_id)
-        assert len(agent.store.list()) == 1
+        assert (result.status, result.value, result.run_id) == ("answered", [2, "x"], run_id)
+        assert len(agent.store.list()) == 2
         file.write_text("")
         agent.store.run(run_id).delete()
         (gone,) = agent.map(["task 1"], results=file)
         assert gone.status == "failed"
         assert gone.fault is not None
         assert "what it did is not known" in gone.fault.message
-        assert not agent.store.list()
+        assert len(agent.store.list()) == 1
 
 
 def test_a_run_that_was_named_and_never_began_begins(tmp_path: Path) -> None:
