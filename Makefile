@@ -19,7 +19,7 @@ BUILD ?=
 # HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
 SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
-.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo clean
+.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -64,6 +64,11 @@ bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir
 bench-demo: $(VENV)/.demo $(VENV)/.test  ## the demo's seconds here and in another commit, in turns: BASE=commit (else the last one), ARGS="--rounds 5 --json"
 	@$(BIN)/atc model pull $(PULL)
 	$(BIN)/python -m benchmarks.demo --base $(if $(filter python:%,$(BASE)),HEAD,$(BASE)) $(ARGS)
+
+batch-kills: $(VENV)/.test  ## batches whose processes are killed, here and on a Ray cluster of two nodes on this machine (docs/batch.md): KILLS=100
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[ray]'
+	$(BIN)/python -m benchmarks.batch_kills --kills $(or $(KILLS),100) $(ARGS)
+	$(BIN)/python -m benchmarks.batch_kills --kills $(or $(KILLS),100) --on ray $(ARGS)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ATC needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }

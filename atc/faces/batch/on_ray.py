@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 START_S = 120.0
 """Seconds for an actor to find a place and to open its agent."""
 PATIENCE_S = 60.0
-"""Seconds for the journal of a run whose worker died to be let go of."""
+"""Seconds for the journal of a run to be let go of whose worker has died, or is taken for dead."""
 LOOK_S = 1.0
 """Seconds between two looks whether a run has begun."""
 STOP_S = 15.0
@@ -121,7 +121,7 @@ class OnRay(Executor):
     async def do(self, slot: int, job: Job, seconds: float | None, started: Callable[[], None]) -> TaskResult:
         loop = asyncio.get_running_loop()
         until = None if seconds is None else loop.time() + seconds
-        died, patient_until = 0, 0.0
+        died, patient_until = 0, loop.time() + PATIENCE_S  # workers of a leader that died may still hold the journal
         stored = self._store.run(job.run_id)
         while True:
             worker = await self._idle.get()
@@ -146,7 +146,7 @@ class OnRay(Executor):
             if kind == "environment":
                 raise EnvironmentProblem(said)
             if kind == "journal":
-                if loop.time() < patient_until:  # a worker that is taken for dead may still hold it
+                if loop.time() < patient_until:
                     await asyncio.sleep(LOOK_S)
                     continue
                 return failed(job.task, job.run_id, said)

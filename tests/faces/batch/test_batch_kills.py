@@ -16,17 +16,19 @@ from atc import Agent, FakeModel
 from atc.errors import EnvironmentProblem
 from benchmarks import batch_kills
 
+TASKS = 4
+
 
 def nothing_wrong(found: batch_kills.Found) -> None:
     assert found.kills.total() > 0
     assert (found.twice, found.lost, found.rows_lost) == (0, 0, 0)
-    assert found.done + found.in_doubt == found.batches * batch_kills.TASKS * 6
-    assert found.ends == {"answered": found.batches * batch_kills.TASKS}
+    assert found.done + found.in_doubt == found.batches * TASKS * 6
+    assert found.ends == {"answered": found.batches * TASKS}
 
 
 @pytest.mark.slow
 def test_a_batch_that_is_killed_goes_on() -> None:
-    nothing_wrong(batch_kills.measured(2, seed=3))
+    nothing_wrong(batch_kills.measured(2, seed=3, tasks=TASKS))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +42,7 @@ def cluster() -> Iterator[Any]:
 
 @pytest.mark.slow
 def test_workers_of_a_cluster_that_are_killed_are_replaced(cluster: Any) -> None:
-    nothing_wrong(batch_kills.measured(2, seed=1, cluster=cluster))
+    nothing_wrong(batch_kills.measured(2, seed=1, cluster=cluster, tasks=TASKS))
 
 
 def elsewhere(folder: str) -> Agent:
