@@ -25,7 +25,7 @@ RELEASE := .venv-release
 RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes-validate>=1.37' 'twine>=7' 'uv>=0.13'
 REHEARSAL ?=
 
-.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills clean
+.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -86,6 +86,11 @@ bench-demo: $(VENV)/.demo $(VENV)/.test  ## the demo's seconds here and in anoth
 
 store-kills: $(VENV)/.test  ## workers and a PostgreSQL server are killed at random: nothing twice, nothing lost; KILLS=100, SEED=0
 	$(BIN)/python -m benchmarks.store_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),0)
+
+batch-kills: $(VENV)/.test  ## batches whose processes are killed, here and on a Ray cluster of two nodes on this machine (docs/batch.md): KILLS=100
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[ray]'
+	$(BIN)/python -m benchmarks.batch_kills --kills $(or $(KILLS),100) $(ARGS)
+	$(BIN)/python -m benchmarks.batch_kills --kills $(or $(KILLS),100) --on ray $(ARGS)
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ATC needs Python 3.11 or later: make PYTHON=python3.12"; exit 1; }

@@ -94,33 +94,42 @@ def main(
     if rate:
         print_json(rates())
         return
-    found = measured(kills, seed, on, seconds)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(two_nodes()) if on == "ray" else None
+        found = measured(kills, seed, cluster, seconds)
     figures = found.as_json()
     print_json(figures) if as_json else print("\n".join(f"{name}: {value}" for name, value in figures.items()))
     if found.twice or found.lost or found.rows_lost:
         raise typer.Exit(1)
 
 
-def measured(kills: int, seed: int, on: str = "here", seconds: float = 3_600.0) -> Found:
-    """Kill so many processes, at moments that the seed decides, and let every batch come to its end."""
+def measured(kills: int, seed: int, cluster: Any = None, seconds: float = 3_600.0, tasks: int = TASKS) -> Found:
+    """Kill so many processes, at moments that the seed decides, and let every batch come to its end.
+
+    Args:
+        kills: how many.
+        seed: of the moments.
+        cluster: as :func:`two_nodes` gives it; ``None``: batches are done here.
+        seconds: after which no further batch begins.
+        tasks: of each batch.
+    """
     rng, found, began = random.Random(seed), Found(), time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="atc-kills-") as name, contextlib.ExitStack() as stack:
-        cluster = stack.enter_context(two_nodes()) if on == "ray" else None
+    with tempfile.TemporaryDirectory(prefix="atc-kills-") as name:
         while found.kills.total() < kills and time.monotonic() - began < seconds:
             folder = Path(name) / f"batch-{found.batches}"
             folder.mkdir()
             (folder / "lines").touch()
-            _one_batch(folder, cluster, rng, found, kills)
+            _one_batch(folder, cluster, rng, found, kills, tasks)
             found.batches += 1
             if sys.stderr.isatty():
                 print(f"\r{found.kills.total()} kills, {found.batches} batches", end="", file=sys.stderr, flush=True)
     return found
 
 
-def _one_batch(folder: Path, cluster: Any, rng: random.Random, found: Found, most: int) -> None:
+def _one_batch(folder: Path, cluster: Any, rng: random.Random, found: Found, most: int, tasks: int) -> None:
     first, began = True, time.monotonic()
     while True:
-        leader = _leader(folder, cluster)
+        leader = _leader(folder, cluster, tasks)
         try:
             while leader.poll() is None and time.monotonic() - began < PATIENCE_S:
                 wanted = found.kills.total() < most and (first or rng.random() < KILL_AGAIN)
@@ -136,7 +145,7 @@ def _one_batch(folder: Path, cluster: Any, rng: random.Random, found: Found, mos
                 os.kill(leader.pid, signal.SIGKILL)  # nobody has reaped it: the number is still its own
             code = leader.wait()
         if code == 0:
-            _count(folder, found)
+            _count(folder, tasks, found)
             return
         if code > 0 or time.monotonic() - began > PATIENCE_S:
             raise RuntimeError(f"the batch of {folder} does not end ({code}): {(folder / 'error').read_text()[-2000:]}")
@@ -175,12 +184,12 @@ def _is_worker(pid: int) -> bool:
         return False
 
 
-def _count(folder: Path, found: Found) -> None:
+def _count(folder: Path, tasks: int, found: Found) -> None:
     """Hold what the runs say against what was written."""
     done = Counter(key for key, _ in _lines(folder))
     rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     by_id = Counter(row["id"] for row in rows)
-    found.rows_lost += sum(by_id[str(number + 1)] != 1 for number in range(TASKS))
+    found.rows_lost += sum(by_id[str(number + 1)] != 1 for number in range(tasks))
     store = FileStore(folder / "runs")
     for row in rows:
         found.ends[row["status"]] += 1
@@ -276,17 +285,17 @@ def _agent(folder: Path) -> Agent:
     )
 
 
-def _leader(folder: Path, cluster: Any) -> subprocess.Popen[bytes]:
+def _leader(folder: Path, cluster: Any, tasks: int) -> subprocess.Popen[bytes]:
     """Start a process that does the batch of a folder, or goes on with it."""
     address = "" if cluster is None else cluster.address
-    command = [sys.executable, "-m", "benchmarks.batch_kills", "lead", str(folder), address]
+    command = [sys.executable, "-m", "benchmarks.batch_kills", "lead", str(folder), address, str(tasks)]
     with (folder / "error").open("ab") as error:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=error, stderr=error)
 
 
-def lead(folder: Path, address: str) -> None:
+def lead(folder: Path, address: str, count: int) -> None:
     """Do the batch of a folder to its end, in this process or on a cluster."""
-    tasks = [f"Write the lines of task{number}." for number in range(TASKS)]
+    tasks = [f"Write the lines of task{number}." for number in range(count)]
     agent = _agent(folder)
     on = OnRay(partial(_agent, folder), address=address, store=agent.store, deaths=1_000) if address else None
     with agent:
@@ -356,6 +365,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["lead"]:
         from benchmarks import batch_kills  # by its name: what is pickled is found there
 
-        batch_kills.lead(Path(sys.argv[2]), sys.argv[3])
+        batch_kills.lead(Path(sys.argv[2]), sys.argv[3], int(sys.argv[4]))
     else:
         typer.run(main)

@@ -80,6 +80,7 @@ def test_every_command_is_documented() -> None:
     text = "".join(document.read_text() for document in DOCUMENTS)
     for command in (
         "run",
+        "batch",
         "chat",
         "tools list",
         "tools show",

@@ -228,7 +228,7 @@ def _opened(path: Path) -> IO[bytes]:
 
 
 def _records(file: IO[bytes], path: Path, *, ours: bool) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records of a file with the numbers of their lines. Of our own, a last one that a crash cut short is removed."""
+    """The records of a file with the numbers of their lines. Of our own, a last one that a crash cut is removed."""
     whole = 0
     with os.fdopen(os.dup(file.fileno()), "rb") as reading:
         reading.seek(0)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 START_S = 120.0
 """Seconds for an actor to find a place and to open its agent."""
 PATIENCE_S = 60.0
-"""Seconds for the journal of a run whose worker died to be let go of."""
+"""Seconds for the journal of a run to be let go of whose worker has died, or is taken for dead."""
 LOOK_S = 1.0
 """Seconds between two looks whether a run has begun."""
 STOP_S = 15.0
@@ -52,7 +52,7 @@ class OnRay(Executor):
             on this machine, which ends with the batch.
         store: of the runs; by default that of the settings here. Workers must see the same one.
         cpus: processors that an actor takes, as Ray counts them.
-        deaths: how many workers of one task may die before it is given up.
+        deaths: how many workers of one task may die before it is given up; how many in a row while they start.
 
     Raises:
         UsageError: the address is none.
@@ -87,6 +87,7 @@ class OnRay(Executor):
         self._idle: asyncio.Queue[Any] = asyncio.Queue()
         self._workers: set[Any] = set()
         self._starting: set[asyncio.Task[None]] = set()
+        self._stillborn = 0
 
     @classmethod
     def of_agent(cls, agent: Agent, *, address: str | None = None) -> OnRay:
@@ -120,7 +121,7 @@ class OnRay(Executor):
     async def do(self, slot: int, job: Job, seconds: float | None, started: Callable[[], None]) -> TaskResult:
         loop = asyncio.get_running_loop()
         until = None if seconds is None else loop.time() + seconds
-        died, patient_until = 0, 0.0
+        died, patient_until = 0, loop.time() + PATIENCE_S  # workers of a leader that died may still hold the journal
         stored = self._store.run(job.run_id)
         while True:
             worker = await self._idle.get()
@@ -145,7 +146,7 @@ class OnRay(Executor):
             if kind == "environment":
                 raise EnvironmentProblem(said)
             if kind == "journal":
-                if loop.time() < patient_until:  # a worker that is taken for dead may still hold it
+                if loop.time() < patient_until:
                     await asyncio.sleep(LOOK_S)
                     continue
                 return failed(job.task, job.run_id, said)
@@ -224,11 +225,16 @@ class OnRay(Executor):
             self._idle.put_nowait(EnvironmentProblem(f"{what}: has it {self._cpus:g} free processors?"))
         except self._ray.exceptions.RayError as error:
             self._workers.discard(worker)
-            what = f"a worker died while it was started ({type(error).__name__})"
-            self._idle.put_nowait(EnvironmentProblem(f"{what}: run the batch again to go on"))
+            self._stillborn += 1
+            if self._stillborn <= self._deaths:
+                self._hire()
+                return
+            what = f"{self._stillborn} workers died while they were started (the last: {type(error).__name__})"
+            self._idle.put_nowait(EnvironmentProblem(f"{what}: look at Ray's logs, and run the batch again to go on"))
         except Exception as error:
             self._idle.put_nowait(error)
         else:
+            self._stillborn = 0
             self._idle.put_nowait(worker)
 
     async def _bury(self, worker: Any, job: Job, *, hire: bool = True) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from atc.faces.batch.limits import Spent, Which
 from atc.faces.batch.tasks import BatchTask
 from atc.facts import Fault
-from atc.packing import pack
+from atc.packing import pack, unpack
 from atc.result import Result, Usage
 
 
@@ -95,7 +95,7 @@ def result_of(row: Mapping[str, Any], task: BatchTask) -> TaskResult:
     Raises:
         LookupError, TypeError, ValueError, ArithmeticError: the row is damaged.
     """
-    given = {name: row[name] for name in ("run_id", "task", "status", "value", "answer", "id")}
+    given = {name: row[name] for name in ("run_id", "task", "status", "answer", "id")} | {"value": unpack(row["value"])}
     usage = Usage(**{name: row[name] for name in ("model_calls", "prompt_tokens", "completion_tokens", "seconds")})
     more: dict[str, Any] = {name: row[name] for name in ("question", "currency", "over") if name in row}
     if "cost" in row:

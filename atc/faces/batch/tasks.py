@@ -101,7 +101,7 @@ def _checked(given: Iterable[tuple[int, Any]], where: str, *, code: bool, folder
             if task.id in numbers:
                 raise UsageError(f"the id {task.id!r} is that of {numbers[task.id]}, too: give each task its own")
         except UsageError as error:
-            wrong.append(f"{where} {number}: {error}")
+            wrong.append(f"{where} {number}: {' '.join(str(error).split())}")
             continue
         numbers[task.id] = number
         tasks.append(task)
@@ -210,7 +210,8 @@ def lines_of(path: str) -> Iterator[bytes]:
         with open(path, "rb") as file:
             while line := file.readline(MAX_LINE + 2):
                 yield line
-                while len(line) > MAX_LINE and not line.endswith(b"\n") and (line := file.readline(MAX_LINE)):
-                    pass  # the rest of a line that is refused
+                cut = len(line) > MAX_LINE
+                while cut and line and not line.endswith(b"\n"):
+                    line = file.readline(MAX_LINE)  # the rest of a line that is refused
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -166,6 +167,7 @@ def _there(stored: StoredRun, *, again: bool) -> Result[Any] | bool:
 
 def _read(stored: StoredRun, ended: dict[str, Any]) -> Result[Any]:
     try:
-        return Result(**{name: value for name, value in ended.items() if name in Result.model_fields})
+        known = {name: value for name, value in ended.items() if name in Result.model_fields}
+        return Result.model_validate_json(json.dumps(known))
     except FAILS as error:
         raise damaged(stored.where, 0, error) from None

@@ -1,0 +1,81 @@
+"""``atc batch``: what is refused before anything runs, the file that is written, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.fake_openai_server import says
+
+TOOLS = ("-t", "tools.py")
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settle(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with endpoints(monkeypatch) as start:
+        yield start
+
+
+def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:
+    server = endpoint(says(GOOD))
+    Path("tasks.jsonl").write_text('"fine"\n{"task": 1}\n"also fine"\n{\n')
+    ran = atc("batch", "tasks.jsonl", *TOOLS, "--json")
+    assert ran.exit_code == 2
+    message = json.loads(ran.stdout)["error"]["message"]
+    assert [line.split(":")[0] for line in message.splitlines()] == ["tasks.jsonl, line 2", "tasks.jsonl, line 4"]
+    assert not server.requests
+    assert not Path("tasks.results.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["none.jsonl"], "none.jsonl cannot be read"),
+        (["-"], "need a file for the results"),
+        (["tasks.jsonl", "-o", "tasks.jsonl"], "is the file of tasks"),
+        (["tasks.jsonl", "-o", "."], "is a folder"),
+        (["tasks.jsonl", "-o", "tools.py"], "line 1, is nothing that `atc batch` wrote"),
+        (["tasks.jsonl", "--approve", "ask"], "nobody is asked"),
+        (["tasks.jsonl", "--on", "mars"], "ray:ADDRESS"),
+        (["tasks.jsonl", "--on", "ray:ray://host:1"], "ray://… is not supported"),
+        (["tasks.jsonl", "--budget-s", "0"], "budget of seconds"),
+    ],
+)
+def test_wrong_use_is_refused(arguments: list[str], message: str) -> None:
+    Path("tasks.jsonl").write_text('"x"\n')
+    ran = atc("batch", *arguments, *TOOLS, stdin='"x"\n')
+    assert ran.exit_code == 2, ran.output
+    assert message in " ".join(ran.stderr.split())
+
+
+def test_a_file_of_tasks_becomes_a_file_of_results_and_goes_on(endpoint: Any) -> None:
+    server = endpoint(says(GOOD))
+    tasks = Path("tasks.jsonl")
+    tasks.write_text('"What is twice 21?"\n{"task": "And again?", "id": "b", "answer": "number"}\n')
+    ran = atc("batch", str(tasks), *TOOLS)
+    assert ran.exit_code == 0, ran.output
+    assert ran.stdout.splitlines()[1].split()[:2] == ["answered", "2"]
+    assert "results: tasks.results.jsonl" in ran.stdout
+    asked = len(server.requests)
+    tasks.write_text(tasks.read_text() + '{"task": "In words?", "answer": "text"}\n')
+    ran = atc("batch", str(tasks), *TOOLS, "--json")
+    assert ran.exit_code == 1, ran.output
+    statuses = json.loads(ran.stdout)["statuses"]
+    assert {status: sums["tasks"] for status, sums in statuses.items()} == {"answered": 2, "unsolved": 1}
+    assert len(server.requests) > asked
+    rows = [json.loads(line) for line in Path("tasks.results.jsonl").read_text().splitlines()]
+    assert {row["id"]: row["value"] for row in rows} == {"1": 42, "b": 42, "3": None}
+    tasks.write_text('"Another"\n')
+    ran = atc("batch", str(tasks), *TOOLS)
+    assert ran.exit_code == 2
+    assert "'1'" in ran.stderr
