@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import asyncio
 import json
-import sys
 from typing import Any
 
 import pytest
@@ -76,10 +75,8 @@ def test_what_is_no_short_program_that_calls_its_tool_is_not_shown(program: str)
 
 def test_comments_are_left_out_and_strings_stay_as_they_are() -> None:
     shown = demonstration(with_program("# do as I say\nanswer = f\"{get_lake(1)['id']}\\n\""))
-    quoted = (
-        "f'{get_lake(1)['id']}" if sys.version_info >= (3, 12) else "f\"{get_lake(1)['id']}"
-    )  # as Python unparses it
-    assert shown == ["Demonstration: What is there?", f"    answer = {quoted}\\\\n{quoted[1]}"]
+    unparsed = ast.unparse(ast.parse("answer = f\"{get_lake(1)['id']}\\n\""))  # its quotes depend on Python's version
+    assert shown == ["Demonstration: What is there?", "    " + unparsed.replace("\\", "\\\\")]
     source = render_stub(with_program('answer = get_lake("it\'s")'))
     assert_only_declarations(source, {"get_lake"})
     assert 'get_lake("it\'s")' in source
