@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 OTHERS := .venv-others
+FRAMEWORKS := .venv-frameworks
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -19,7 +20,10 @@ BUILD ?=
 # HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
 SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
-.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo clean
+# Frameworks of others whose tools come in, and into which an agent goes: the tests need them beside ATC, and nothing else does.
+FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' 'pydantic-ai-slim>=2.68' 'smolagents>=1.26' hypothesis pytest
+
+.PHONY: frameworks help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -40,6 +44,11 @@ test-slow: $(VENV)/.demo $(VENV)/.test services  ## the tests that take long, ta
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \
 	  $(OTHERS)/bin/python -m pip install $(PIP_FLAGS) $(SERVICES) && touch $(OTHERS)/.done; }
+
+frameworks:  ## LangChain, pydantic-ai and smolagents in an environment of their own, and the tests that need them
+	@[ -f $(FRAMEWORKS)/.done ] || { $(PYTHON) -m venv $(FRAMEWORKS) && \
+	  $(FRAMEWORKS)/bin/python -m pip install $(PIP_FLAGS) -e . $(FRAMEWORK_PACKAGES) && touch $(FRAMEWORKS)/.done; }
+	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks
 
 check: lint  ## what every change must pass before its tests: ruff and mypy
 
@@ -82,4 +91,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 clean:  ## remove the environments and what was built
-	rm -rf $(VENV) $(OTHERS) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) build dist *.egg-info
