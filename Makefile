@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 OTHERS := .venv-others
+FRAMEWORKS := .venv-frameworks
 BIN := $(VENV)/bin
 PIP_FLAGS := --quiet --disable-pip-version-check
 
@@ -24,8 +25,10 @@ SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10
 RELEASE := .venv-release
 RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes-validate>=1.37' 'twine>=7' 'uv>=0.13'
 REHEARSAL ?=
+# Frameworks of others whose tools come in, and into which an agent goes: the tests need them beside ATC, and nothing else does.
+FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' 'pydantic-ai-slim>=2.68' 'smolagents>=1.26' hypothesis pytest
 
-.PHONY: help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: frameworks help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -59,6 +62,11 @@ release-check: package-check  ## all that a release must hold (docs/releasing.md
 
 stranger: release-tools  ## from `pip install` to the first right answer, commands and seconds: ARGS="--container"
 	$(RELEASE)/bin/python -m benchmarks.stranger $(ARGS)
+
+frameworks:  ## LangChain, pydantic-ai and smolagents in an environment of their own, and the tests that need them
+	@[ -f $(FRAMEWORKS)/.done ] || { $(PYTHON) -m venv $(FRAMEWORKS) && \
+	  $(FRAMEWORKS)/bin/python -m pip install $(PIP_FLAGS) -e . $(FRAMEWORK_PACKAGES) && touch $(FRAMEWORKS)/.done; }
+	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks
 
 check: lint  ## what every change must pass before its tests: ruff and mypy
 
@@ -109,4 +117,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 clean:  ## remove the environments and what was built
-	rm -rf $(VENV) $(OTHERS) $(RELEASE) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) $(RELEASE) build dist *.egg-info

@@ -1,0 +1,85 @@
+"""What an agent says as a tool of another framework. The frameworks themselves are tried in tests/frameworks."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from atc import Agent, to_langchain, to_pydantic_ai, to_smolagents
+from atc.calls.approval import ApprovalRequest, Refusal
+from atc.errors import EnvironmentProblem, UsageError
+from atc.faces.frameworks.delegate import Delegate, NotRun, Waiting, key_of, text_of
+from atc.facts import Fault
+from atc.result import Call, Effect, Result
+from tests.support.agent import GOOD, agent
+
+
+def result(status: Any, *calls: Call, **fields: Any) -> Result[Any]:
+    return Result(run_id="r", task="t", status=status, calls=calls, **fields)
+
+
+def a_call(status: Any, effect: Effect = Effect.WRITE) -> Call:
+    return Call(index=1, attempt=0, tool="send", arguments={"to": "ann"}, effect=effect, status=status)
+
+
+def test_a_description_names_the_tools() -> None:
+    said = Delegate(agent()).description
+    assert said.endswith("Its tools: double.")
+    assert Delegate(agent(), about="Knows the shop.").description == "Knows the shop."
+    with pytest.raises(UsageError, match="'a-b' cannot be a tool's name"):
+        Delegate(agent(), "a-b")
+
+
+def test_a_task_is_solved() -> None:
+    assert text_of(asyncio.run(Delegate(agent(GOOD)).solve("Twice 21"))) == "42"
+    with pytest.raises(NotRun, match="the task is empty"):
+        asyncio.run(Delegate(agent()).solve(""))
+
+
+def test_an_answer_is_its_sentence_and_its_value() -> None:
+    assert text_of(result("answered", value={"n": 1}, answer="There is one.")) == 'There is one.\n\n{"n": 1}'
+    assert text_of(result("answered", value="one", answer="one")) == "one"
+
+
+def test_a_failure_says_what_is_done_already() -> None:
+    fault = Fault(kind="limit", reason="no budget is left.")
+    ended = result("budget", a_call("ok"), a_call("in_doubt"), a_call("ok", Effect.READ), fault=fault)
+    said = Delegate(agent()).failure(ended)
+    assert said.count("send(to='ann')") == said.count('send(to="ann")') + 2
+    assert "Done already, so never ask for it again: " in said
+    assert "In doubt: " in said
+    assert ".." not in said
+
+
+def test_an_approval_is_of_one_call_and_all_that_its_question_says() -> None:
+    asked = ApprovalRequest("send", {"to": "ann"}, Effect.WRITE, "Send it.")
+    waiting = Waiting()
+    assert isinstance(waiting.ask(asked), Refusal)
+    allowed = Waiting(frozenset(map(key_of, waiting.requests)))
+    assert allowed.ask(asked) is True
+    for other in (
+        ApprovalRequest("send", {"to": "bob"}, Effect.WRITE, "Send it."),
+        ApprovalRequest("send", {"to": "ann"}, Effect.WRITE, "Send it.", warnings=("made up",)),
+        ApprovalRequest("send", {"to": "ann"}, Effect.WRITE, "Send it.", repeats="run-1"),
+    ):
+        assert isinstance(allowed.ask(other), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("module", "make", "package"),
+    [
+        ("langchain_core.tools", to_langchain, "langchain-core"),
+        ("pydantic_ai", to_pydantic_ai, "pydantic-ai-slim"),
+        ("smolagents", to_smolagents, "smolagents"),
+    ],
+)
+def test_a_framework_that_is_missing_is_named(
+    module: str, make: Callable[[Agent], Any], package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(EnvironmentProblem, match=f"pip install {package}"):
+        make(agent())
