@@ -41,7 +41,7 @@ def changed(
         tools: as for :meth:`atc.retrieval.index.ToolIndex.build`.
         encoder: of the vectors; ``None`` where the index has none.
         progress: told of each stage.
-        folder: where vectors are kept while the others are made.
+        folder: where vectors are kept while the others are made, and the documents of a long stream.
         engine: that keeps the vectors; ``None``: the index itself.
         only_new: refuse tools that are there.
 
@@ -51,21 +51,21 @@ def changed(
         ModelError: the encoder failed in the middle of work.
     """
     report = progress or (lambda stage, done, total: None)
-    batch = read(tools, report)
+    batch = read(tools, report, folder)
     taken = [id for id in batch.ids if id in old.rows] if only_new else []
     if taken:
         raise UsageError(f"the index has a tool {taken[0]!r} already: update it, or give another id")
     report("ordering", 0, len(batch.ids))
-    made, texts = assembled(old, gone, batch)
+    made = assembled(old, gone, batch)
     report("ordering", len(batch.ids), len(batch.ids))
     if encoder is not None and engine is not None:
         from atc.retrieval.engines.keeping import kept
 
-        made = replace(made, engine=kept(made, old, texts, encoder, engine, report))
+        made = replace(made, engine=kept(made, old, encoder, engine, report))
     elif encoder is not None:
         before = old if old.vectors is not None else None
         try:
-            vectors = embedded(made, before, texts, encoder, report, folder / BLOCKS if folder else None)
+            vectors = embedded(made, before, encoder, report, folder / BLOCKS if folder else None)
         except OSError as error:
             raise ToolIndexError(
                 f"vectors cannot be kept in {folder}: {error.strerror or error}. "

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.errors import UsageError
 from atc.retrieval.document_fields import DocumentFields
 from atc.retrieval.words import words
 
 Integers = NDArray[np.int32]
+MOST = 64_000_000
+"""Words that are counted at most, each once a document: building takes some 45 bytes for one."""
+_AT_ONCE = 1_000_000
+"""Entries that are sorted at once."""
 Pointers = NDArray[np.int64]
 
 WEIGHTS: Mapping[str, int] = {
@@ -50,7 +55,11 @@ class Counts:
 
 
 def count(documents: Iterable[DocumentFields]) -> Counts:
-    """Count the words of documents."""
+    """Count the words of documents.
+
+    Raises:
+        UsageError: they have more than :data:`MOST`.
+    """
     known: dict[str, int] = {}
     # arrays: as lists of whole numbers they would take ten times the memory, a gigabyte for 500,000 tools
     pointers, found, weights = array("q", [0]), array("i"), array("i")
@@ -62,7 +71,13 @@ def count(documents: Iterable[DocumentFields]) -> Counts:
         found.extend(known.setdefault(word, len(known)) for word in row)
         weights.extend(row.values())
         pointers.append(len(found))
-    return _in_order(list(known), np.array(pointers, np.int64), np.array(found, np.int32), np.array(weights, np.int32))
+        if len(found) > MOST:
+            raise UsageError(
+                f"an index counts {MOST:,} words at most, each once a tool, and the first {len(pointers) - 1:,} tools "
+                "have more: build several indexes, by service or by kind"
+            )
+    of_array = (np.frombuffer(each, kind) for each, kind in ((pointers, "q"), (found, "i"), (weights, "i")))
+    return _in_order(list(known), *of_array)
 
 
 def merge(old: Counts, new: Counts, rows: Sequence[int]) -> Counts:
@@ -82,10 +97,24 @@ def merge(old: Counts, new: Counts, rows: Sequence[int]) -> Counts:
     starts = np.concatenate([old.pointers[:-1], new.pointers[:-1] + old.pointers[-1]])
     lengths = np.concatenate([np.diff(old.pointers), np.diff(new.pointers)])[shifted]
     pointers = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    taken = np.repeat(starts[shifted] - pointers[:-1], lengths) + np.arange(pointers[-1])
-    found = np.concatenate([old.words, translated[new.words]])[taken]
-    weights = np.concatenate([old.weights, new.weights])[taken]
-    return _in_order(vocabulary, pointers, found.astype(np.int32), weights.astype(np.int32))
+    words_of_both = np.concatenate([old.words, translated[new.words]])
+    weights_of_both = np.concatenate([old.weights, new.weights])
+    found, weights = np.empty(pointers[-1], np.int32), np.empty(pointers[-1], np.int32)
+    for begin, end in blocks(pointers):
+        entries = slice(pointers[begin], pointers[end])
+        moved = np.repeat(starts[shifted[begin:end]] - pointers[begin:end], lengths[begin:end])
+        taken = moved + np.arange(entries.start, entries.stop)
+        found[entries], weights[entries] = words_of_both[taken], weights_of_both[taken]
+    del words_of_both, weights_of_both
+    return _in_order(vocabulary, pointers, found, weights)
+
+
+def blocks(pointers: Pointers) -> Iterator[tuple[int, int]]:
+    """Rows in runs of some millions of entries, for work whose memory must not grow with all of them."""
+    rows, begin = len(pointers) - 1, 0
+    while begin < rows:
+        end = int(np.searchsorted(pointers, pointers[begin] + _AT_ONCE, "right")) - 1
+        yield begin, (begin := min(max(end, begin + 1), rows))
 
 
 def entries_of(rows: NDArray[np.int64], pointers: Pointers) -> tuple[Pointers, Pointers]:
@@ -102,11 +131,15 @@ def entries_of(rows: NDArray[np.int64], pointers: Pointers) -> tuple[Pointers, P
 
 def _in_order(vocabulary: list[str], pointers: Pointers, found: Integers, weights: Integers) -> Counts:
     """The one form of these counts: unused words dropped, the vocabulary and each row sorted."""
-    used = np.unique(found)
+    used = np.flatnonzero(np.bincount(found, minlength=1))
     used_words = sorted((vocabulary[i], int(i)) for i in used)
     position = np.zeros(len(vocabulary) or 1, np.int32)
     position[np.array([i for _, i in used_words], np.int64)] = np.arange(len(used_words), dtype=np.int32)
-    placed = position[found] if len(found) else found
-    rows = np.repeat(np.arange(len(pointers) - 1), np.diff(pointers))
-    order = np.lexsort((placed, rows))
-    return Counts([word for word, _ in used_words], pointers, placed[order].astype(np.int32), weights[order])
+    placed, weighed = np.empty(len(found), np.int32), np.empty(len(found), np.int32)
+    for begin, end in blocks(pointers):
+        entries = slice(pointers[begin], pointers[end])
+        words_there = position[found[entries]]
+        rows = np.repeat(np.arange(end - begin), np.diff(pointers[begin : end + 1]))
+        order = np.lexsort((words_there, rows))
+        placed[entries], weighed[entries] = words_there[order], weights[entries][order]
+    return Counts([word for word, _ in used_words], pointers, placed, weighed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,6 @@ class BlockStore:
 def embedded(
     snapshot: Snapshot,
     old: Snapshot | None,
-    texts: Mapping[bytes, str],
     encoder: Encoder,
     progress: Progress,
     folder: Path | None = None,
@@ -69,7 +68,6 @@ def embedded(
     Args:
         snapshot: the documents.
         old: a snapshot of this encoder, whose vectors may be taken over.
-        texts: by digest, for documents that are not in ``old``; one that is not there is read from its document.
         encoder: makes what is missing.
         progress: called with the numbers of embedded texts and of all that must be.
         folder: where blocks are kept until :func:`forget`.
@@ -77,39 +75,56 @@ def embedded(
     Raises:
         EncoderUnavailable: the encoder cannot be used.
         ModelError: it failed in the middle; what is done is kept in the folder.
+        ToolIndexError: a document is damaged.
     """
-    wanted = [row.tobytes() for row in snapshot.digests]
-    places: dict[bytes, int] = {}
-    parts: list[Vectors] = []
-
-    count = 0
-
-    def take(digests: Iterable[bytes], vectors: Vectors) -> None:
-        nonlocal count
-        parts.append(vectors)
-        for row, digest in enumerate(digests, count):
-            places.setdefault(digest, row)
-        count += len(vectors)
-
+    rows = _Rows(snapshot.digests, encoder.dimensions)
     if old is not None and old.vectors is not None:
-        take((row.tobytes() for row in old.digests), old.vectors)
+        rows.take(np.asarray(old.digests), old.vectors)
     store = BlockStore(folder, encoder)
     for block in store.read():
-        take((row.tobytes() for row in block["text"]), Vectors(block["values"], block["scale"]))
+        rows.take(block["text"], Vectors(block["values"], block["scale"]))
     # In the order of the texts' digests, so that an interrupted build goes on with the same blocks.
-    missing = sorted(set(wanted) - places.keys())
-    rows = {} if texts.keys() >= set(missing) else {digest: row for row, digest in enumerate(wanted)}
+    missing = rows.missing()
     for at in range(0, len(missing), BLOCK):
         progress("embedding", at, len(missing))
-        digests = missing[at : at + BLOCK]
-        made = Vectors.of(encoder.encode([texts.get(digest) or text_of(snapshot, rows[digest]) for digest in digests]))
-        store.add(digests, made)
-        take(digests, made)
+        some = missing[at : at + BLOCK]
+        made = Vectors.of(encoder.encode([text_of(snapshot, int(row)) for row in some]))
+        store.add([snapshot.digests[row].tobytes() for row in some], made)
+        rows.take(snapshot.digests[some], made)
     progress("embedding", len(missing), len(missing))
-    if not wanted:
-        return Vectors.empty(encoder.dimensions)
-    together = Vectors(np.concatenate([part.values for part in parts]), np.concatenate([part.scales for part in parts]))
-    return together.take(np.array([places[digest] for digest in wanted], np.int64))
+    return rows.vectors
+
+
+class _Rows:
+    """The vectors of documents while they are gathered; a text that several documents have is there for all of them."""
+
+    def __init__(self, digests: NDArray[np.uint8], dimensions: int) -> None:
+        texts = _as_one(digests)
+        self._order = np.argsort(texts, kind="stable")
+        self._texts = texts[self._order]
+        self._filled = np.zeros(len(texts), bool)
+        self.vectors = Vectors(np.zeros((len(texts), dimensions), np.int8), np.zeros(len(texts), np.float32))
+
+    def take(self, digests: NDArray[np.uint8], vectors: Vectors) -> None:
+        """Fill in what there are vectors for."""
+        texts = _as_one(digests)
+        begins, ends = (np.searchsorted(self._texts, texts, side) for side in ("left", "right"))
+        for place in np.flatnonzero(ends > begins):
+            rows = self._order[begins[place] : ends[place]]
+            self.vectors.values[rows], self.vectors.scales[rows] = vectors.values[place], vectors.scales[place]
+            self._filled[rows] = True
+
+    def missing(self) -> NDArray[np.int64]:
+        """A row for each text that has no vector yet, in the order of the texts' digests."""
+        first = np.ones(len(self._texts), bool)
+        first[1:] = self._texts[1:] != self._texts[:-1]
+        rows = self._order[first]
+        return rows[~self._filled[rows]]
+
+
+def _as_one(digests: NDArray[np.uint8]) -> NDArray[Any]:
+    """Digests as values that can be sorted, of shape ``(digests,)``."""
+    return np.ascontiguousarray(digests).view(f"V{DIGEST}").reshape(-1)
 
 
 def forget(folder: Path) -> None:

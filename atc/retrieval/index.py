@@ -451,4 +451,4 @@ class ToolIndex:
         )
 
 
-_EMPTY, _ = assembled(None, set(), read([], lambda stage, done, total: None))
+_EMPTY = assembled(None, set(), read([], lambda stage, done, total: None))

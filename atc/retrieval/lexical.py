@@ -14,7 +14,7 @@ import bm25s
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.counts import Counts
+from atc.retrieval.counts import Counts, blocks
 from atc.retrieval.stopwords import STOP_WORDS
 from atc.retrieval.words import words
 
@@ -83,17 +83,28 @@ def _scores(counts: Counts) -> dict[str, Any]:
     Lucene's form of BM25: ``ln(1 + (N - df + ½) / (df + ½)) · tf / (tf + k1 · (1 - b + b · length / mean length))``.
     """
     documents, vocabulary = len(counts), len(counts.vocabulary)
-    rows = np.repeat(np.arange(documents, dtype=np.int32), np.diff(counts.pointers))
-    lengths = np.bincount(rows, counts.weights, minlength=documents)
+    lengths = np.zeros(documents)
+    for begin, end in blocks(counts.pointers):
+        rows = np.repeat(np.arange(end - begin), np.diff(counts.pointers[begin : end + 1]))
+        weights = counts.weights[counts.pointers[begin] : counts.pointers[end]]
+        lengths[begin:end] = np.bincount(rows, weights, minlength=end - begin)
     mean = lengths.mean() if documents else 0.0
     norm = K1 * (1 - B + B * lengths / (mean or 1.0))
     having = np.bincount(counts.words, minlength=vocabulary)
     rarity = np.log1p((documents - having + 0.5) / (having + 0.5))
-    by_word = np.argsort(counts.words, kind="stable")
-    word, row, weight = counts.words[by_word], rows[by_word], counts.weights[by_word].astype(np.float64)
-    return {
-        "data": (rarity[word] * weight / (weight + norm[row])).astype(np.float32),
-        "indices": row,
-        "indptr": np.concatenate([[0], np.cumsum(having)]).astype(np.int64),
-        "num_docs": documents,
-    }
+    columns = np.concatenate([[0], np.cumsum(having)]).astype(np.int64)
+    data, indices = np.empty(len(counts.words), np.float32), np.empty(len(counts.words), np.int32)
+    free = columns[:-1].copy()  # where the next document of each word goes
+    for begin, end in blocks(counts.pointers):
+        entries = slice(counts.pointers[begin], counts.pointers[end])
+        words_there = counts.words[entries]
+        by_word = np.argsort(words_there, kind="stable")
+        word = words_there[by_word]
+        row = np.repeat(np.arange(begin, end, dtype=np.int32), np.diff(counts.pointers[begin : end + 1]))[by_word]
+        weight = counts.weights[entries][by_word].astype(np.float64)
+        first = np.flatnonzero(np.diff(word, prepend=-1))  # of each word's run
+        lengths_there = np.diff(np.append(first, len(word)))
+        places = free[word] + np.arange(len(word)) - np.repeat(first, lengths_there)
+        data[places], indices[places] = rarity[word] * weight / (weight + norm[row]), row
+        free[word[first]] += lengths_there
+    return {"data": data, "indices": indices, "indptr": columns, "num_docs": documents}

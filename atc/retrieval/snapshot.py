@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from atc.retrieval.code_head import CodeHead, Sayer, head_fault
 from atc.retrieval.codes import Codes
 from atc.retrieval.counts import Counts, count, merge
 from atc.retrieval.document_fields import DocumentFields, document_fields, service_of, text_for_encoder
+from atc.retrieval.documents import Document, Documents, Joined, Spool
 from atc.retrieval.interning import Interner
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.nearest import Nearest
@@ -40,18 +42,6 @@ DIGEST = 16  # bytes of a text's digest
 MOST = 1_000_000
 """Tools of an index at most: some 3 GB of memory while it is built. A stream without end stops here too."""
 _EVERY = 1_000
-
-
-Document = Protocol | bytes
-"""A protocol as it is held in memory, or its line of JSON."""
-
-
-class Documents(Interface):
-    """The documents by row: in memory, or in a file."""
-
-    def __getitem__(self, row: int) -> Document: ...
-
-    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True)
@@ -124,30 +114,35 @@ class Batch:
     """Documents that are to be added, in the order in which they came.
 
     Attributes:
-        texts: what the encoder reads of each.
+        digests: of the texts that the encoder reads, of shape ``(documents, 16)``.
         services: a number for the service of each.
     """
 
     ids: list[str]
-    documents: list[Document]
+    documents: Documents
     counts: Counts
-    texts: list[str]
-    services: list[int]
+    digests: NDArray[np.uint8]
+    services: NDArray[np.uint64]
 
 
-def read(tools: Tools, progress: Progress) -> Batch:
+def read(tools: Tools, progress: Progress, folder: Path | None = None) -> Batch:
     """Take tools apart for an index.
 
     The protocols of a toolset are in memory anyway and are held. Others may be a long stream: they become lines, which
-    take less memory.
+    take less memory, and of very many a file.
+
+    Args:
+        tools: of any number.
+        progress: told how many were read.
+        folder: of such a file; ``None``: all stays in memory.
 
     Raises:
-        UsageError: two tools have the same id, or one is no protocol; the id is named.
+        UsageError: two tools have the same id, one is no protocol (the id is named), or they are too many.
+        ToolIndexError: the disk is full.
     """
     ids: list[str] = []
-    documents: list[Document] = []
-    texts: list[str] = []
-    services: list[int] = []
+    documents = Spool(folder)
+    texts, services = bytearray(), array("Q")
 
     def taken() -> Iterator[DocumentFields]:
         total = len(tools) if isinstance(tools, Toolset | list | tuple) else 0
@@ -163,8 +158,8 @@ def read(tools: Tools, progress: Progress) -> Batch:
                 )
             found = document_fields(id, protocol)
             ids.append(id)
-            documents.append((interner.of(protocol) if interner else None) or line_of(id, protocol))
-            texts.append(text_for_encoder(found))
+            documents.add((interner.of(protocol) if interner else None) or line_of(id, protocol))
+            texts.extend(digest(text_for_encoder(found)))
             services.append(int.from_bytes(digest(service_of(id, protocol))[:8], "little"))
             if len(ids) % _EVERY == 0:
                 progress("reading", len(ids), total)
@@ -172,7 +167,8 @@ def read(tools: Tools, progress: Progress) -> Batch:
 
     counts = count(taken())
     progress("reading", len(ids), len(ids))
-    return Batch(ids, documents, counts, texts, services)
+    digests = np.frombuffer(texts, np.uint8).reshape(-1, DIGEST)
+    return Batch(ids, documents, counts, digests, np.frombuffer(services, np.uint64))
 
 
 def digest(text: str) -> bytes:
@@ -185,7 +181,7 @@ def id_digest(id: str) -> int:
     return int.from_bytes(digest(id)[:8], "little")
 
 
-def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> tuple[Snapshot, dict[bytes, str]]:
+def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> Snapshot:
     """Old documents without those that go, and new ones.
 
     Args:
@@ -194,33 +190,30 @@ def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> tuple[Snaps
         batch: the new documents.
 
     Returns:
-        The snapshot, without vectors, and the texts of the new documents by digest.
+        The snapshot, without vectors.
     """
     fresh = {id: -1 - row for row, id in enumerate(batch.ids)}
     kept = {id: row for row, id in enumerate(old.ids) if id not in gone and id not in fresh} if old else {}
-    origin = kept | fresh
+    origin = fresh if not kept else kept | fresh
     ids = sorted(origin)
-    rows = [origin[id] for id in ids]
-    texts = [digest(text) for text in batch.texts]
+    rows = np.array([origin[id] for id in ids], np.int64)
     counts = merge(old.counts if old else count(()), batch.counts, rows)
-    made = Snapshot(
+    return Snapshot(
         ids=ids,
-        documents=[batch.documents[-1 - row] if row < 0 else old.documents[row] for row in rows],  # type: ignore[union-attr]
+        documents=Joined.of(old.documents if old else [], batch.documents, rows),
         counts=counts,
         digests=_rows_of(
             old.digests if old else np.zeros((0, DIGEST), np.uint8),
-            np.frombuffer(b"".join(texts), np.uint8).reshape(-1, DIGEST),
+            batch.digests,
             rows,
         ),
-        services=_rows_of(old.services if old else np.zeros(0, np.uint64), np.array(batch.services, np.uint64), rows),
+        services=_rows_of(old.services if old else np.zeros(0, np.uint64), batch.services, rows),
         lexical=LexicalIndex.build(counts),
     )
-    return made, dict(zip(texts, batch.texts, strict=True))
 
 
-def _rows_of(old: NDArray[Any], new: NDArray[Any], rows: Sequence[int]) -> NDArray[Any]:
+def _rows_of(old: NDArray[Any], new: NDArray[Any], origin: NDArray[np.int64]) -> NDArray[Any]:
     """Rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
-    origin = np.array(rows, np.int64)
     made = np.empty((len(origin), *new.shape[1:]), new.dtype)
     kept = origin >= 0
     made[kept], made[~kept] = old[origin[kept]], new[-1 - origin[~kept]]

@@ -6,7 +6,7 @@ collection that is not searched, and the next one goes on with the points that a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from atc.retrieval.snapshot import Progress, Snapshot, text_of
 def kept(
     snapshot: Snapshot,
     old: Snapshot,
-    texts: Mapping[bytes, str],
     encoder: Encoder,
     engine: Engine,
     progress: Progress,
@@ -31,7 +30,6 @@ def kept(
     Args:
         snapshot: the documents.
         old: those before; vectors of this encoder that it has in its own files are taken over.
-        texts: by digest, of documents that are new.
         encoder: makes what is missing.
         engine: that is to hold them.
         progress: told of each stage.
@@ -54,7 +52,7 @@ def kept(
     try:
         engine.begin(Facts(facts.encoder, facts.dimensions, before, facts.tools))
         missing = _drop_others(engine, keys, snapshot)
-        _put(engine, keys, snapshot, old, texts, encoder, missing, progress)
+        _put(engine, keys, snapshot, old, encoder, missing, progress)
         progress("connecting", 0, len(keys))
         engine.finish(facts, lambda: progress("connecting", 0, len(keys)))
         progress("connecting", len(keys), len(keys))
@@ -116,7 +114,6 @@ def _put(
     keys: Keys,
     snapshot: Snapshot,
     old: Snapshot,
-    texts: Mapping[bytes, str],
     encoder: Encoder,
     missing: np.ndarray,
     progress: Progress,
@@ -130,7 +127,7 @@ def _put(
         rows = missing[at : at + BLOCK]
         digests = [snapshot.digests[row].tobytes() for row in rows]
         new = {digest: row for digest, row in zip(digests, rows, strict=True) if digest not in made}
-        made.add(list(new), [texts.get(digest) or text_of(snapshot, row) for digest, row in new.items()])
+        made.add(list(new), [text_of(snapshot, row) for row in new.values()])
         engine.put(keys[rows], snapshot.digests[rows], made.take(digests))
     progress("embedding", len(missing), len(missing))
 
