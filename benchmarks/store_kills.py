@@ -35,7 +35,7 @@ from atc.traces.stores.base import new_run_id
 from atc.traces.stores.postgres import PostgresStore
 from benchmarks import kills
 from benchmarks.common import print_json
-from tests.support.postgres import Server
+from tests.support.postgres import WHY_NOT, Server
 
 LEASE_S = 2.0
 """Short, so that a run is taken over soon. A busy machine may let one lapse: that run ends and goes on elsewhere."""
@@ -72,6 +72,8 @@ def main(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Kill workers and the server, and count."""
+    if WHY_NOT:
+        raise SystemExit(WHY_NOT)
     figures = measured(kills_, seed, None if as_json else _progress).as_json()
     print_json(figures) if as_json else kills._print(figures)
     if figures["done twice"] or figures["lost"]:

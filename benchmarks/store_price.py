@@ -10,6 +10,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +25,7 @@ from atc.traces.events import Event
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore
 from benchmarks.common import print_json
-from tests.support.postgres import Server
+from tests.support.postgres import WHY_NOT, Server
 
 CALLS = 10
 PROGRAM = f"```python\nanswer = [book(n=number) for number in range({CALLS})][-1]\n```"
@@ -42,6 +43,8 @@ def main(
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Measure both, in turns."""
+    if WHY_NOT:
+        raise SystemExit(WHY_NOT)
     with tempfile.TemporaryDirectory() as name, Server() as server:
         given: dict[str, dict[str, Any]] = {
             "folder": {"runs_dir": Path(name) / "runs", "catalogue": Path(name) / "a"},
@@ -55,10 +58,10 @@ def main(
         for number in range(rounds + 1):
             for each, agent in agents.items():
                 measures: dict[str, Callable[[], float]] = {
-                    "µs a record of a write": lambda agent=agent: _record(agent.store, Effect.WRITE),
-                    "µs a record of a read": lambda agent=agent: _record(agent.store, Effect.READ),
-                    "µs an event": lambda agent=agent: _event(agent.store),
-                    f"ms a run of {CALLS} writes": lambda agent=agent: _run(agent),
+                    "µs a record of a write": partial(_record, agent.store, Effect.WRITE),
+                    "µs a record of a read": partial(_record, agent.store, Effect.READ),
+                    "µs an event": partial(_event, agent.store),
+                    f"ms a run of {CALLS} writes": partial(_run, agent),
                 }
                 for what, measure in measures.items():
                     found = measure()
