@@ -24,7 +24,7 @@ from typing import Any
 from atc.traces.events import Event, EventKind
 from benchmarks.common import median, print_json, show
 
-CALLS_OF_EACH = 10
+CALLS_OF_EACH = 4
 """Calls of an ordinary run."""
 TIMES = 20
 """Requests of which the median is taken."""
