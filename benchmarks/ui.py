@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.ui [--json] [--runs N] [--calls N]``: runs are written into a folder of their own, and `atc ui`
 is started over it: once where no summary was kept yet, and once more. Seconds are wall time of requests on one
-connection of loopback, "processor" what the server spends on one, both by the median or mean of 20; "whole list": until every run is in it. Exit code 1 where an answer is not as it must be.
+connection of loopback, "processor" what the server spends on one: median and mean of 20 where it was repeated. "Whole
+list": until every run is in it. Exit code 1 where an answer is not as it must be.
 """
 
 from __future__ import annotations
