@@ -2,7 +2,8 @@
 
 ``python -m benchmarks.ui [--json] [--runs N] [--calls N]``: runs are written into a folder of their own, and `atc ui`
 is started over it: once where no summary was kept yet, and once more. Seconds are wall time of requests on one
-connection of loopback; "whole list": until every run is in it. Exit code 1 where an answer is not as it must be.
+connection of loopback, "processor" what the server spends on one: median and mean of 20 where it was repeated. "Whole
+list": until every run is in it. Exit code 1 where an answer is not as it must be.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 from atc.traces.events import Event, EventKind
 from benchmarks.common import median, print_json, show
 
-CALLS_OF_EACH = 10
+CALLS_OF_EACH = 4
 """Calls of an ordinary run."""
 TIMES = 20
 """Requests of which the median is taken."""
@@ -67,6 +68,7 @@ class Server:
     def __init__(self, told: dict[str, Any]) -> None:
         self._http = http.client.HTTPConnection("127.0.0.1", told["port"], timeout=120)
         self._api = "/" + told["api"].split("/", 3)[3]
+        self._pid = told["pid"]
         self._headers = {"Authorization": f"Bearer {told['tokens']['read']}"}
 
     def get(self, path: str, *, api: bool = True) -> bytes:
@@ -82,6 +84,16 @@ class Server:
     def seconds(self, path: str, *, api: bool = True) -> float:
         """What one request takes."""
         return timed(lambda: self.get(path, api=api))[0]
+
+    def median(self, path: str, *, api: bool = True) -> tuple[float, float]:
+        """What a request takes, in the middle of :data:`TIMES`; and what it costs of the processor."""
+        before = self._processor()
+        taken = median([self.seconds(path, api=api) for _ in range(TIMES)])
+        return taken, (self._processor() - before) / TIMES
+
+    def _processor(self) -> float:
+        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def whole(self, runs: int) -> float:
         """Seconds until the list has all runs."""
@@ -140,10 +152,11 @@ def measured(folder: Path, runs: int, calls: int) -> dict[str, Any]:
                 "value of 5 MB": f"/runs/{HEAVY}/value?line=8&pointer=6",
             }
             for what, path in paths.items():
-                figures[what] = median([server.seconds(path) for _ in range(TIMES)])
+                figures[what], figures[f"{what}, processor"] = server.median(path)
             page = f"/runs/{LARGE}"
             figures[f"page of a run of {calls} calls, first"] = server.seconds(page, api=False)
-            figures[f"page of a run of {calls} calls"] = median([server.seconds(page, api=False) for _ in range(TIMES)])
+            what = f"page of a run of {calls} calls"
+            figures[what], figures[f"{what}, processor"] = server.median(page, api=False)
             figures["its stream from the beginning"], told = timed(lambda: server.get(f"/runs/{LARGE}/events"))
             if told.count(b"event: end") != 1 or len(server.get(paths["value of 5 MB"])) < len(VALUE):
                 raise SystemExit("the stream or the value is not whole")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -30,8 +31,8 @@ REST_S, MOST_REST_S = 0.2, 1.0
 """Seconds between two looks at a trace: the more, the longer nothing has come."""
 FIRST_S = 0.3
 """Seconds that a list waits for runs that are read for the first time; it says how many are left."""
-SHARE = 20
-"""The list of runs is looked at for one part in so many of the time."""
+SHARE, MOST_LIST_S = 20, 5.0
+"""The list of runs is looked at for one part in so many of the processor's time; and after so many seconds."""
 
 RUNNING = "running"
 """The status of a run that this server runs now; of one that goes on elsewhere only its trace is known here."""
@@ -77,7 +78,8 @@ class Reading:
         self._poked = asyncio.Event()
         self._complete = False
         self._ending = False
-        self._rest = 0.0
+        self._rest = self._looked = 0.0
+        self._stale = True
 
     async def run(self, function: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
         """Call a function in a thread."""
@@ -113,12 +115,15 @@ class Reading:
         return await self.run(found)
 
     async def fresh(self, seconds: float) -> None:
-        """Look what has changed, and wait for it so long at most.
+        """Look what has changed, unless that was just done, and wait for it so long at most.
 
         Raises:
             OSError, EnvironmentProblem: the store cannot be read.
         """
         if self._refreshing is None or self._refreshing.done():
+            if not self._stale and asyncio.get_running_loop().time() < self._looked + self._rest:
+                return
+            self._stale = False
             self._refreshing = asyncio.create_task(self._refresh())
         done, _ = await asyncio.wait((self._refreshing,), timeout=seconds)
         for task in done:
@@ -126,18 +131,22 @@ class Reading:
 
     async def _refresh(self) -> None:
         loop = asyncio.get_running_loop()
-        begun = loop.time()
 
         def refreshed() -> None:
+            begun = time.thread_time()
             for changed in self.index.refresh(ended=lambda: self._ending):
                 if self._complete:  # what was there before is in the list already
                     loop.call_soon_threadsafe(self._tell, changed)
+            self._rest = min(MOST_LIST_S, SHARE * (time.thread_time() - begun))
 
         try:
             await self.run(refreshed)
             self._complete = True
+        except BaseException:
+            self._stale = True
+            raise
         finally:
-            self._rest = SHARE * (loop.time() - begun)
+            self._looked = loop.time()
 
     def _tell(self, changed: list[str]) -> None:
         for run_id in changed:
@@ -148,6 +157,7 @@ class Reading:
 
     def poke(self) -> None:
         """A run of this server has changed."""
+        self._stale = True
         self._poked.set()
 
     async def watch(self) -> None:
@@ -155,6 +165,7 @@ class Reading:
         while True:
             if self._hub.lists:
                 try:
+                    self._stale = True
                     await self.fresh(60.0)
                 except (OSError, AtcError):
                     self._rest = max(self._rest, 5.0)  # who asks for the list is told why

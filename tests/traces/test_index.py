@@ -1,0 +1,156 @@
+"""Summaries are kept beside their runs: read once, right again after every change, and gone with the run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.errors import UsageError
+from atc.settings import Settings
+from atc.traces import index as indexes
+from atc.traces.events import Event
+from atc.traces.following import Follower, line_of
+from atc.traces.index import RunIndex
+from atc.traces.searching import search
+from atc.traces.stores.base import RunStore, StoredRun
+from atc.traces.stores.files import FileRun, FileStore
+from atc.traces.summary import MAX_TASK, RunSummary, begun
+from tests.support.cli import atc
+
+
+@pytest.fixture
+def store() -> FileStore:
+    return FileStore(Settings.load().runs_dir)
+
+
+def made(store: FileStore, number: int, task: str = "Rome", status: str = "answered") -> FileRun:
+    run = store.run(f"20260101-000000-{number:06x}")
+    run.make()
+    write(run, "run_started", task=task, model="m", strategy="chain", run_id=run.run_id)
+    if status:
+        write(run, "run_ended", status=status, answer="7", usage={"seconds": 1.5})
+    return run
+
+
+def write(run: FileRun, kind: Any, **data: Any) -> None:
+    trace = run.open_trace()
+    trace.write(Event(kind, data, at=1_750_000_000.0))
+    trace.close()
+
+
+def test_a_trace_is_read_once(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = [made(store, number) for number in range(3)]
+    first = RunIndex(store).latest()
+    assert [row.run_id for row in first] == [run.run_id for run in reversed(runs)]
+
+    def never(stored: StoredRun) -> RunSummary:
+        raise AssertionError(f"{stored.run_id} was read again")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(indexes, "summary_of", never)
+        assert RunIndex(store).latest() == first
+        assert RunIndex(store).latest(1) == first[:1]
+    write(runs[0], "run_started", task="Paris", model="m", strategy="chain", run_id=runs[0].run_id)
+    assert [row.task for row in RunIndex(store).latest()] == ["Rome", "Rome", "Paris"]
+    runs[1].delete()
+    assert len(RunIndex(store).latest()) == 2
+    assert not list(store.folder.rglob(f"*{runs[1].run_id}*"))
+
+
+@pytest.mark.parametrize(
+    "note", ["{", "[]", "{}", '{"v": 1}', '{"v": 1, "of": "x", "row": {}}', '{"v": 1, "of": OF, "row": {"calls": []}}']
+)
+def test_a_note_that_says_something_else_is_not_believed(store: FileStore, note: str) -> None:
+    run = made(store, 1)
+    (run.folder / "summary.json").write_text(note.replace("OF", json.dumps(repr(run.version()))))
+    assert RunIndex(store).latest()[0].task == "Rome"
+    assert (run.note("summary") or {})["of"] == repr(run.version())
+
+
+def test_a_run_that_goes_on_is_read_on(store: FileStore) -> None:
+    run = made(store, 1, status="")
+    index = RunIndex(store)
+    assert index.latest()[0].status == "cut off"
+    for number in range(1, 4):
+        call = {"index": number, "tool": "t", "arguments": {}, "status": "ok", "error": None}
+        write(run, "call_ended", **call, seconds=0.1, notes=[])
+        assert [list(part) for part in index.refresh()] == [[run.run_id]]
+        assert index.rows()[0].calls == number
+    run.trace.open("a").write('{"v": 1, "kind": 5}\n')
+    write(run, "run_ended", status="answered", answer="7", usage={"seconds": 1.5})
+    row = index.latest()[0]
+    assert (row.status, row.calls) == ("damaged", 3)
+    assert "line 5" in str(row.damage)
+    assert RunIndex(store).latest()[0] == row
+    run.delete()
+    assert [list(part) for part in index.refresh()] == [[run.run_id]]
+    assert index.row(run.run_id) is None
+
+
+def test_one_that_cannot_be_kept_is_listed_all_the_same(store: FileStore, tmp_path: Path) -> None:
+    run = made(store, 1, task="\N{HUGGING FACE}" * 5_000)
+    (run.folder / "summary.json").mkdir()  # nobody can write there, nor read
+    row = RunIndex(store).latest()[0]
+    assert len(json.dumps(row.task)) <= MAX_TASK
+    assert row.task.endswith("\N{HUGGING FACE}…")
+    (run.folder / "trace.jsonl").write_text('{"v": 99, "kind": "run_started", "at": 1, "data": {}}\n')
+    assert RunIndex(store).latest()[0].status == "unreadable"
+    assert RunIndex(FileStore(tmp_path / "none")).latest() == []
+
+
+@pytest.mark.parametrize("text", ["", "x" * 100, "ä" * 100, '"' * 100, "\ud800" * 100, "\N{HUGGING FACE}" * 100])
+@pytest.mark.parametrize("room", [20, 101, 102, 602, 1202])
+def test_a_long_text_is_cut_to_its_room(text: str, room: int) -> None:
+    cut = begun(text, room)
+    assert len(json.dumps(cut)) <= room
+    assert cut == text or (cut.endswith("…") and text.startswith(cut[:-1]))
+
+
+def test_a_follower_takes_whole_lines_in_parts(store: FileStore) -> None:
+    run = made(store, 1, status="")
+    follower = Follower(run)
+    assert [number for number, _ in follower.read()] == [1]
+    assert follower.read() == []
+    with run.trace.open("ab") as file:
+        file.write(Event("stage_started", {"stage": 1, "new_request": True, "inputs": {}}).line().encode())
+    assert follower.read() == []  # its end is not there
+    with run.trace.open("ab") as file:
+        file.write(b"\n\0\0\0\n")
+    write(run, "run_ended", status="answered", answer="7", usage={"seconds": 1.5})
+    assert [number for number, _ in follower.read(1)] == [2]
+    assert follower.more
+    assert [number for number, _ in follower.read(1)] == [4]
+    late = Follower(run, after=4)
+    assert (late.read(), late.status) == ([], "answered")
+    assert line_of(run, 4)["kind"] == "run_ended"
+    plain: Any = RunStore  # what a store inherits says the same by counting lines
+    assert [p for p, _ in StoredRun.lines_from(run, 1)] == [2, 3, 4]
+    assert plain.versions(store) == store.versions()
+    run.delete()
+    with pytest.raises(FileNotFoundError):
+        follower.read()
+
+
+def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
+    made(store, 1, "a train to Rome")
+    made(store, 2, "a ship to Rome", status="unsolved")
+    rows = RunIndex(store).latest()
+
+    def found(query: str, status: str = "") -> list[str]:
+        return [row.task.split()[1] for row in rows if search(query, status)(row)]
+
+    assert found("") == found("ROME m") == ["ship", "train"]
+    assert found("seconds:1.5 calls:<1 cost:>1") == []
+    assert found("train") == found("status:answered") == found("", "answered") == ["train"]
+    assert found("since:2025-06-15 until:2025-06-15") == ["ship", "train"]
+    assert found("until:2025-06-14") == []
+    for wrong in ("tokens:many", "since:soon", "calls:>", "x" * 501):
+        with pytest.raises(UsageError):
+            search(wrong)
+    listed = atc("runs", "--json", "--search", "ship")
+    assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
+    assert atc("runs", "--search", "nothing").stdout.startswith("no runs that fit in ")
+    assert atc("runs", "--search", "calls:x").exit_code == 2
