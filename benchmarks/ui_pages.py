@@ -123,12 +123,9 @@ def main() -> None:
         ]
         show("Pages in headless Chromium, ms", ("page", "bytes", "written in", *_SHOWN), rows)
         found = figures["axe findings"]
-        print(
-            f"assets: {figures['assets of a run']:,} bytes of a run's page, {figures['assets of the list']:,} of the list's"
-        )
-        print(
-            "axe-core: not there (python -m tests.support.axe)" if found is None else f"axe-core: {len(found)} findings"
-        )
+        print(f"assets: {figures['assets of a run']:,} bytes of a run, {figures['assets of the list']:,} of the list")
+        told = "not there (python -m tests.support.axe)" if found is None else f"{len(found)} findings"
+        print(f"axe-core: {told}")
         for each in found or ():
             print(f"  {each}")
     small = max(figures["assets of a run"], figures["assets of the list"]) <= MOST_ASSETS

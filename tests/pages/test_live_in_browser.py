@@ -199,11 +199,15 @@ def test_the_list_goes_on_searches_approves_and_begins(page: Page, served: Serve
     def some(given: dict[str, str]) -> dict[str, Any]:
         fit = [each for each in rows if given.get("query", "") in each["task"]]
         fit = [each for each in fit if each["run_id"] < given.get("before", "~")]
-        return {"runs": fit[: int(given["limit"])], "more": len(fit) > int(given["limit"]), "total": 900}
+        limit = int(given["limit"])
+        return {"runs": fit[:limit], "more": len(fit) > limit, "total": 900, "unread": unread.pop() if unread else 0}
 
     served.replies["/runs"] = some
-    opened(page, served, runs_page(rows[:200], LIVE | {"more": True, "total": 900}))
-    assert page.text("#matches") == "900 runs"
+    unread = [0, 300]
+    opened(page, served, runs_page(rows[:100], LIVE | {"more": False, "total": 100, "unread": 800}))
+    assert page.text("#matches") == "100 runs · reads 800 more …"
+    page.wait("document.getElementById('matches').textContent === '900 runs · reads 300 more …'")
+    page.wait("document.getElementById('matches').textContent === '900 runs'")
     page.press("G")
     page.wait("rows.length > 200")
     served.say("approval", APPROVAL)

@@ -20,7 +20,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -98,7 +98,7 @@ def value_at(value: Any, pointer: str) -> Any:
     if len(pointer) > 10 * MAX_STEPS or not _POINTER.fullmatch(pointer) or pointer.count(".") >= MAX_STEPS:
         raise UsageError(f"{pointer[:80]!r} is no pointer: give positions with dots between them, such as 4.0.17")
     for step in map(int, pointer.split(".")):
-        members = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+        members = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
         found = list(islice(members, step, step + 1))
         if not found:
             raise UsageError(f"the pointer {pointer} leads nowhere: the event has no such value")
@@ -119,7 +119,7 @@ class _Cutter:
             return value
         if isinstance(value, int | float):
             return self._number(value, at)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             if len(value) == 1 and isinstance(held := value.get(TAG), str):
                 return self._bytes(held, at)
             members = ((brief(str(key)), each) for key, each in value.items())

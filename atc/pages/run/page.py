@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.pages.kit import page_of
-from atc.pages.run.nodes import brief
+from atc.pages.run.nodes import as_json, brief
 
 _HERE = Path(__file__).parent
 SCRIPTS = [
@@ -43,7 +43,6 @@ def run_page(
         title=" · ".join(filter(None, (brief(task, 80), str(first.get("run_id") or named or "a run"), "ATC"))),
         styles=STYLES,
         script=SCRIPTS,
-        data={"events": events, "live": live, "left_out": left_out},
-        more=wholes,
+        more={"data": as_json({"events": events, "live": live, "left_out": left_out})} | dict(wholes or {}),
         connect=["'self'"] if live is not None else (),
     )

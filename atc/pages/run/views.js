@@ -101,7 +101,7 @@ function programBody(item, steps) {
   const rewrites = [...(item.data.rewrites || []), ...(item.data.mended || [])].map(textOf).filter(Boolean);
   const printed = (name, field) => (item.ended && item.ended[field] ? el("section", { class: "part" }, el("h3", { text: name }), tree(item.ended[field], item.endedN, null, true, true)) : null);
   return [item.model ? el("div", { class: "modelled" }, modelLine(item.model)) : null, item.notes.map((text) => el("p", { class: "note warn", text: `run although: ${text}` })),
-    rewrites.map((text) => el("p", { class: "note", text: `rewritten before it ran: ${text}` })),
+    rewrites.length ? el("p", { class: "note", text: `rewritten before it ran: ${rewrites.join("; ")}` }) : null,
     isObject(item.data.inputs) && item.data.inputs.size ? el("section", { class: "part" }, el("h3", { text: "Inputs" }), tree(item.data.inputs, item.n)) : null,
     rows.length ? el("div", { class: steps ? "code revised" : "code" }, rows) : null, cut, under(0), printed("Printed", "stdout"), printed("Printed as errors", "stderr"),
     item.ended && item.ended.detail ? el("p", { class: "note", text: textOf(item.ended.detail) }) : null].flat(2).filter((each) => each !== null && each !== undefined);

@@ -1,7 +1,7 @@
 // The list of runs: a window of rows is in the page, however many runs there are.
 
 const ROW = 54, BESIDE = 12, PAGE = 200; // pixels of a row, rows drawn beyond the window, rows asked for at once
-let rows = DATA.runs, shownRows = rows, more = Boolean(LIVE && LIVE.more), total = LIVE && LIVE.total, loading = null, active = 0, asked = 0;
+let rows = DATA.runs, shownRows = rows, more = Boolean(LIVE && LIVE.more), total = LIVE && LIVE.total, loading = null, active = 0, asked = 0, unread = (LIVE && LIVE.unread) || 0;
 
 const STRANGE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
 /** A text from outside in one line, cut; what nobody would see in it is an escape. */
@@ -32,12 +32,32 @@ function draw(force = false) {
     list.replaceChildren(...shownRows.slice(from, to).map((row, at) => rowOf(row, from + at)));
     if (focused) list.querySelector(`[data-index="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
     const left = Math.max(0, (total ?? 0) - shownRows.length);
-    byId("matches").textContent = `${count(Math.max(shownRows.length, total ?? 0))}${more && !left ? "+" : ""} ${shownRows.length === 1 && !left ? "run" : "runs"}`;
+    byId("matches").textContent = `${count(Math.max(shownRows.length, total ?? 0))}${more && !left ? "+" : ""} ${shownRows.length === 1 && !left ? "run" : "runs"}${unread ? ` · reads ${count(unread)} more …` : ""}`;
     byId("none").hidden = shownRows.length > 0 || loading !== null;
     byId("none").textContent = byId("search").value || byId("status").value ? "No run fits." : "There are no runs yet.";
   }
   if (more && to + 60 > shownRows.length) load(false);
   ready();
+}
+
+function taken(found) {
+  more = found.more && found.runs.length > 0;
+  total = found.total;
+  unread = found.unread || 0;
+  if (unread) setTimeout(again, 1000);
+}
+
+/** While the server reads runs for the first time: the same rows, with those that it has read since. */
+async function again() {
+  if (loading !== null) return;
+  const mine = (loading = ++asked), given = { query: byId("search").value.trim(), status: byId("status").value, limit: Math.max(PAGE, Math.min(500, rows.length)) };
+  const found = await ask(`/runs?${new URLSearchParams(given)}`).catch(() => null);
+  if (mine !== loading) return;
+  loading = null;
+  if (found === null) return;
+  rows = shownRows = found.runs;
+  taken(found);
+  draw(true);
 }
 
 /** Asks for rows: anew for another search, else those after the last. */
@@ -50,8 +70,7 @@ async function load(anew) {
     const found = await ask(`/runs?${given}`);
     if (mine !== loading) return; // another search was begun
     rows = shownRows = anew ? found.runs : rows.concat(found.runs);
-    more = found.more && found.runs.length > 0;
-    total = found.total;
+    taken(found);
     if (anew) scrollTo(0, 0);
   } catch (error) {
     more = false;
@@ -147,3 +166,4 @@ addEventListener("scroll", () => draw(), { passive: true });
 addEventListener("resize", () => draw());
 draw(true);
 if (LIVE) follow();
+if (unread) setTimeout(again, 1000);
