@@ -209,7 +209,7 @@ def ran(folder: Path, endpoint: str, runs: int = 1, **more: str) -> tuple[str, s
         assert process.stdout is not None
         line = process.stdout.readline()
         began = time.monotonic()
-        _, errors = process.communicate(timeout=60)
+        _, errors = process.communicate(timeout=300)
         return line, errors, time.monotonic() - began
     finally:
         process.kill()
@@ -375,7 +375,7 @@ def test_a_client_of_atc_mcp_finds_its_runs_in_its_own_trace(tmp_path: Path) -> 
                 while "id" in message and json.loads(process.stdout.readline()).get("id") != message["id"]:
                     pass
             process.stdin.close()
-            process.wait(60)
+            process.wait(300)
         finally:
             process.kill()
             process.wait()
