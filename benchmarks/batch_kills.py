@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import os
 import random
@@ -310,12 +311,12 @@ def lead(folder: Path, address: str, count: int) -> None:
 def two_nodes(nodes: int = 2) -> Iterator[Any]:
     """A Ray cluster of nodes on this machine. All of it has ended afterwards, and its folder is gone."""
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    from ray.cluster_utils import Cluster
+    cluster_utils: Any = importlib.import_module("ray.cluster_utils")  # Ray's types differ from what it takes
 
     folder = tempfile.mkdtemp(prefix="atc-ray-")
     Path("/tmp/ray").mkdir(exist_ok=True)  # the address of a cluster is written there, wherever its folder is
     head = NODE | {"include_dashboard": False, "temp_dir": folder}
-    cluster = Cluster(initialize_head=True, connect=False, head_node_args=head)
+    cluster = cluster_utils.Cluster(initialize_head=True, connect=False, head_node_args=head)
     try:
         cluster.other = cluster.add_node(**NODE) if nodes > 1 else None
         yield cluster

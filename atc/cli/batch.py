@@ -43,6 +43,8 @@ from atc.faces.batch.executor import Executor, Here
 from atc.faces.batch.limits import Limits
 from atc.faces.batch.tasks import BatchTask, lines_of, read_tasks
 from atc.models.resolve import prepare_model
+from atc.permissions import Permissions
+from atc.permissions.of_agent import permissions_of
 from atc.settings import Settings
 from atc.traces.stores import RunStore, open_store
 
@@ -60,11 +62,13 @@ class AgentOptions:
         tools: where they are.
         select: the other options of :func:`atc.cli.options.opened`.
         settings: those that were set, in whatever way.
+        permissions: of this machine, which hold on the others too.
     """
 
     tools: tuple[str, ...]
     select: Mapping[str, Any]
     settings: Mapping[str, Any]
+    permissions: Permissions | None = None
 
     def __call__(self) -> Agent:
         """Open it.
@@ -74,7 +78,7 @@ class AgentOptions:
         """
         from atc.agent import Agent
 
-        chosen = dict(self.settings)
+        chosen = dict(self.settings) | ({} if self.permissions is None else {"permissions": self.permissions})
         approve: Approve = "always" if chosen.pop("approve", None) == "always" else nobody
         asks: AskUserChoice = "stop" if chosen.pop("ask_user", "never") != "never" else "never"
         return Agent(options.opened(self.tools, **self.select), approve=approve, ask_user=asks, **chosen)
@@ -199,7 +203,8 @@ def batch(
     with Book(results, again=retry) as book:
         book.check(tasks)
         if on is not None:
-            there = replace(opened, settings=set_here | {"runs_dir": settings.runs_dir.absolute()})
+            folder = {"runs_dir": settings.runs_dir.absolute()}
+            there = replace(opened, settings=set_here | folder, permissions=permissions_of(None, settings))
             _run(Batch(tasks, _cluster(there, on, open_store(settings)), concurrency, limits, book, source), view)
         else:
             agent = opened()

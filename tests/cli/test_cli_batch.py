@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from atc.cli.batch import AgentOptions
 from tests.support.cli import GOOD, atc, endpoints, settle
 from tests.support.fake_openai_server import says
+from tests.support.permissions import written
 
 TOOLS = ("-t", "tools.py")
 
@@ -79,3 +82,12 @@ def test_a_file_of_tasks_becomes_a_file_of_results_and_goes_on(endpoint: Any) ->
     ran = atc("batch", str(tasks), *TOOLS)
     assert ran.exit_code == 2
     assert "'1'" in ran.stderr
+
+
+def test_permissions_of_this_machine_hold_where_the_agent_is_opened_elsewhere(tmp_path: Path) -> None:
+    permissions = written(tmp_path, '[[rules]]\ndeny = "double"\n')
+    made = AgentOptions(("tools.py",), {}, {"sentence": False}, permissions)
+    (tmp_path / "permissions.toml").unlink()
+    agent = pickle.loads(pickle.dumps(made))()  # noqa: S301 - as a worker of a cluster gets it
+    assert "double" not in agent.tools
+    assert "book" in agent.tools

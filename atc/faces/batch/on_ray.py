@@ -86,6 +86,7 @@ class OnRay(Executor):
         self._beacon: tuple[str, str] = "", ""
         self._idle: asyncio.Queue[Any] = asyncio.Queue()
         self._workers: set[Any] = set()
+        self._opened: set[Any] = set()
         self._starting: set[asyncio.Task[None]] = set()
         self._stillborn = 0
 
@@ -235,11 +236,13 @@ class OnRay(Executor):
             self._idle.put_nowait(error)
         else:
             self._stillborn = 0
+            self._opened.add(worker)
             self._idle.put_nowait(worker)
 
     async def _bury(self, worker: Any, job: Job, *, hire: bool = True) -> None:
         """Make sure that a worker is dead, and start another one in its place."""
         self._workers.discard(worker)
+        self._opened.discard(worker)
         with contextlib.suppress(Exception):
             self._ray.kill(worker)
         if self._desk is not None:
@@ -253,7 +256,7 @@ class OnRay(Executor):
             task.cancel()
         await asyncio.gather(*self._starting, return_exceptions=True)
         with contextlib.suppress(Exception):
-            closing = [asyncio.wrap_future(each.close.remote().future()) for each in self._workers]
+            closing = [asyncio.wrap_future(each.close.remote().future()) for each in self._opened]
             if closing:
                 done, _ = await asyncio.wait(closing, timeout=STOP_S)
                 for each in done:
@@ -262,6 +265,7 @@ class OnRay(Executor):
             with contextlib.suppress(Exception):
                 self._ray.kill(each)
         self._workers.clear()
+        self._opened.clear()
         self._desk, self._idle = None, asyncio.Queue()
 
     # -- the store of runs --------------------------------------------------------------------------------------------

@@ -22,6 +22,8 @@ MAX_LINE = 1_000_000
 """Bytes of a line of a file."""
 MAX_ID = 200
 """Characters of a task's id."""
+MAX_SCHEMAS = 1_000
+"""Types of answers that are held while tasks are read."""
 MAX_TOLD = 1_000
 """Wrong lines that are named one by one; of more, their number."""
 FIELDS = ("task", "id", "answer", "images", "instructions")
@@ -95,9 +97,11 @@ def _checked(given: Iterable[tuple[int, Any]], where: str, *, code: bool, folder
     tasks: list[BatchTask] = []
     wrong: list[str] = []
     numbers: dict[str, int] = {}
+    schemas: dict[str, Any] = {}
     for number, each in given:
         try:
-            task = _task(_record(each) if isinstance(each, bytes) else each, number, code=code, folder=folder)
+            record = _record(each) if isinstance(each, bytes) else each
+            task = _task(record, number, schemas, code=code, folder=folder)
             if task.id in numbers:
                 raise UsageError(f"the id {task.id!r} is that of {numbers[task.id]}, too: give each task its own")
         except UsageError as error:
@@ -139,8 +143,10 @@ def _no_constant(name: str) -> Any:
     raise UsageError(f"{name} is not JSON")
 
 
-def _task(given: Any, number: int, *, code: bool, folder: Path | None) -> BatchTask:
+def _task(given: Any, number: int, schemas: dict[str, Any], *, code: bool, folder: Path | None) -> BatchTask:
     if isinstance(given, BatchTask):
+        if given.digest:
+            return given
         given = {name: getattr(given, name) for name in FIELDS if getattr(given, name) or name == "task"}
     record = {"task": given} if isinstance(given, str) else given
     if not isinstance(record, Mapping):
@@ -157,10 +163,26 @@ def _task(given: Any, number: int, *, code: bool, folder: Path | None) -> BatchT
         raise UsageError("answer names code or a file, which a file of tasks may not: write the JSON Schema itself")
     images, shown = _images(record.get("images"), code=code, folder=folder)
     task = BatchTask(text, _id(record.get("id"), number), answer, images, wishes)
-    opened = open_answer(task.opened_answer()) if answer is not None else None
-    about = [text, opened.schema if opened is not None else None, shown, wishes]
+    about = [text, _schema(task, schemas), shown, wishes]
     digest = hashlib.sha256(json.dumps(about, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:16]
     return BatchTask(task.task, task.id, task.answer, task.images, task.instructions, digest)
+
+
+def _schema(task: BatchTask, schemas: dict[str, Any]) -> Any:
+    """The JSON Schema of a task's answer. The same type is opened once: a file may have very many of it.
+
+    Raises:
+        UsageError: it is no type.
+    """
+    answer = task.answer
+    if answer is None:
+        return None
+    known = json.dumps(answer) if isinstance(answer, str | Mapping) else f"type {id(answer)}"
+    if known not in schemas:
+        if len(schemas) >= MAX_SCHEMAS:
+            schemas.clear()
+        schemas[known] = open_answer(task.opened_answer()).schema
+    return schemas[known]
 
 
 def _id(given: Any, number: int) -> str:
