@@ -96,7 +96,7 @@ def in_environment(scratch: Path) -> Iterator[Run]:
 def path(run: Run, wheels: str, *, pull: bool, endpoint: bool) -> Iterator[Step]:
     """Walk the path until a command fails; the last step is the answer, with exit code 1 where it is wrong."""
     extras = "atlas" if endpoint else "atlas,embedded"
-    commands = [f"pip install 'atc-runtime[{extras}]' --find-links {wheels}"]
+    commands = [f"python -m pip install 'atc-runtime[{extras}]' --find-links {wheels}"]
     if pull:
         commands.append("atc model pull --source auto")
     commands += ["atc doctor", f'atc run "{TASK}" {" ".join(TOOLS)} --json']

@@ -19,7 +19,7 @@ from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
 from atc.models.fetch import models_dir
-from atc.models.machine import Sizes, fitting_sizes, missing_instructions, needed_bytes, this_machine
+from atc.models.machine import Sizes, fitting_sizes, missing_instructions, missing_library, needed_bytes, this_machine
 from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import KeepPrompts, kept_prefixes
@@ -118,6 +118,12 @@ class EmbeddedModel(Model):
         if not runtime_installed():
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
+            )
+        if library := missing_library():
+            package = {"libgomp.so.1": "libgomp1", "libstdc++.so.6": "libstdc++6"}[library]
+            raise ModelUnavailable(
+                f"the embedded model's runtime needs {library}, which small images of containers lack: "
+                f"`apt-get install {package}`, or the like"
             )
         if missing := missing_instructions():
             raise ModelUnavailable(

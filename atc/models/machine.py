@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import os
 import platform
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -135,6 +137,16 @@ def fit_sizes(memory: int | None, file_bytes: int, slots: int, context_tokens: i
     if memory is not None and (count, tokens) != (slots, context_tokens):
         why = f"{memory / 1e9:.1f} GB of memory are free"
     return Sizes(count, tokens, need, why)
+
+
+def missing_library(names: tuple[str, ...] = ("libgomp.so.1", "libstdc++.so.6")) -> str:
+    """The first shared library of the system that the runtime's wheel needs and that is missing; or nothing."""
+    for name in names if sys.platform == "linux" else ():
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            return name
+    return ""
 
 
 @cache

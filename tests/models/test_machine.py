@@ -14,7 +14,15 @@ from hypothesis import strategies as st
 from atc.errors import ModelUnavailable
 from atc.models import EmbeddedModel, embedded, embedded_process, machine
 from atc.models.embedded_process import EmbeddedServer, ServerSettings
-from atc.models.machine import LEAST_CONTEXT, Machine, fit_sizes, missing_instructions, needed_bytes, this_machine
+from atc.models.machine import (
+    LEAST_CONTEXT,
+    Machine,
+    fit_sizes,
+    missing_instructions,
+    missing_library,
+    needed_bytes,
+    this_machine,
+)
 
 GIGABYTE = 1_000_000_000
 MEMINFO = "MemTotal: 8000000 kB\nMemAvailable: 4000000 kB\nSwapFree: 1000 kB\n"
@@ -65,6 +73,15 @@ def test_a_processor_without_avx2_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(embedded, "runtime_installed", lambda: True)
     (tmp_path / "some.gguf").write_bytes(b"GGUF")
     with pytest.raises(ModelUnavailable, match=r"no AVX2, FMA.*OPENAI_BASE_URL"):
+        EmbeddedModel(tmp_path / "some.gguf").check()
+
+
+def test_a_library_that_the_system_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_library(("libc.so.6", "libno-such.so.1")) == "libno-such.so.1"
+    monkeypatch.setattr(embedded, "missing_library", lambda: "libgomp.so.1")
+    monkeypatch.setattr(embedded, "runtime_installed", lambda: True)
+    (tmp_path / "some.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ModelUnavailable, match=r"needs libgomp\.so\.1.*apt-get install libgomp1"):
         EmbeddedModel(tmp_path / "some.gguf").check()
 
 

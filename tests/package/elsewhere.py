@@ -76,9 +76,9 @@ def main(platform: str) -> dict[str, Any]:
         del sys.modules[name]
     for name in MODULES[platform]:
         sys.modules.pop(name, None)
-    sys.meta_path.insert(0, _Hidden(MODULES[platform]))  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Hidden(MODULES[platform]))
     if platform == "win32":  # there it is made of AF_INET
-        socket.socketpair = partial(socket.socketpair, socket.AF_UNIX)  # type: ignore[assignment]
+        socket.socketpair = partial(socket.socketpair, socket.AF_UNIX)
     for owner, names in ATTRIBUTES[platform]:
         for name in names:
             if hasattr(owner, name):

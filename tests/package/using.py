@@ -78,6 +78,8 @@ def solved(tools: Any, program: str, **options: Any) -> dict[str, Any]:
 
 
 def main() -> dict[str, Any]:
+    if "docker" in sys.argv:
+        return solved([find_cities], 'answer = find_cities(name="Lyon")[0]["name"]', sandbox="docker")
     found: dict[str, Any] = {"file": atc.__file__, "version": atc.__version__, "path": sys.path}
     found["functions"] = solved([find_cities], 'answer = find_cities(name="Lyon")[0]["population"]')
 
@@ -94,8 +96,6 @@ def main() -> dict[str, Any]:
 
     program = 'answer = find_cities(name="Oslo", country_code="NO")["cities"][0]["country_code"]'
     found["atlas"] = solved(atlas_toolset(), program)
-    if "docker" in sys.argv:
-        found["docker"] = solved([find_cities], 'answer = find_cities(name="Lyon")[0]["name"]', sandbox="docker")
     return found
 
 
