@@ -52,7 +52,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="ATC_", extra="forbid", frozen=True)
 
-    model: str | None = Field(None, description="`embedded`, `embedded:NAME`, or a model's name at the endpoint")
+    model: str | None = Field(
+        None, description="`embedded`, `embedded:NAME`, a model's name at the endpoint, or PROVIDER:NAME"
+    )
     base_url: str | None = Field(None, description="OpenAI-compatible endpoint; else OPENAI_BASE_URL")
     api_key: SecretStr | None = Field(None, description="its key; else OPENAI_API_KEY")
     cache: bool = Field(False, description="keep the model's replies on disk and use them again")

@@ -218,10 +218,7 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
     try:
         answer = httpx.get(
             (choice.base_url or "https://api.openai.com/v1").rstrip("/") + "/models",
-            headers={
-                **({"Authorization": f"Bearer {choice.api_key}"} if choice.api_key else {}),
-                **choice.facts_headers,
-            },
+            headers=choice.facts_headers or ({"Authorization": f"Bearer {choice.api_key}"} if choice.api_key else {}),
             timeout=10,
         )
         if answer.status_code in (401, 403):

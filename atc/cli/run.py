@@ -16,7 +16,10 @@ from atc.models.resolve import prepare_model
 if TYPE_CHECKING:
     from atc.result import Result
 
-Model = Annotated[str | None, typer.Option(help="`embedded`, `embedded:NAME`, or a model's name at the endpoint.")]
+Model = Annotated[
+    str | None,
+    typer.Option(help="`embedded`, `embedded:NAME`, a model's name at the endpoint, or PROVIDER:NAME (`anthropic:…`)."),
+]
 ModelUrl = Annotated[
     str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; else OPENAI_BASE_URL.")
 ]

@@ -89,6 +89,8 @@ class CachedModel(WrappedModel):
             "seed": sampling.seed,
             "stop": list(sampling.stop),
         }
+        if extra := getattr(self.inner, "extra_body", None):
+            asked["extra_body"] = extra
         return asked if request.format is None else asked | {"format": request.format.options}
 
     def _path(self, asked: dict[str, Any]) -> Path:

@@ -79,7 +79,7 @@ class OpenAICompatible(Model):
         takes_grammars: the endpoint is llama.cpp's server; when not given, it is asked before the first grammar.
         extra_body: more members of each request, such as ``{"reasoning_effort": "low"}``.
         key_name: the variable that holds the key, for messages.
-        facts_headers: more headers for questions about the model.
+        facts_headers: in the place of ``Authorization`` in questions about the model.
 
     Raises:
         SettingsError: ``base_url`` is no HTTP address, the key cannot be one, or ``extra_body`` has a member that every
@@ -114,7 +114,7 @@ class OpenAICompatible(Model):
             raise SettingsError(f"the API key holds characters that no key has (a space, a line end?): mend {key_name}")
         if taken := _OWN & set(extra_body or {}):
             raise SettingsError(f"extra_body has {sorted(taken)[0]!r}, which every request has already: leave it out")
-        self._extra = dict(extra_body or {})
+        self.extra_body = dict(extra_body or {})
         self.model = model
         self.name = name or model
         self.context_tokens = context_tokens or CONTEXT_TOKENS
@@ -138,8 +138,8 @@ class OpenAICompatible(Model):
         )
         self._facts: EndpointFacts | None = None  # OpenAI's own endpoint states none
         if base_url is not None:
-            key = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-            self._facts = EndpointFacts(base_url, model, {**key, **headers, **(facts_headers or {})}, direct=direct)
+            key = facts_headers or ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+            self._facts = EndpointFacts(base_url, model, {**key, **headers}, direct=direct)
         self._ask_for_context = self._facts is not None and context_tokens is None
 
     def __repr__(self) -> str:
@@ -325,7 +325,7 @@ class OpenAICompatible(Model):
             "stream": True,
             "stream_options": {"include_usage": True},
             **constraint,
-            **self._extra,
+            **self.extra_body,
         }
         if count > 1:
             body["n"] = count

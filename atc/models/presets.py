@@ -22,7 +22,7 @@ class Preset:
         host: variable of the environment that holds the user's own address.
         default_host: where that is not set; empty where there is none.
         needs_key: no request is made without one.
-        facts_headers: for its list of models, beside the usual ones; ``{key}`` stands for the key.
+        facts_headers: for its list of models, in the place of the usual one; ``{key}`` stands for the key.
     """
 
     url: str

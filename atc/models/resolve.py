@@ -35,7 +35,7 @@ class Choice:
         api_key: its key.
         preset: the name of a provider whose endpoint it is (:mod:`atc.models.presets`).
         key_name: the variable that holds the key, for messages.
-        facts_headers: more headers for questions about the model.
+        facts_headers: with the key, for questions about the model; where empty, the usual one.
     """
 
     kind: Literal["embedded", "endpoint"]
@@ -77,8 +77,14 @@ def choose_model(
         if not rest:
             raise ModelUnavailable(f"{spec!r} names no model: give {named}:NAME, with a name that {named} has")
         at = presets.opened(named, env, api_key)  # keys of OpenAI's go nowhere else
-        more = {"preset": named, "key_name": at.key_name or "the key", "facts_headers": at.facts_headers}
+        more: dict[str, Any] = {
+            "preset": named,
+            "key_name": at.key_name or "the key",
+            "facts_headers": at.facts_headers,
+        }
         return Choice("endpoint", rest, why, at.url, at.key, **more)
+    if named in PRESETS:
+        why += f" (at an address that was given, so {named}: is a part of its name)"
     key = api_key or env.get("OPENAI_API_KEY") or None
     name = rest if named == "openai" else spec
     if not name and (url or key) and env.get("OPENAI_MODEL"):

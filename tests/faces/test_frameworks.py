@@ -12,7 +12,7 @@ import pytest
 from atc import Agent, to_langchain, to_pydantic_ai, to_smolagents
 from atc.calls.approval import ApprovalRequest, Refusal
 from atc.errors import EnvironmentProblem, UsageError
-from atc.faces.frameworks.delegate import Delegate, NotRun, Waiting, key_of, text_of
+from atc.faces.frameworks.delegate import Delegate, NotRun, Waiting, key_of, text_of, told_value
 from atc.facts import Fault
 from atc.result import Call, Effect, Result
 from tests.support.agent import GOOD, agent
@@ -43,6 +43,13 @@ def test_a_task_is_solved() -> None:
 def test_an_answer_is_its_sentence_and_its_value() -> None:
     assert text_of(result("answered", value={"n": 1}, answer="There is one.")) == 'There is one.\n\n{"n": 1}'
     assert text_of(result("answered", value="one", answer="one")) == "one"
+
+
+def test_a_large_value_is_cut_for_the_model_that_called() -> None:
+    said = told_value(result("answered", value=list(range(9_000))))
+    assert len(said) < 21_000
+    assert said.startswith("[0, 1, 2,")
+    assert "the whole value has 52,890 characters" in said
 
 
 def test_a_failure_says_what_is_done_already() -> None:

@@ -158,6 +158,7 @@ def test_calls_go_as_langchain_makes_them(tools: Toolset) -> None:
     ("name", "arguments", "status", "outcome", "cause"),
     [
         ("stock", {"product": 3}, "invalid_arguments", "refused", None),
+        ("order", {"product": "p1", "user": "eve"}, "invalid_arguments", "refused", None),  # it is injected
         ("refuses", {"number": 3}, "error", "unknown", None),
         ("broken", {"number": 3}, "KeyError", "unknown", "broken"),
     ],

@@ -229,6 +229,17 @@ def test_approval_of_one_call_is_none_of_another() -> None:
     assert sent() == []
 
 
+def test_approval_in_one_conversation_is_none_in_another_with_the_same_ids() -> None:
+    other = SENDS.replace("'ann'", "'ann '")
+    them = theirs(agent(SENDS, other, other), approval="deferred")
+    first = them.run_sync("Please.")
+    them.run_sync("Please.")  # it waits for its own call, under the same id
+    yes = DeferredToolResults(approvals={"c1": True})
+    after = them.run_sync(message_history=first.all_messages(), deferred_tool_results=yes)
+    assert after.output == "success: ok"
+    assert sent() == ["ann"]
+
+
 def test_a_task_that_is_none_is_refused() -> None:
     async def tried() -> None:
         made = to_pydantic_ai(agent(DOUBLE))

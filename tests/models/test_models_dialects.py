@@ -12,7 +12,7 @@ from atc.errors import ContextExceeded, ModelError, ModelUnavailable, SettingsEr
 from atc.models import Message, OpenAICompatible, choose_model, open_model
 from atc.models.endpoint_errors import refused_parameters
 from atc.models.error_bodies import body_words, page_words
-from atc.models.presets import PRESETS
+from atc.models.presets import PRESETS, opened
 from tests.support import fake_openai_server as fake
 from tests.support.dialects import ANSWER, DIALECTS, KEY, MODEL, Dialect, openai_error
 
@@ -169,6 +169,17 @@ def test_a_preset_is_an_address_and_a_key_of_its_own() -> None:
     assert (there.base_url, there.api_key) == ("http://localhost:9/v1", None)
     with pytest.raises(ModelUnavailable, match="'groq:' names no model"):
         choose_model("groq:", environment={"GROQ_API_KEY": KEY})
+
+
+def test_a_list_of_models_may_want_the_key_under_another_name() -> None:
+    """Anthropic's does, and it states the context there."""
+    with fake.serving(fake.says(ANSWER)) as server:
+        server.tells["/v1/models"] = {"data": [{"id": MODEL, "max_input_tokens": 200_000}]}
+        at = opened("anthropic", {"ANTHROPIC_API_KEY": KEY})
+        model = OpenAICompatible(MODEL, server.url, KEY, facts_headers=at.facts_headers)
+        assert asyncio.run(model.context_size()) == 200_000
+        assert server.keys == [""]
+    assert at.facts_headers["x-api-key"] == KEY
 
 
 def test_at_an_address_of_ones_own_a_name_may_begin_like_a_preset() -> None:

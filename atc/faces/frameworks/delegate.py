@@ -13,7 +13,7 @@ from atc.blocking import wait_for
 from atc.calls.approval import ApprovalRequest, Asker, Refusal
 from atc.calls.canonical import canonical
 from atc.calls.redact import Redactor
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import AtcError, UsageError
 from atc.packing import pack
 from atc.permissions import of_agent
 from atc.prompting import prompt
@@ -21,6 +21,8 @@ from atc.result import Call, Effect, Result
 from atc.strategies.previews import preview
 
 NAME = "solve_task"
+MOST_TOLD = 20_000
+"""Characters of a value that a calling model is given; the whole one is beside it for the calling code."""
 _NAMES = 40
 _SHOWN = 300
 """Characters of one call that a message shows, and of a question."""
@@ -62,14 +64,14 @@ class Delegate:
         return prompt("delegate", part="task")
 
     async def solve(self, task: str) -> Result[Any]:
-        """Run a task. A task that cannot be one, and a model or sandbox that is not there, end as :class:`NotRun`.
+        """Run a task.
 
         Raises:
-            NotRun: nothing was run.
+            NotRun: the task cannot be one, or the model or the sandbox is not there.
         """
         try:
             return await self.agent.arun(task)
-        except (UsageError, EnvironmentProblem) as error:
+        except AtcError as error:
             raise NotRun(str(error)) from error
 
     def solve_blocking(self, task: str) -> Result[Any]:
@@ -99,7 +101,7 @@ class Delegate:
 
 
 class NotRun(Exception):
-    """A task that was not run: what is wrong with it, or what is missing."""
+    """A run that could not be made, or could not go on: what is wrong with the task, or what is missing."""
 
 
 def value_of(result: Result[Any]) -> Any:
@@ -107,9 +109,19 @@ def value_of(result: Result[Any]) -> Any:
     return pack(result.json_value)
 
 
+def told_value(result: Result[Any]) -> Any:
+    """The value for a calling model: whole where it is small, else its beginning as text, and how large it is."""
+    value = value_of(result)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) <= MOST_TOLD:
+        return value
+    begins = preview(result.json_value, MOST_TOLD)
+    return f"{begins}\n(cut: the whole value has {len(text):,} characters; ask for less, or for a summary of it)"
+
+
 def text_of(result: Result[Any]) -> str:
     """An answered run as text: its sentence where it has one that says more, and the value."""
-    value = value_of(result)
+    value = told_value(result)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     said = result.answer.strip()
     return text if not said or said == text else f"{said}\n\n{text}"

@@ -10,7 +10,7 @@ from pydantic import Field
 from atc.agent import Agent
 from atc.calls.approval import ApprovalRequest
 from atc.errors import AtcError, EnvironmentProblem, UsageError
-from atc.faces.frameworks.delegate import NAME, Delegate, NotRun, Waiting, key_of, value_of
+from atc.faces.frameworks.delegate import NAME, Delegate, NotRun, Waiting, key_of, told_value
 from atc.packing import pack
 from atc.result import Result
 
@@ -62,12 +62,14 @@ def to_pydantic_ai(
             if deferring is None:
                 result = await delegate.solve(task)
             else:
-                result = await deferring.solve(task, ctx.tool_call_id or "", approved=ctx.tool_call_approved)
+                # Ids of calls are a provider's: two conversations may have the same.
+                place = getattr(ctx, "conversation_id", None) or "", ctx.tool_call_id or ""
+                result = await deferring.solve(task, place, approved=ctx.tool_call_approved)
         except NotRun as error:
             raise _failed(str(error)) from error
         if result.status != "answered":
             raise _failed(delegate.failure(result))
-        return ToolReturn(value_of(result), metadata=result)
+        return ToolReturn(told_value(result), metadata=result)
 
     # Its hints stand in this function alone, where pydantic-ai does not find them by name.
     task_hint = Annotated[str, Field(description=delegate.about_task)]
@@ -97,10 +99,10 @@ class _Deferring:
 
     def __init__(self, delegate: Delegate) -> None:
         self._delegate = delegate
-        self._waiting: dict[str, _Suspended] = {}
+        self._waiting: dict[tuple[str, str], _Suspended] = {}
 
-    async def solve(self, task: str, call_id: str, *, approved: bool) -> Result[Any]:
-        """Run a task, or go on with it.
+    async def solve(self, task: str, place: tuple[str, str], *, approved: bool) -> Result[Any]:
+        """Run a task, or go on with it. ``place``: the conversation and the call.
 
         Raises:
             ApprovalRequired: it waits for calls to be approved.
@@ -108,7 +110,7 @@ class _Deferring:
         """
         from pydantic_ai.exceptions import ApprovalRequired
 
-        before = self._waiting.pop(call_id, None)
+        before = self._waiting.pop(place, None)
         if not approved or (before is not None and before.task != task):
             before = None  # another task than the one that was asked about
         waiting = Waiting(before.asked if before is not None else frozenset())
@@ -121,7 +123,7 @@ class _Deferring:
             return result
         if len(self._waiting) >= _MOST_WAITING:
             self._waiting.pop(next(iter(self._waiting)))
-        self._waiting[call_id] = _Suspended(result.run_id, task, frozenset(map(key_of, waiting.requests)))
+        self._waiting[place] = _Suspended(result.run_id, task, frozenset(map(key_of, waiting.requests)))
         calls = [_described(request) for request in waiting.requests]
         raise ApprovalRequired({"run_id": result.run_id, "calls": calls})
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
 from atc.tools.functions import EffectName, described, to_answer
+from atc.tools.openapi.text import clean
 from atc.tools.others.offered import (
     Candidate,
     Described,
@@ -110,6 +111,7 @@ def _described(tool: Any, injected: Mapping[str, Any], config: Mapping[str, Any]
             call=call.begin,
             in_thread=call.blocks,
             code=code,
+            check=call.check,
             explain=lambda error: _explained(error, tool),
         ),
     )
@@ -219,6 +221,7 @@ class _Call:
                 f"LangChain injects its argument {', '.join(map(repr, missing))}, which no program may give: "
                 f"give it by injected={{{missing[0]!r}: …}}"
             )
+        self.hidden = frozenset(wanted)
         self.injected = {name: injected[name] for name in wanted if name in injected}
         # As a whole call the answer is a message, which tells failures and artifacts; else it is the bare value.
         self.as_message = bool(
@@ -229,6 +232,15 @@ class _Call:
         )
         self.blocks = not _is_asynchronous(tool)
         self.text_alone = hints_of(self.code).get("return", None) is str
+
+    def check(self, arguments: dict[str, Any]) -> None:
+        """Refuse what a program may not give.
+
+        Raises:
+            ToolError: an argument is one that is injected.
+        """
+        if taken := sorted(self.hidden & arguments.keys()):
+            raise ToolError(f"{taken[0]} is no argument of this tool: leave it out", status="invalid_arguments")
 
     def begin(self, arguments: dict[str, Any], _reads: bool) -> Any:
         """The value, or an awaitable of it."""
@@ -261,7 +273,7 @@ class _Call:
             return answer
         if answer.status == "error":
             message = _text(answer.content)
-            raise ToolError(f"{self.tool.name} failed: {message}", status="error", outcome="unknown")
+            raise ToolError(f"{_label(self.tool)} failed: {message}", status="error", outcome="unknown")
         artifact = answer.artifact
         if isinstance(artifact, Mapping) and set(artifact) == {_STRUCTURED}:
             artifact = artifact[_STRUCTURED]
@@ -285,6 +297,11 @@ def _is_asynchronous(tool: BaseTool) -> bool:
     if hasattr(tool, "coroutine") and isinstance(tool, StructuredTool | Tool):
         return tool.coroutine is not None
     return type(tool)._arun not in (BaseTool._arun, StructuredTool._arun, Tool._arun)
+
+
+def _label(tool: BaseTool) -> str:
+    """Its name for messages: an MCP server may call its tools what it likes."""
+    return clean(tool.name, 100).replace("\n", " ")
 
 
 def _is_text(block: Any) -> bool:
@@ -311,7 +328,7 @@ def _explained(error: BaseException, tool: BaseTool) -> ToolError | None:
     from langchain_core.tools import ToolException
 
     if isinstance(error, ToolException):
-        return ToolError(f"{tool.name} failed: {error}", status="error", outcome="unknown", raised=error)
+        return ToolError(f"{_label(tool)} failed: {error}", status="error", outcome="unknown", raised=error)
     schema = tool.args_schema
     if isinstance(error, ValidationError) and error.title == getattr(schema, "__name__", None):
         return ToolError(described(error), status="invalid_arguments")  # before its code ran
