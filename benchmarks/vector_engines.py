@@ -88,8 +88,8 @@ def main(
 ) -> None:
     """Measure engines of vectors."""
     if child:
-        step, engine, count = child.split(":")
-        sys.stdout.write(json.dumps(_STEPS[step](engine, int(count), folder)))
+        step, name, size = child.split(":")
+        sys.stdout.write(json.dumps(_STEPS[step](name, int(size), folder)))
         return
     try:
         counts = [int(size) for size in sizes.split(",") if size]

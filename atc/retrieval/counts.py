@@ -80,7 +80,7 @@ def count(documents: Iterable[DocumentFields]) -> Counts:
     return _in_order(list(known), *of_array)
 
 
-def merge(old: Counts, new: Counts, rows: Sequence[int]) -> Counts:
+def merge(old: Counts, new: Counts, rows: Sequence[int] | NDArray[np.int64]) -> Counts:
     """Put rows of two matrices together.
 
     Args:

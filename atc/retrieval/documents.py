@@ -116,7 +116,8 @@ class Joined:
         return cls([[*parts, new][each] for each in used], np.searchsorted(used, part).astype(np.int32), row)
 
     def __getitem__(self, row: int) -> Document:
-        return self.parts[self.part[row]][int(self.row[row])]
+        part: Documents = self.parts[int(self.part[row])]
+        return part[int(self.row[row])]
 
     def __len__(self) -> int:
         return len(self.part)

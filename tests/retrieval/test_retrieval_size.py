@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from atc.errors import UsageError
-from atc.retrieval import index_store, nearest, snapshot
+from atc.errors import ToolIndexError, UsageError
+from atc.retrieval import counts, documents, index_store, nearest, snapshot
 from atc.retrieval.embedding import BLOCK
 from atc.retrieval.index import ToolIndex
-from tests.support.retrieval import HashedWords, built, files, many, protocol
+from tests.support.retrieval import HashedWords, built, files, many, protocol, some
 
 STAGES = ["reading", "ordering", "embedding", "writing", "connecting"]
 
@@ -68,3 +68,37 @@ def test_removing_nothing_changes_nothing(tmp_path: Path) -> None:
     was = index.snapshot
     index.remove([])
     assert index.snapshot is was
+
+
+def test_documents_of_a_long_stream_lie_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ToolIndex.build(many(60), HashedWords(), tmp_path / "memory")
+    monkeypatch.setattr(documents, "IN_MEMORY", 500)
+    spooled = ToolIndex.build(many(60), HashedWords(), parts=tmp_path / "parts")
+    assert list((tmp_path / "parts").glob("*")) == [tmp_path / "parts" / index_store.BLOCKS], "its file has no name"
+    assert [spooled.protocol(id) for id in spooled.ids] == [whole.protocol(id) for id in whole.ids]
+    spooled.update([("s/0003", protocol("other")), *many(3)])
+    spooled.remove(["s/0001"])
+    assert spooled.protocol("s/0003").name == "other"
+    assert spooled.protocol("s/0059").name == "tool_59"
+    spooled.save(tmp_path / "saved")
+    assert len(ToolIndex.load(tmp_path / "saved", HashedWords())) == 59
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ToolIndexError, match="documents of the tools cannot be kept"):
+        ToolIndex.build(many(60), folder=tmp_path / "file" / "index")
+
+
+def test_an_index_is_the_same_however_many_words_are_sorted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = ToolIndex.build([*some(), *many(30)]).snapshot
+    monkeypatch.setattr(counts, "_AT_ONCE", 3)
+    parts = ToolIndex.build([*some(), *many(30)]).snapshot
+    assert whole.counts.vocabulary == parts.counts.vocabulary
+    for name in ("pointers", "words", "weights"):
+        assert (getattr(whole.counts, name) == getattr(parts.counts, name)).all(), name
+    query = "the weather at thing number 7"
+    assert (whole.lexical.scores(query) == parts.lexical.scores(query)).all()
+
+
+def test_more_words_than_memory_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counts, "MOST", 20)
+    with pytest.raises(UsageError, match=r"20 words at most.* build several"):
+        ToolIndex.build(many(30))
