@@ -15,7 +15,7 @@ from atc.retrieval.words import words
 
 Integers = NDArray[np.int32]
 MOST = 64_000_000
-"""Words that are counted at most, each once a document: building takes some 45 bytes for one."""
+"""Words that are counted at most, each once a document; some tens of bytes each while an index is built."""
 _AT_ONCE = 1_000_000
 """Entries that are sorted at once."""
 Pointers = NDArray[np.int64]

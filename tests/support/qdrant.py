@@ -57,9 +57,8 @@ class QdrantDouble:
         self.keys.append(key)
         if self.key and key != self.key:
             return 401, b"Must provide an API key or an Authorization bearer token"
-        answer: Answer | bytes = self._answer(method, path, body)
-        if self.instead is not None:
-            answer = self.instead(path, answer)
+        true = self._answer(method, path, body)
+        answer = true if self.instead is None else self.instead(path, true)
         if isinstance(answer, bytes):
             return 200, answer
         status, result = answer
