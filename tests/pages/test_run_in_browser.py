@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from atc.pages.run.file import run_file
 from atc.pages.run.page import run_page
 from atc.pages.run.shown import shown
 from atc.pages.runs.page import runs_page
+from atc.traces.events import DATA
 from atc.traces.stores.files import FileRun
 from tests.pages.test_run_shown import stored_run
 from tests.support.axe import findings
@@ -216,3 +218,15 @@ def test_nothing_keeps_people_from_using_the_pages(dark: bool, page: Page, tmp_p
     ]
     look(page, tmp_path, runs_page(rows), dark=dark, width=480)
     assert findings(page) == []
+
+
+def test_events_of_a_form_that_nobody_writes_break_nothing(page: Page, tmp_path: Path) -> None:
+    odd: list[Any] = [None, 7, "x", [], {"findings": 7}, {"tools": 7, "layers": {}}, {"program": 7}, {"fault": 7}]
+    kinds = sorted(DATA)
+    events = [{"n": n, "kind": kind, "at": 0, "data": data} for n, (kind, data) in enumerate(product(kinds, odd), 1)]
+    whole = [made for n, event in enumerate(all_kinds(), 1_000) if (made := shown(n, event)) is not None]
+    look(page, tmp_path, run_page([{"n": 0, "kind": "unknown", "at": 0, "data": {}}, *events, *whole]))
+    page.run(OPEN_ALL)
+    assert "cannot be" in page.text("#left")
+    assert "it answered 500" in page.text("#flow")
+    unharmed(page)

@@ -14,7 +14,7 @@ function follow() {
     open: () => dot("live", "on"),
     lost: () => dot("connecting …", "off"),
     on: {
-      message: heard((event) => RUN.add(event)),
+      message: heard(added),
       state: heard((state) => {
         can = Array.isArray(state.can) ? state.can : [];
         LIVE.ended = !state.here && state.status !== "running";

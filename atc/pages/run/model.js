@@ -28,6 +28,7 @@ class Run {
   /** Takes an event; returns nothing. What it changed is in `changed`. */
   add(event) {
     event.n ||= event.line || 0;
+    if (event.data === null || typeof event.data !== "object" || Array.isArray(event.data)) throw new TypeError("an event without data");
     if (event.n && event.n <= this.line) return; // sent twice
     this.line = Math.max(this.line, event.n);
     if (event.at) { this.begun ||= event.at; this.last = Math.max(this.last, event.at); }

@@ -4,15 +4,32 @@ const RUN = new Run();
 const AT_ONCE = 150; // parts that are drawn before the first paint
 
 function replaced(item) {
-  const old = byId(item.id), made = VIEWS[item.type](item);
+  const old = byId(item.id), made = drawn(item);
   const held = old && old.contains(document.activeElement) && document.activeElement.closest("[data-k]");
   if (old) old.replaceWith(made);
   else byId("flow").append(made);
   if (held) made.querySelector(`[data-k="${CSS.escape(held.dataset.k)}"]`)?.focus({ preventScroll: true });
 }
+/** The picture of a part. Where its data are of another form than any version wrote, it says so, and the rest goes on. */
+function drawn(item) {
+  try {
+    return VIEWS[item.type](item);
+  } catch (error) {
+    return line(item, "bad", "!", `this part cannot be drawn (${error.message})`, el("span", { class: "faint", text: ` line ${item.n}` }));
+  }
+}
 function redraw(item) {
   UI.opened.set(item.id, true);
   replaced(item);
+}
+
+/** Takes an event in; one that cannot be taken in is shown as damaged. */
+function added(event) {
+  try {
+    RUN.add(event);
+  } catch (error) {
+    RUN.on_damaged({ was: String(event && event.kind), why: error.message, value: null }, { n: (event && event.n) || 0, at: 0 });
+  }
 }
 
 function draw() {
@@ -20,7 +37,11 @@ function draw() {
   RUN.changed.clear();
   waiting.sort((one, other) => RUN.items.indexOf(one) - RUN.items.indexOf(other));
   waiting.slice(0, AT_ONCE).forEach(replaced);
-  around();
+  try {
+    around();
+  } catch (error) {
+    byId("left").append(el("p", { class: "note bad", text: `a part of this page cannot be drawn: ${error.message}` }));
+  }
   const rest = waiting.slice(AT_ONCE);
   const goOn = () => {
     rest.splice(0, AT_ONCE).forEach(replaced);
@@ -184,6 +205,6 @@ keys({
 });
 if (LIVE && LIVE.home) byId("home").setAttribute("href", LIVE.home);
 else byId("home").removeAttribute("href");
-for (const event of DATA.events) RUN.add(event);
+for (const event of DATA.events) added(event);
 draw();
 follow();

@@ -34,15 +34,20 @@ def run_page(
         wholes: whole values as JSON text of their nodes, by ``w`` + line + ``-`` + pointer.
         left_out: sentences that say what is not in the page.
     """
-    first: Mapping[str, Any] = next((event["data"] for event in events if event["kind"] == "run_started"), {})
     named = live.get("run_id") if live is not None else None
-    task = first.get("task", "")
-    task = task if isinstance(task, str) else task["t"]
+    task, run_id = next((_named(event["data"]) for event in events if event["kind"] == "run_started"), ("", ""))
     return page_of(
         _HERE / "page.html.jinja",
-        title=" · ".join(filter(None, (brief(task, 80), str(first.get("run_id") or named or "a run"), "ATC"))),
+        title=" · ".join(filter(None, (brief(task, 80), run_id or str(named or "a run"), "ATC"))),
         styles=STYLES,
         script=SCRIPTS,
         more={"data": as_json({"events": events, "live": live, "left_out": left_out})} | dict(wholes or {}),
         connect=["'self'"] if live is not None else (),
     )
+
+
+def _named(started: Any) -> tuple[str, str]:
+    """Task and id of a run by its first event, as it is shown; empty where it is damaged."""
+    task, run_id = (started.get(name) for name in ("task", "run_id")) if isinstance(started, Mapping) else ("", "")
+    task = task.get("t") if isinstance(task, Mapping) else task
+    return task if isinstance(task, str) else "", run_id if isinstance(run_id, str) else ""

@@ -1,6 +1,6 @@
 // The sketch, drawn: tools in the order in which they can be called, and what feeds what.
 
-const BOX = [190, 30], GAP = [70, 10], MOST_DRAWN = 60;
+const BOX = [156, 26], GAP = [44, 9], MOST_DRAWN = 60;
 
 /** A picture of offered tools, or null where there is nothing to see in one. */
 function drawnSketch(data, called) {
@@ -20,11 +20,11 @@ function drawnSketch(data, called) {
     const forward = x2 > x1, from = [x1 + (forward ? BOX[0] : BOX[0] / 2), y1 + BOX[1] / (forward ? 2 : 1)], to = [forward ? x2 : x2 + BOX[0] / 2, y2 + (forward ? BOX[1] / 2 : 0)];
     const bend = forward ? Math.max(24, (to[0] - from[0]) / 2) : 0, drop = forward ? 0 : 18;
     const path = `M${from} C${from[0] + bend},${from[1] + drop} ${to[0] - bend},${to[1] - drop} ${to}`;
-    return svg("path", { d: path, class: `feed ${each.evidence === "predicted" || each.evidence === "names" ? "weak" : ""}` }, svg("title", { text: `${each.supplier} gives ${each.parameter} of ${each.consumer} (${each.evidence || "names"})` }));
+    return svg("path", { d: path, class: `feed ${called.has(each.supplier) && called.has(each.consumer) ? "used " : ""}${each.evidence === "predicted" || each.evidence === "names" ? "weak" : ""}` }, svg("title", { text: `${each.supplier} gives ${each.parameter} of ${each.consumer} (${each.evidence || "names"})` }));
   });
   const boxes = [...at].map(([name, [x, y]]) => svg("g", { class: called.has(name) ? "box used" : "box" },
     svg("rect", { x, y, width: BOX[0], height: BOX[1], rx: 6 }),
-    svg("text", { x: x + 10, y: y + 19.5, text: oneLine(name, 24) }), svg("title", { text: name })));
+    svg("text", { x: x + 8, y: y + 17.5, text: oneLine(name, 20) }), svg("title", { text: name })));
   const words = `${plural(at.size, "tool")} in ${plural(layers.length, "layer")}, ${plural(edges.length, "feed")}; the list below says the same`;
   return el("div", { class: "drawn", tabindex: "0", role: "group", "aria-label": "What feeds what" },
     svg("svg", { viewBox: `0 0 ${wide} ${tall}`, width: wide, height: tall, role: "img", "aria-label": words }, ...edges, ...boxes));
