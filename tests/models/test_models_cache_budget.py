@@ -10,8 +10,13 @@ from typing import Any
 
 import anyio
 import pytest
+from opentelemetry.context import Context
+from opentelemetry.metrics import NoOpMeter
+from opentelemetry.trace import NoOpTracer
 
 from atc.errors import BudgetExceeded, ModelError
+from atc.faces.otel.metrics import Metrics
+from atc.faces.otel.model import ObservedModel
 from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply, WrappedModel
 from atc.models.base import bounded_tokens
 
@@ -214,6 +219,9 @@ def wrappers(directory: Path) -> list[Model]:
     made: dict[type[WrappedModel], Callable[[Model], Model]] = {
         BudgetedModel: lambda inner: BudgetedModel(inner, Budget()),
         CachedModel: lambda inner: CachedModel(inner, directory),
+        ObservedModel: lambda inner: ObservedModel(
+            inner, NoOpTracer(), Metrics(NoOpMeter("tests")), Context, str, None, baggage=False
+        ),
     }
     assert set(made) == {kind for kind in WrappedModel.__subclasses__() if kind.__module__.startswith("atc.")}
     return [wrap(Sized([], name="sized", context_tokens=1234)) for wrap in made.values()]
@@ -238,7 +246,7 @@ def test_every_model_of_this_package_that_holds_another_is_one_of_these() -> Non
         for kind in all_kinds(Model)
         if kind.__module__.startswith("atc.") and "inner" in inspect.signature(kind).parameters
     }
-    assert holds == {WrappedModel, BudgetedModel, CachedModel}
+    assert holds == {WrappedModel, BudgetedModel, CachedModel, ObservedModel}
     assert all(issubclass(kind, WrappedModel) for kind in holds)
 
 
