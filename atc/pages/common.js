@@ -101,7 +101,7 @@ async function ask(path, body) {
   const found = await reply.json().catch(() => null);
   if (!reply.ok) {
     const why = found && found.error && found.error.message;
-    throw new Error(why || `the server answered ${reply.status}`);
+    throw Object.assign(new Error(why || `the server answered ${reply.status}`), { found });
   }
   return found;
 }
@@ -140,13 +140,46 @@ function listen(address, heard) {
   return () => { closed = true; clearTimeout(again); source.close(); };
 }
 
+const STILL_MS = 600; // for so long a question stands still before a pointer may settle it
+let moved = 0;
+
+/** Puts [key, make] pairs in a list: what stays is not made again, so that nothing that was opened or typed is lost. */
+function keep(place, wanted) {
+  const there = new Map([...place.children].map((each) => [each.dataset.key, each])), names = new Set(wanted.map(([key]) => key));
+  for (const [key, old] of there) if (!names.has(key)) { old.remove(); moved = performance.now(); }
+  let at = place.firstChild;
+  for (const [key, make] of wanted) {
+    const card = there.get(key) || make();
+    if (card === at) { at = at.nextSibling; continue; }
+    card.dataset.key = key;
+    place.insertBefore(card, at);
+    moved = performance.now();
+  }
+  place.hidden = !wanted.length;
+}
+const SETTLED = { approve: "approved", deny: "denied", late: "nobody answered in time", ended: "the run or its server has ended" };
+
 /** A question that waits for approval: what would be called, and the two ways to settle it. */
 function approval(row, where) {
   const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
   const settle = (decision) => async () => {
-    const { decision: counted } = await ask(`/approvals/${encodeURIComponent(row.key)}`, { decision });
-    say(counted === "approve" ? "approved" : "denied");
+    try {
+      const { decision: counted } = await ask(`/approvals/${encodeURIComponent(row.key)}`, { decision });
+      say(SETTLED[counted] || counted);
+    } catch (error) {
+      const first = error.found && error.found.decision;
+      if (!first) throw error;
+      say(`another page was first: ${SETTLED[first] || first}`, "bad");
+    }
+    const list = card.parentElement, held = card.contains(document.activeElement) || document.activeElement === document.body;
     card.remove();
+    moved = performance.now(); // what stands in its place now was not what the reader pressed
+    if (held && list) { list.tabIndex = -1; list.focus(); }
+  };
+  const still = (event) => {
+    if (!event.detail || performance.now() - moved > STILL_MS) return; // a key is pressed on what has the focus
+    event.stopImmediatePropagation();
+    say("the questions have just changed: look once more, then press");
   };
   const card = el("li", { class: "approval", "data-key": row.key },
     el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
@@ -160,6 +193,8 @@ function approval(row, where) {
     (row.warnings || []).map((text) => el("p", { class: "note warn", text })),
     (row.instead_of || []).length ? el("p", { class: "note warn", text: `in place of ${row.instead_of.join(", ")}, which failed` }) : null,
     may("approve") ? el("p", { class: "acts" }, doing("Approve", "good", settle("approve")), doing("Deny", "bad", settle("deny"))) : null);
+  const acts = card.querySelector(".acts");
+  if (acts) acts.addEventListener("click", still, true);
   return card;
 }
 
@@ -169,8 +204,7 @@ function whole(row) {
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      const { whole: all } = await ask(`/approvals/${encodeURIComponent(row.key)}`);
-      const text = typeof all === "string" ? all : JSON.stringify(all, null, 2);
+      const { text } = await ask(`/approvals/${encodeURIComponent(row.key)}`);
       place.replaceChildren(el("pre", { class: "long", tabindex: "0", "aria-label": "All arguments", text }));
     } catch (error) {
       button.disabled = false;

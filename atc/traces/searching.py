@@ -77,11 +77,13 @@ def _number(name: str, value: str) -> Test:
 def _time(name: str, value: str) -> Test:
     try:
         at = datetime.fromisoformat(value)
-    except ValueError:
+        if name == "until" and len(value) == len("2026-01-31"):
+            at += timedelta(days=1)
+        bound = at.timestamp()
+    except (ValueError, OverflowError, OSError):  # some clocks end before the calendar does
         raise UsageError(
             f"{name}: takes a day or a time such as 2026-01-31 or 2026-01-31T18:00, not {value!r}"
         ) from None
     if name == "since":
-        return lambda row: row.began is not None and row.began >= at.timestamp()
-    until = at + timedelta(days=1) if len(value) == len("2026-01-31") else at
-    return lambda row: row.began is not None and row.began < until.timestamp()
+        return lambda row: row.began is not None and row.began >= bound
+    return lambda row: row.began is not None and row.began < bound

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
@@ -24,6 +25,10 @@ def begun(text: str, room: int) -> str:
     while len(json.dumps(part)) > room - 6:
         part = part[: len(part) * (room - 6) // (len(json.dumps(part)) + 1)]
     return part + "…"
+
+
+def _is_endless(value: Any) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 @dataclass
@@ -62,8 +67,9 @@ class RunSummary:
     damage: str | None = None
 
     def record(self) -> dict[str, Any]:
-        """Plain JSON; ``damage`` only where there is some."""
-        return {name: value for name, value in asdict(self).items() if name != "damage" or value is not None}
+        """Plain JSON; ``damage`` only where there is some. A number that JSON has not is ``None``."""
+        found = {name: value for name, value in asdict(self).items() if name != "damage" or value is not None}
+        return {name: None if _is_endless(value) else value for name, value in found.items()}
 
     def add(self, kind: str, data: Mapping[str, Any], at: float) -> None:
         """Take an event into account.
@@ -83,7 +89,7 @@ class RunSummary:
             case "program_written":
                 self.revisions = data["attempt"]
             case "run_ended":
-                self.status, self.seconds, answer = data["status"], data["usage"]["seconds"], data["answer"]
+                self.status, self.seconds, answer = data["status"], float(data["usage"]["seconds"]), data["answer"]
                 self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +111,32 @@ def test_a_long_text_is_cut_to_its_room(text: str, room: int) -> None:
     assert cut == text or (cut.endswith("…") and text.startswith(cut[:-1]))
 
 
+@pytest.mark.parametrize("name", ["trace.jsonl", "summary.json"])
+def test_a_pipe_or_a_device_in_a_run_is_not_waited_for(store: FileStore, name: str) -> None:
+    made(store, 1)
+    for strange in (made(store, 2), made(store, 3)):
+        (strange.folder / name).unlink(missing_ok=True)
+    os.mkfifo(store.run("20260101-000000-000002").folder / name)
+    (store.run("20260101-000000-000003").folder / name).symlink_to("/dev/zero")
+    listed = [row.run_id[-1] for row in RunIndex(store).latest()]
+    assert listed == (["1"] if name == "trace.jsonl" else ["3", "2", "1"])
+    assert store.run("20260101-000000-000002").exists is (name != "trace.jsonl")
+    if name == "trace.jsonl":
+        with pytest.raises(OSError, match="no ordinary file"):
+            list(store.run("20260101-000000-000003").lines())
+
+
+def test_numbers_that_json_lacks_do_not_reach_a_list(store: FileStore) -> None:
+    run = store.run("20260101-000000-000001")
+    run.make()
+    write(run, "run_started", task="t", model="m")
+    write(run, "run_ended", status="answered", answer="7", usage={"seconds": math.nan}, cost=math.inf, currency="EUR")
+    row = RunIndex(store).latest()[0]
+    assert json.loads(json.dumps(row.record(), allow_nan=False))["seconds"] is None
+    write(run, "run_ended", status="answered", answer="7", usage={"seconds": "many"})
+    assert RunIndex(store).latest()[0].status == "damaged"
+
+
 def test_a_follower_takes_whole_lines_in_parts(store: FileStore) -> None:
     run = made(store, 1, status="")
     follower = Follower(run)
@@ -147,7 +175,7 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
     assert found("train") == found("status:answered") == found("", "answered") == ["train"]
     assert found("since:2025-06-15 until:2025-06-15") == ["ship", "train"]
     assert found("until:2025-06-14") == []
-    for wrong in ("tokens:many", "since:soon", "calls:>", "x" * 501):
+    for wrong in ("tokens:many", "since:soon", "until:9999-12-31", "calls:>", "x" * 501):
         with pytest.raises(UsageError):
             search(wrong)
     listed = atc("runs", "--json", "--search", "ship")

@@ -137,7 +137,7 @@ class Ui:
 
     async def approval(self, request: Request) -> Response:
         """One question, with its arguments whole."""
-        if (found := self.desk.whole(request.path_params["key"])) is None:
+        if (found := await self.reading.run(self.desk.whole, request.path_params["key"])) is None:
             raise Gone("this question does not wait any more")
         return _json(found)
 
@@ -285,7 +285,11 @@ def _number(text: str, name: str, least: int, most: int) -> int:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(json.dumps(value, default=str), status, media_type="application/json")
+    try:
+        text = json.dumps(value, default=str, allow_nan=False)
+    except ValueError:  # a number that JSON has not is a text
+        text = json.dumps(json.loads(json.dumps(value, default=str), parse_constant=str))
+    return Response(text, status, media_type="application/json")
 
 
 async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import time
 from collections import OrderedDict
@@ -15,7 +16,9 @@ from atc.calls.abridged import abridged
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.calls.redact import Redactor
 from atc.faces.ui.streams import Hub
+from atc.invisible import visible
 from atc.packing import pack
+from atc.pages.run.nodes import brief, plain
 
 Decision = Literal["approve", "deny"]
 Settled = Literal["approve", "deny", "late", "ended"]
@@ -41,6 +44,7 @@ class Question:
         run_id: of the run; ``task``: of the run.
         request: what is asked.
         asked_at: seconds since the epoch; ``until``: when it is a no.
+        shown: its record, made once.
     """
 
     key: str
@@ -50,9 +54,11 @@ class Question:
     asked_at: float
     until: float
     decided: asyncio.Future[Settled] = field(repr=False)
+    shown: dict[str, Any] = field(default_factory=dict, repr=False)
 
     def record(self, redactor: Redactor, *, whole: bool = False) -> dict[str, Any]:
-        """The question as pages show it; ``whole``: with its arguments uncut."""
+        """The question as pages show it, with nothing that steers or hides; ``whole``: with its arguments uncut, as
+        values and as a text of which a page changes nothing."""
         request = self.request
         arguments = redactor.value(pack(request.arguments))
         given = list(islice(arguments.items(), MOST_ARGUMENTS))
@@ -60,24 +66,30 @@ class Question:
         record = {
             "key": self.key,
             "run_id": self.run_id,
-            "task": self.task if len(self.task) <= SHOWN_OF_ONE else f"{self.task[:SHOWN_OF_ONE]}…",
-            "tool": request.tool,
+            "task": plain(self.task if len(self.task) <= SHOWN_OF_ONE else f"{self.task[:SHOWN_OF_ONE]}…"),
+            "tool": brief(request.tool),
             "effect": request.effect.value,
-            "description": request.description[:2_000],
+            "description": plain(request.description[:2_000]),
             "arguments": [
-                [name if len(name) <= SHOWN_OF_ONE else cut.text, value.text]
+                [visible(name) if len(name) <= SHOWN_OF_ONE else cut.text, value.text]
                 for (name, _), (cut, value) in zip(given, shown, strict=True)
             ],
             "cut": len(given) < len(arguments) or any(name.cut or value.cut for name, value in shown),
             "left_out": len(arguments) - len(given),
-            "warnings": [each[:500] for each in request.warnings[:10]],
-            "instead_of": list(request.instead_of),
+            "warnings": [plain(each[:500]) for each in request.warnings[:10]],
+            "instead_of": [brief(each) for each in request.instead_of],
             "repeats": request.repeats,
             "in_doubt": request.in_doubt,
             "asked_at": self.asked_at,
             "until": self.until,
         }
-        return record | ({"whole": arguments} if whole else {})
+        return record | ({"whole": arguments, "text": _text(arguments)} if whole else {})
+
+
+def _text(arguments: Any) -> str:
+    """Arguments as JSON, as it is written here: a browser would round numbers and put keys in another order."""
+    lines = json.dumps(arguments, indent=2, ensure_ascii=False, default=str).split("\n")
+    return "\n".join(map(visible, lines))
 
 
 class Desk:
@@ -97,15 +109,16 @@ class Desk:
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Ask whoever looks at a page (:data:`atc.calls.approval.Asker`). Nobody's answer in time is a no."""
-        if self.ending:
-            return Refusal("the server of the page ends, so nobody could be asked to approve this call")
         if len(self._pending) >= MOST_PENDING:
             return Refusal(f"{MOST_PENDING} other calls wait for approval on the page: nobody was asked about this one")
         run_id, task = RUN.get()
         now, decided = time.time(), asyncio.get_running_loop().create_future()
         question = Question(secrets.token_urlsafe(9), run_id, task, request, now, now + self._wait_s, decided)
+        question.shown = await asyncio.to_thread(question.record, self._redactor)  # arguments may be large
+        if self.ending:
+            return Refusal("the server of the page ends, so nobody could be asked to approve this call")
         self._pending[question.key] = question
-        self._hub.tell("approval", question.record(self._redactor))
+        self._hub.tell("approval", question.shown)
         outcome: Settled = "ended"
         try:
             async with asyncio.timeout(self._wait_s):
@@ -127,10 +140,10 @@ class Desk:
     def pending(self, run_id: str = "") -> list[dict[str, Any]]:
         """The questions that wait, the oldest first: of one run, or all."""
         found = (each for each in self._pending.values() if not run_id or each.run_id == run_id)
-        return [each.record(self._redactor) for each in found]
+        return [each.shown for each in found]
 
     def whole(self, key: str) -> dict[str, Any] | None:
-        """A question with its arguments whole, if it waits."""
+        """A question with its arguments whole, if it waits. They may be large: for a thread."""
         question = self._pending.get(key)
         return None if question is None else question.record(self._redactor, whole=True)
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import cookie_parser
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -160,7 +159,10 @@ class Door:
         return self._keys.right_of_token(token) if scheme.lower() == "bearer" else None
 
     def _by_cookie(self, headers: Headers) -> Right | None:
-        return self._keys.right_of_cookie(cookie_parser(headers.get("cookie", "")).get(self.cookie, ""))
+        """Of several cookies of the name, the first that is ours: a server at another port may have set one, too."""
+        pairs = (part.strip().partition("=") for part in headers.get("cookie", "").split(";"))
+        rights = (self._keys.right_of_cookie(value) for name, _, value in pairs if name == self.cookie)
+        return next(filter(None, rights), None)
 
 
 def _is_length(length: str) -> bool:

@@ -11,7 +11,7 @@ function follow() {
   const end = (words) => { deaf(); deaf = null; LIVE.ended = true; dot(words, ""); later(); };
   const heard = (act) => (event) => { act(JSON.parse(event.data)); later(); };
   deaf = listen(() => `${LIVE.api}/runs/${encodeURIComponent(LIVE.run_id)}/events?after=${Math.max(RUN.line, LIVE.after || 0)}`, {
-    open: () => dot("live", "on"),
+    open: () => { dot("live", "on"); pending.clear(); later(); }, // those that still wait are told again
     lost: () => dot("connecting …", "off"),
     on: {
       message: heard(added),
@@ -35,26 +35,26 @@ function later() {
   drawing = requestAnimationFrame(() => { drawing = 0; draw(); });
 }
 
-/** What waits for the reader: calls to approve, a question to answer, a run to stop or to go on with. */
+/** What waits for the reader: calls to approve, a question to answer, a run to stop or to go on with; [key, make] of each. */
 function asks() {
-  const made = [...pending.values()].map((row) => approval(row));
+  const made = [...pending.values()].map((row) => [row.key, () => approval(row)]);
   if (!made.length)
     for (const call of RUN.asked.values())
-      made.push(el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n)));
+      made.push([`call ${call.index} ${call.n}`, () => el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n))]);
   if (LIVE === null || !may("run")) return made;
   const id = encodeURIComponent(LIVE.run_id);
   const quietly = (words, ...acts) => el("li", { class: "approval quietly" }, el("p", { class: "acts" }, acts, el("span", { class: "faint", text: words })));
-  const resume = (body) => async () => { await ask(`/runs/${id}/resume`, body()); say("resumed"); LIVE.ended = false; follow(); };
-  if (can.includes("reply")) {
+  const resume = (body) => async () => { await ask(`/runs/${id}/resume`, body()); can = []; say("resumed"); LIVE.ended = false; follow(); later(); };
+  if (can.includes("reply")) made.push([`reply ${RUN.line}`, () => {
     const field = el("textarea", { id: "reply", rows: "2" });
-    made.push(el("li", { class: "approval" }, el("label", { for: "reply", text: (RUN.end && textOf(RUN.end.question)) || "The program asks you something" }), field, el("p", { class: "acts" }, doing("Answer and go on", "good", resume(() => ({ reply: field.value }))))));
-  }
-  if (can.includes("resume")) made.push(quietly("goes on where it ended; what succeeded is not done again", doing("Resume", "", resume(() => ({})))));
-  if (can.includes("stop")) made.push(quietly("", doing("Stop this run", "bad", async () => { await ask(`/runs/${id}/stop`, {}); say("stopping"); })));
+    return el("li", { class: "approval" }, el("label", { for: "reply", text: (RUN.end && textOf(RUN.end.question)) || "The program asks you something" }), field, el("p", { class: "acts" }, doing("Answer and go on", "good", resume(() => ({ reply: field.value })))));
+  }]);
+  if (can.includes("resume")) made.push(["resume", () => quietly("goes on where it ended; what succeeded is not done again", doing("Resume", "", resume(() => ({}))))]);
+  if (can.includes("stop")) made.push(["stop", () => quietly("", doing("Stop this run", "bad", async () => { await ask(`/runs/${id}/stop`, {}); say("stopping"); }))]);
   const task = RUN.tasks[RUN.tasks.length - 1];
-  if (RUN.status === "planned" && task && typeof task.data.task === "string") made.push(quietly("all is read anew", doing("Do it for real", "good", async () => {
+  if (RUN.status === "planned" && task && typeof task.data.task === "string") made.push([`plan ${task.n}`, () => quietly("all is read anew", doing("Do it for real", "good", async () => {
     const begun = await ask("/tasks", { task: task.data.task });
     location.assign(LIVE.run + encodeURIComponent(begun.run_id));
-  })));
+  }))]);
   return made;
 }

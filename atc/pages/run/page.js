@@ -67,9 +67,7 @@ function around() {
   const picture = ribbon(RUN);
   byId("time").replaceChildren(...(picture ? [picture] : []));
   byId("outcome").replaceChildren(...outcome(task));
-  const waiting = asks(), place = byId("asks");
-  if (!place.contains(document.activeElement) || !waiting.length) place.replaceChildren(...waiting);
-  place.hidden = !waiting.length;
+  keep(byId("asks"), asks());
   byId("left").replaceChildren(...(DATA.left_out || []).map((text) => el("p", { class: "note warn", text })),
     ...(RUN.damage.length ? [el("p", { class: "note bad", text: `${plural(RUN.damage.length, "line")} of the trace cannot be read: ${RUN.damage[0].why}` })] : []));
   byId("writing").replaceChildren(...(RUN.writing && RUN.status === "running" ? [el("span", { class: "spin", "aria-hidden": "true" }), `the model ${PURPOSES.get(RUN.writing.purpose) || RUN.writing.purpose} …`] : []));

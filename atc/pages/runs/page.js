@@ -106,10 +106,7 @@ const step = (by) => () => move(document.activeElement.dataset.index === undefin
 
 const waiting = new Map();
 function drawAsks() {
-  const place = byId("asks");
-  place.hidden = !waiting.size;
-  if (place.contains(document.activeElement) && waiting.size === place.childElementCount) return;
-  place.replaceChildren(...[...waiting.values()].map((row) => approval(row, el("a", { class: "faint", href: LIVE.run + encodeURIComponent(row.run_id), text: ` ${seen(row.task || row.run_id, 80)}` }))));
+  keep(byId("asks"), [...waiting.values()].map((row) => [row.key, () => approval(row, el("a", { class: "faint", href: LIVE.run + encodeURIComponent(row.run_id), text: ` ${seen(row.task || row.run_id, 80)}` }))]));
   draw(true);
 }
 function changedRow(row) {

@@ -16,7 +16,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
@@ -65,9 +65,22 @@ class FileTrace:
             self._file = None
 
 
+def _plain(path: Path, flags: int = os.O_RDONLY, mode: str = "rb", buffering: int = -1) -> BinaryIO:
+    """Open a file of bytes. A pipe would be waited for, and a device read, without end.
+
+    Raises:
+        OSError: it cannot be opened, or is no ordinary file.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC | getattr(os, "O_NONBLOCK", 0), 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no ordinary file", str(path))
+    return cast(BinaryIO, os.fdopen(descriptor, mode, buffering))
+
+
 def _open(path: Path) -> BinaryIO:
     """Open a trace for more events. A line that a crash cut short is removed: what follows would be unreadable."""
-    file = os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", buffering=0)
+    file = _plain(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, "r+b", buffering=0)
     close_file(file.fileno())
     content = file.read()
     whole = content.rfind(b"\n") + 1
@@ -123,7 +136,7 @@ class FileRun(StoredRun):
 
     @property
     def exists(self) -> bool:
-        return self.trace.exists()
+        return self.trace.is_file()
 
     @property
     def has_journal(self) -> bool:
@@ -148,11 +161,11 @@ class FileRun(StoredRun):
         return next(filter(None, map(why_strange, (self.trace, self.journal))), "")
 
     def lines(self) -> Iterator[bytes]:
-        with self.trace.open("rb") as file:
+        with _plain(self.trace) as file:
             yield from file
 
     def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
-        with self.trace.open("rb") as file:
+        with _plain(self.trace) as file:
             file.seek(position)  # in bytes
             for line in file:
                 position += len(line)
@@ -181,7 +194,7 @@ class FileRun(StoredRun):
 
     def note(self, name: str) -> dict[str, Any] | None:
         try:
-            with (self.folder / f"{name}.json").open("rb") as file:
+            with _plain(self.folder / f"{name}.json") as file:
                 note = json.loads(file.read(MAX_NOTE))
         except (OSError, ValueError, RecursionError):
             return None
@@ -189,12 +202,13 @@ class FileRun(StoredRun):
 
     def version(self) -> Hashable:
         try:
-            return _version(self.trace.stat())
+            status = self.trace.stat()
         except OSError:
             return None
+        return _version(status) if stat.S_ISREG(status.st_mode) else None
 
     def peeked(self) -> Iterator[bytes]:
-        with self.journal.open("rb") as file:
+        with _plain(self.journal) as file:
             yield from file
 
     def delete(self, *, in_doubt: bool = False) -> None:
@@ -224,10 +238,9 @@ def _version(status: os.stat_result) -> Hashable:
 
 def _write(path: Path, text: str) -> None:
     """Write a file that only its owner can read, also where it has been there."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
-        os.fchmod(descriptor, 0o600)
-        file.write(text)
+    with _plain(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, "wb") as file:
+        os.fchmod(file.fileno(), 0o600)
+        file.write(text.encode("utf-8", "replace"))
 
 
 class FileStore(RunStore):
@@ -255,7 +268,9 @@ class FileStore(RunStore):
         folder = os.path.abspath(self.folder)
         for name in sorted(names, reverse=True):
             with contextlib.suppress(OSError):
-                found[name] = _version(os.stat(f"{folder}/{name}/trace.jsonl"))
+                status = os.stat(f"{folder}/{name}/trace.jsonl")
+                if stat.S_ISREG(status.st_mode):
+                    found[name] = _version(status)
         return found
 
     def everything(self) -> builtins.list[StoredRun]:

@@ -35,6 +35,8 @@ async def test_a_token_becomes_a_cookie_and_leaves_the_address() -> None:
         assert {term.lower() for term in terms} == {"httponly", "samesite=strict", f"path={path}/".lower()}
         assert token not in cookie
         assert (await caller.send("/", right=None, cookie=cookie)).status == 200
+        assert (await caller.send("/", right=None, cookie=f"{cookie}; atc-{PORT}=x; other=y")).status == 200
+        assert (await caller.send("/", right=None, cookie=f"atc-{PORT}=x;{cookie}")).status == 200
         assert (await caller.send("/", right=None, cookie=f"atc-{PORT}={token}")).status == 401
         assert (await caller.send("/", right=None, cookie=cookie.replace(str(PORT), "1"))).status == 401
         elsewhere = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
