@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -25,6 +26,7 @@ from atc.errors import EnvironmentProblem, JournalError
 from atc.result import Effect
 from atc.settings import Settings
 from atc.traces.events import Event
+from atc.traces.index import AT_ONCE, FORM, RunIndex
 from atc.traces.stores import open_store, postgres_session
 from atc.traces.stores.postgres import PostgresRun, PostgresStore
 from benchmarks import store_kills
@@ -47,6 +49,41 @@ def made(store: PostgresStore) -> PostgresRun:
     run = store.run(RUN)
     run.make()
     return run
+
+
+def test_a_list_of_10_000_runs_takes_few_queries(
+    store: PostgresStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = RunIndex(store)
+    trace = made(store).open_trace()
+    trace.write(Event("run_started", {"task": "the one without a summary", "model": "m"}, 1.0))
+    trace.close()
+    assert [row.task for row in index.latest()] == ["the one without a summary"]
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO atc.runs (run_id, epoch, events) SELECT '20250101-000000-' || lpad(n::text, 6, '0'), 1, 7 "
+            "FROM generate_series(1, 10000) AS n"
+        )
+        connection.execute(
+            "INSERT INTO atc.notes SELECT run_id, 'summary', %s FROM atc.runs WHERE epoch = 1",
+            (json.dumps({"v": FORM, "of": repr((1, 7)), "row": {"run_id": "", "task": "one of many"}}),),
+        )
+        for hostile in ("../../etc/passwd", "\x1b[2J", "20250101-000000-000001\n"):
+            connection.execute("INSERT INTO atc.runs (run_id, epoch, events) VALUES (%s, 1, 7)", (hostile,))
+    asked: list[str] = []
+    rows = postgres_session.Session.rows
+
+    def counted(session: postgres_session.Session, statement: LiteralString, *args: Any, **options: Any) -> Any:
+        asked.append(statement)
+        return rows(session, statement, *args, **options)
+
+    monkeypatch.setattr(postgres_session.Session, "rows", counted)
+    found = index.latest()
+    assert (len(found), {row.task for row in found[:-1]}) == (10_001, {"one of many"})
+    assert len(asked) <= 1 + 10_000 / AT_ONCE
+    asked.clear()
+    assert len(index.latest()) == 10_001
+    assert len(asked) == 1
 
 
 # -- the path of a user ------------------------------------------------------------------------------------------------
