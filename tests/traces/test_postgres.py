@@ -305,6 +305,29 @@ def test_what_stands_in_the_way_is_said_before_anything_runs(address: str, serve
         refused(address, r"newer version of ATC")
 
 
+def test_a_role_that_can_write_in_any_way_is_named(store: PostgresStore, address: str) -> None:
+    run = made(store)
+    ways = [
+        ("GRANT UPDATE (record) ON atc.records TO sly", True),
+        ("GRANT UPDATE ON atc.runs TO sly", True),
+        ("GRANT INSERT ON atc.notes TO sly", True),
+        ("GRANT TRIGGER ON atc.events TO sly", True),
+        ("GRANT SELECT, DELETE ON atc.runs TO sly", False),
+        ("GRANT INSERT ON atc.events TO writers; GRANT writers TO sly; ALTER ROLE sly NOINHERIT", True),
+    ]
+    with psycopg.connect(address, autocommit=True) as owner:
+        owner.execute("CREATE ROLE sly LOGIN; CREATE ROLE writers")
+        try:
+            assert run.why_strange() == ""
+            for way, named in ways:
+                owner.execute("GRANT USAGE ON SCHEMA atc TO sly, writers")
+                owner.execute(way)  # type: ignore[arg-type]
+                assert run.why_strange().startswith("sly can write") == named, way
+                owner.execute("DROP OWNED BY sly, writers")
+        finally:
+            owner.execute("DROP OWNED BY sly, writers; DROP ROLE sly, writers")
+
+
 # -- processes that are killed and stopped -----------------------------------------------------------------------------
 
 WORKER = """

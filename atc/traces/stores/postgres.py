@@ -21,12 +21,16 @@ from atc.traces.stores.postgres_session import Address, Session
 from atc.traces.stores.postgres_trace import PostgresTrace
 
 _OTHERS = """
+WITH writers AS MATERIALIZED (
+    SELECT oid FROM pg_roles
+    WHERE NOT rolsuper AND has_schema_privilege(oid, 'atc', 'USAGE') AND EXISTS (
+        SELECT 1 FROM unnest(ARRAY['atc.runs', 'atc.records', 'atc.events', 'atc.notes']) AS name
+        WHERE has_any_column_privilege(oid, name, 'INSERT, UPDATE') OR has_table_privilege(oid, name, 'TRIGGER'))
+)
 SELECT string_agg(rolname, ', ' ORDER BY rolname) FROM (
-    SELECT rolname FROM pg_roles
+    SELECT rolname FROM pg_roles AS who
     WHERE rolcanlogin AND NOT rolsuper AND rolname <> current_user
-        AND has_schema_privilege(oid, 'atc', 'USAGE') AND (
-            has_table_privilege(oid, 'atc.events', 'INSERT, UPDATE')
-            OR has_table_privilege(oid, 'atc.records', 'INSERT, UPDATE'))
+        AND EXISTS (SELECT 1 FROM writers WHERE pg_has_role(who.oid, writers.oid, 'MEMBER'))
     LIMIT 5
 ) AS others
 """
@@ -80,7 +84,8 @@ class PostgresRun(StoredRun):
         self.store.sure.rows("INSERT INTO atc.runs (run_id) VALUES (%s) ON CONFLICT DO NOTHING", (self.run_id,))
 
     def why_strange(self) -> str:
-        """Why others may have written it: a role that may log in, and is neither this one nor a superuser, can."""
+        """Why others may have written it: a role that may log in, and is neither this one nor a superuser, can, or may
+        become one that can."""
         others = self.store.quick.rows(_OTHERS)[0][0]
         return f"{others} can write to {self.store.where}" if others else ""
 
