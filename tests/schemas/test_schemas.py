@@ -245,8 +245,8 @@ def test_half_a_character_is_a_problem() -> None:
     text = {"type": "string"}
     for schema, value in [
         (text, "\ud800"),
-        (parameters(a={"type": "array", "items": text}), {"a": ["x\udfff"]}),
-        ({"propertyNames": {"maxLength": 3}}, {"\ud83d": 1}),
+        (parameters(a={"type": "array", "items": {"type": "integer"}}), {"a": ["x\udfff"]}),
+        (parameters(a={"enum": ["x"]}), {"a": "\ud83d"}),
     ]:
         assert [problem.message for problem in problems(schema, value)] == [HALF]
     assert problems(text, "\U0001f600") == []

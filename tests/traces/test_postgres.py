@@ -305,6 +305,16 @@ def test_what_stands_in_the_way_is_said_before_anything_runs(address: str, serve
         refused(address, r"newer version of ATC")
 
 
+def test_what_the_server_lacks_is_told_apart_from_a_server_that_is_down(store: PostgresStore) -> None:
+    store.check()
+    for sqlstate, fix in [("53100", "make room"), ("25006", "takes writes"), ("57014", "")]:
+        raised = f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{sqlstate}'; END $$"
+        with pytest.raises(EnvironmentProblem) as problem:
+            store.sure.rows(raised)  # type: ignore[arg-type]
+        assert fix in problem.value.fix
+        assert "start the server" not in str(problem.value)
+
+
 def test_a_role_that_can_write_in_any_way_is_named(store: PostgresStore, address: str) -> None:
     run = made(store)
     ways = [
