@@ -33,6 +33,7 @@ TOO_MUCH = (
     "whether it fits cannot be told in bounded time: its schema has too many alternatives, references or patterns for "
     "a value of this size: give less at once"
 )
+HALF = "it holds half a character (a lone surrogate), which is no text"
 _OF_THE_REST = frozenset({"required", "minItems", "minProperties", "contains", "minContains", "dependentRequired"})
 """Keywords that what was left out of an object or list could satisfy."""
 
@@ -63,7 +64,7 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
     Bytes fit where the schema says ``{"type": "string", "format": "binary"}``, or nothing of the type. Whether it fits
     is asked of the whole value, and why of one with fewer items: the validator lists every error before it gives the
     first. Where the answer could take more than :data:`atc.schemas.cost.MAX_STEPS`, it is not asked, and that is the
-    problem.
+    problem. Half a character (a lone surrogate) can be one, too.
     """
     text = schema_key(schema)
     if steps(text, "", value) > MAX_STEPS:
@@ -71,8 +72,14 @@ def problems(schema: JsonSchema, value: Any) -> list[Problem]:
     with_bytes = holds_bytes(value)
     packed = pack(value) if with_bytes else value
     checker = _validator(text, with_bytes)
-    if checker.is_valid(packed):
-        return []
+    try:
+        return [] if checker.is_valid(packed) else _why(checker, text, packed, with_bytes=with_bytes)
+    except UnicodeEncodeError:  # where the validator looks at the text
+        return [Problem((), HALF, "")]
+
+
+def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Problem]:
+    """The ways in which a value does not fit the schema of that text."""
     shown, errors = _reasons(checker, cost_of(text), packed)
     found: list[Problem] = []
     unsure: list[tuple[str | int, ...]] = []

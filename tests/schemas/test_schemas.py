@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from atc.errors import ToolImportError
 from atc.schemas import validate
-from atc.schemas.validate import ensure_valid_schema, problems, resolve
+from atc.schemas.validate import HALF, ensure_valid_schema, problems, resolve
 from tests.support.repairs import repaired
 from tests.support.time import little_work
 
@@ -239,3 +239,14 @@ def test_one_value_for_a_list_of_what_is_defined_elsewhere_becomes_a_list(monkey
     made, _ = repaired(schema, {"rows": ["s", "m", "z"] * 100})
     assert made == {"rows": [["s"], ["m"], "z"] * 100}
     assert len(written) == 1
+
+
+def test_half_a_character_is_a_problem() -> None:
+    text = {"type": "string"}
+    for schema, value in [
+        (text, "\ud800"),
+        (parameters(a={"type": "array", "items": {"type": "integer"}}), {"a": ["x\udfff"]}),
+        (parameters(a={"enum": ["x"]}), {"a": "\ud83d"}),
+    ]:
+        assert [problem.message for problem in problems(schema, value)] == [HALF]
+    assert problems(text, "\U0001f600") == []

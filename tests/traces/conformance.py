@@ -66,6 +66,25 @@ def what_is_written_is_read_back_elsewhere(opened: Opened) -> None:
     assert len(list(run.peeked())) == 3
 
 
+def a_trace_is_read_on_and_a_list_is_one_look(opened: Opened) -> None:
+    wrote(opened().run(OLD), events=4)
+    wrote(opened().run(NEW))
+    store = opened()
+    run = store.run(OLD)
+    whole = list(run.lines_from(0))
+    assert [line for _, line in whole] == list(run.lines())
+    assert list(run.lines_from(whole[1][0])) == whole[2:]
+    assert list(run.lines_from(whole[-1][0])) == []
+    assert list(store.versions().items()) == [(NEW, store.run(NEW).version()), (OLD, run.version())]
+    run.keep_note("summary", {"row": [1]})
+    assert store.notes("summary", [NEW, OLD, "29990101-000000-cccccc"]) == {OLD: {"row": [1]}}
+    assert store.notes("other", [NEW, OLD]) == {} == store.notes("summary", [])
+    run.delete()
+    for position in (0, whole[0][0], whole[-1][0]):
+        with pytest.raises(OSError):
+            list(run.lines_from(position))
+
+
 def a_trace_goes_on_where_it_ended(opened: Opened) -> None:
     wrote(opened().run(OLD))
     before = opened().run(OLD).version()
@@ -164,6 +183,7 @@ def a_journal_that_lacks_a_call_is_refused(opened: Opened) -> None:
 SUITE: tuple[Callable[[Opened], None], ...] = (
     a_run_that_is_not_there,
     what_is_written_is_read_back_elsewhere,
+    a_trace_is_read_on_and_a_list_is_one_look,
     a_trace_goes_on_where_it_ended,
     one_at_a_time_holds_a_journal,
     notes_and_tracebacks_are_kept,

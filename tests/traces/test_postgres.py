@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, LiteralString
 
 import psycopg
 import pytest
@@ -25,6 +26,7 @@ from atc.errors import EnvironmentProblem, JournalError
 from atc.result import Effect
 from atc.settings import Settings
 from atc.traces.events import Event
+from atc.traces.index import AT_ONCE, FORM, RunIndex
 from atc.traces.stores import open_store, postgres_session
 from atc.traces.stores.postgres import PostgresRun, PostgresStore
 from benchmarks import store_kills
@@ -47,6 +49,41 @@ def made(store: PostgresStore) -> PostgresRun:
     run = store.run(RUN)
     run.make()
     return run
+
+
+def test_a_list_of_10_000_runs_takes_few_queries(
+    store: PostgresStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = RunIndex(store)
+    trace = made(store).open_trace()
+    trace.write(Event("run_started", {"task": "the one without a summary", "model": "m"}, 1.0))
+    trace.close()
+    assert [row.task for row in index.latest()] == ["the one without a summary"]
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(
+            "INSERT INTO atc.runs (run_id, epoch, events) SELECT '20250101-000000-' || lpad(n::text, 6, '0'), 1, 7 "
+            "FROM generate_series(1, 10000) AS n"
+        )
+        connection.execute(
+            "INSERT INTO atc.notes SELECT run_id, 'summary', %s FROM atc.runs WHERE epoch = 1",
+            (json.dumps({"v": FORM, "of": repr((1, 7)), "row": {"run_id": "", "task": "one of many"}}),),
+        )
+        for hostile in ("../../etc/passwd", "\x1b[2J", "20250101-000000-000001\n"):
+            connection.execute("INSERT INTO atc.runs (run_id, epoch, events) VALUES (%s, 1, 7)", (hostile,))
+    asked: list[str] = []
+    rows = postgres_session.Session.rows
+
+    def counted(session: postgres_session.Session, statement: LiteralString, *args: Any, **options: Any) -> Any:
+        asked.append(statement)
+        return rows(session, statement, *args, **options)
+
+    monkeypatch.setattr(postgres_session.Session, "rows", counted)
+    found = index.latest()
+    assert (len(found), {row.task for row in found[:-1]}) == (10_001, {"one of many"})
+    assert len(asked) <= 1 + 10_000 / AT_ONCE
+    asked.clear()
+    assert len(index.latest()) == 10_001
+    assert len(asked) == 1
 
 
 # -- the path of a user ------------------------------------------------------------------------------------------------
@@ -266,6 +303,39 @@ def test_what_stands_in_the_way_is_said_before_anything_runs(address: str, serve
         refused(server.address(database="nothing"), r"database .* does not exist")
         owner.execute("UPDATE atc.about SET version = 99")
         refused(address, r"newer version of ATC")
+
+
+def test_what_the_server_lacks_is_told_apart_from_a_server_that_is_down(store: PostgresStore) -> None:
+    store.check()
+    for sqlstate, fix in [("53100", "make room"), ("25006", "takes writes"), ("57014", "")]:
+        raised = f"DO $$ BEGIN RAISE EXCEPTION 'no' USING ERRCODE = '{sqlstate}'; END $$"
+        with pytest.raises(EnvironmentProblem) as problem:
+            store.sure.rows(raised)  # type: ignore[arg-type]
+        assert fix in problem.value.fix
+        assert "start the server" not in str(problem.value)
+
+
+def test_a_role_that_can_write_in_any_way_is_named(store: PostgresStore, address: str) -> None:
+    run = made(store)
+    ways = [
+        ("GRANT UPDATE (record) ON atc.records TO sly", True),
+        ("GRANT UPDATE ON atc.runs TO sly", True),
+        ("GRANT INSERT ON atc.notes TO sly", True),
+        ("GRANT TRIGGER ON atc.events TO sly", True),
+        ("GRANT SELECT, DELETE ON atc.runs TO sly", False),
+        ("GRANT INSERT ON atc.events TO writers; GRANT writers TO sly; ALTER ROLE sly NOINHERIT", True),
+    ]
+    with psycopg.connect(address, autocommit=True) as owner:
+        owner.execute("CREATE ROLE sly LOGIN; CREATE ROLE writers")
+        try:
+            assert run.why_strange() == ""
+            for way, named in ways:
+                owner.execute("GRANT USAGE ON SCHEMA atc TO sly, writers")
+                owner.execute(way)  # type: ignore[arg-type]
+                assert run.why_strange().startswith("sly can write") == named, way
+                owner.execute("DROP OWNED BY sly, writers")
+        finally:
+            owner.execute("DROP OWNED BY sly, writers; DROP ROLE sly, writers")
 
 
 # -- processes that are killed and stopped -----------------------------------------------------------------------------

@@ -9,24 +9,28 @@ from __future__ import annotations
 import builtins
 import json
 import logging
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.traces.stores import postgres_schema, postgres_trace
-from atc.traces.stores.base import RecentJournal, RunStore, StoredRun, shortened
+from atc.traces.stores import postgres_records, postgres_schema, postgres_trace
+from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 from atc.traces.stores.postgres_records import Leases, PostgresRecords
 from atc.traces.stores.postgres_session import Address, Session
 from atc.traces.stores.postgres_trace import PostgresTrace
 
 _OTHERS = """
+WITH writers AS MATERIALIZED (
+    SELECT oid FROM pg_roles
+    WHERE NOT rolsuper AND has_schema_privilege(oid, 'atc', 'USAGE') AND EXISTS (
+        SELECT 1 FROM unnest(ARRAY['atc.runs', 'atc.records', 'atc.events', 'atc.notes']) AS name
+        WHERE has_any_column_privilege(oid, name, 'INSERT, UPDATE') OR has_table_privilege(oid, name, 'TRIGGER'))
+)
 SELECT string_agg(rolname, ', ' ORDER BY rolname) FROM (
-    SELECT rolname FROM pg_roles
+    SELECT rolname FROM pg_roles AS who
     WHERE rolcanlogin AND NOT rolsuper AND rolname <> current_user
-        AND has_schema_privilege(oid, 'atc', 'USAGE') AND (
-            has_table_privilege(oid, 'atc.events', 'INSERT, UPDATE')
-            OR has_table_privilege(oid, 'atc.records', 'INSERT, UPDATE'))
+        AND EXISTS (SELECT 1 FROM writers WHERE pg_has_role(who.oid, writers.oid, 'MEMBER'))
     LIMIT 5
 ) AS others
 """
@@ -42,7 +46,10 @@ _NOTE = """
 INSERT INTO atc.notes (run_id, name, note) VALUES (%s, %s, %s)
 ON CONFLICT (run_id, name) DO UPDATE SET note = excluded.note
 """
-_RECORDS = "SELECT record FROM atc.records WHERE run_id = %s ORDER BY number"
+_VERSIONS = """
+SELECT run_id, epoch, events FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC
+"""
+_NOTES = "SELECT run_id, note FROM atc.notes WHERE name = %s AND run_id = ANY(%s)"
 _log = logging.getLogger(__name__)
 
 
@@ -77,12 +84,17 @@ class PostgresRun(StoredRun):
         self.store.sure.rows("INSERT INTO atc.runs (run_id) VALUES (%s) ON CONFLICT DO NOTHING", (self.run_id,))
 
     def why_strange(self) -> str:
-        """Why others may have written it: a role that may log in, and is neither this one nor a superuser, can."""
+        """Why others may have written it: a role that may log in, and is neither this one nor a superuser, can, or may
+        become one that can."""
         others = self.store.quick.rows(_OTHERS)[0][0]
         return f"{others} can write to {self.store.where}" if others else ""
 
     def lines(self) -> Iterator[bytes]:
         return postgres_trace.lines(self.store.quick, self.run_id)
+
+    def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
+        """``position``: the number of a line; those after it are read."""
+        return postgres_trace.lines_from(self.store.quick, self.run_id, position)
 
     def open_trace(self) -> PostgresTrace:
         return PostgresTrace(self.store.quick, self.run_id, self.store.leases.epoch(self.run_id))
@@ -92,8 +104,11 @@ class PostgresRun(StoredRun):
         return Journal(PostgresRecords(self.store.sure, self.store.leases, self.run_id))
 
     def peeked(self) -> Iterator[bytes]:
-        for (record,) in self.store.quick.rows(_RECORDS, (self.run_id,)):
-            yield record.encode() + b"\n"
+        last = 0
+        while some := self.store.quick.rows(postgres_records.READ, (self.run_id, last)):
+            for number, _, record in some:
+                yield record.encode() + b"\n"
+                last = number
 
     def keep_traceback(self, number: int, text: str) -> str | None:
         kept = shortened(text).encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
@@ -110,11 +125,7 @@ class PostgresRun(StoredRun):
     def note(self, name: str) -> dict[str, Any] | None:
         statement = "SELECT note FROM atc.notes WHERE run_id = %s AND name = %s"
         found = self.store.quick.rows(statement, (self.run_id, name))
-        try:
-            note = json.loads(found[0][0]) if found else None
-        except (ValueError, RecursionError):
-            return None
-        return note if isinstance(note, dict) else None
+        return _note(found[0][0]) if found else None
 
     def version(self) -> Hashable:
         epoch, events = self._state()
@@ -180,8 +191,15 @@ class PostgresStore(RunStore):
         return PostgresRun(self, run_id)
 
     def list(self) -> list[StoredRun]:
-        found = self.quick.rows('SELECT run_id FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC')
-        return [PostgresRun(self, run_id) for (run_id,) in found]
+        return [PostgresRun(self, run_id) for run_id in self.versions()]
+
+    def versions(self) -> dict[str, Hashable]:
+        found = self.quick.rows(_VERSIONS)
+        return {run_id: (epoch, events) for run_id, epoch, events in found if RUN_ID.fullmatch(run_id)}
+
+    def notes(self, name: str, run_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
+        found = ((run_id, _note(text)) for run_id, text in self.quick.rows(_NOTES, (name, [*run_ids])))
+        return {run_id: note for run_id, note in found if note is not None}
 
     def everything(self) -> builtins.list[StoredRun]:
         found = self.quick.rows('SELECT run_id FROM atc.runs ORDER BY run_id COLLATE "C" DESC')
@@ -189,7 +207,11 @@ class PostgresStore(RunStore):
 
     def recent(self, most: int, seconds: float) -> builtins.list[RecentJournal]:
         found = self.quick.rows(_RECENT, (seconds, most))
-        return [(PostgresRun(self, run_id), (epoch, records)) for run_id, epoch, records in found]
+        return [
+            (PostgresRun(self, run_id), (epoch, records))
+            for run_id, epoch, records in found
+            if RUN_ID.fullmatch(run_id)
+        ]
 
     def check(self) -> None:
         """Make sure that the server answers, the tables are there (they are made at first use) and may be written."""
@@ -207,3 +229,12 @@ class PostgresStore(RunStore):
         self._sure.close()
         self._quick.close()
         self.leases.close()
+
+
+def _note(text: str) -> dict[str, Any] | None:
+    """A note; ``None`` where that is none."""
+    try:
+        note = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return note if isinstance(note, dict) else None

@@ -44,7 +44,7 @@ FROM held, unnest(%(records)s::text[]) WITH ORDINALITY AS given (record, place)
 """
 _APPEND_SURE = _APPEND + "RETURNING number"
 _APPEND_SOON = _APPEND + "RETURNING set_config('synchronous_commit', 'off', true)"
-_READ = """
+READ = """
 SELECT number, epoch, record FROM (
     SELECT *, sum(octet_length(record)) OVER (ORDER BY number) - octet_length(record) AS before FROM (
         SELECT number, epoch, record FROM atc.records WHERE run_id = %s AND number > %s ORDER BY number LIMIT 1000
@@ -183,7 +183,7 @@ class PostgresRecords:
 
     def _read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         last = before = 0
-        while some := self._session.rows(_READ, (self._run_id, last)):
+        while some := self._session.rows(READ, (self._run_id, last)):
             for number, epoch, record in some:
                 try:
                     if number != last + 1 or not before <= epoch < self.epoch:

@@ -229,4 +229,10 @@ def _fix(error: psycopg.Error) -> str:
         return "give the user its rights (docs/stores.md)"
     if isinstance(error, psycopg.errors.UndefinedTable | psycopg.errors.InvalidSchemaName):
         return "its tables are gone: begin anew, or put them back"
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return "name the server that takes writes"
+    if (error.sqlstate or "").startswith("53"):  # insufficient resources
+        return "make room at the server: its disk, its memory or its connections are used up"
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return ""
     return _FIX if isinstance(error, psycopg.OperationalError) else ""

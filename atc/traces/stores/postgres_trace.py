@@ -118,10 +118,18 @@ def lines(session: Session, run_id: str) -> Iterator[bytes]:
         FileNotFoundError: there is none.
         EnvironmentProblem: it cannot be read.
     """
-    last = 0
+    return (line for _, line in lines_from(session, run_id, 0))
+
+
+def lines_from(session: Session, run_id: str, position: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a trace after one of that number, each with its own number and its end.
+
+    Raises:
+        FileNotFoundError, EnvironmentProblem: as :func:`lines`.
+    """
+    last = position
     while some := session.rows(_READ, (run_id, last)):
-        for number, line in some:
-            yield line.encode() + b"\n"
-            last = number
-    if not last:
+        for last, line in some:
+            yield last, line.encode() + b"\n"
+    if last == position and (not position or not session.rows(_BEGIN, (run_id,))):
         raise FileNotFoundError(2, "there is no such trace", f"{session.address.shown}, run {run_id}")
