@@ -27,7 +27,7 @@ from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
 from atc.permissions import Permissions, of_agent
-from atc.request import Request, checked_task, framed, resumable, resumed_journal, resumed_request, settings_of, started
+from atc.request import Request, checked_task, framed, opened_journal, resumable, resumed_request, settings_of, started
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
@@ -371,14 +371,14 @@ class Agent(RunsBatches, RunsPrograms):
             budget = limits_of(self.settings, model)
             model.prepare()
             if stored is not None:
-                stored.make()
+                await asyncio.to_thread(stored.make)
                 stack.push_async_callback(self._prune)  # last, at the run's end
             if turn is not None:
                 journal = turn.open_journal(stored)
-            elif resumed is not None:
-                journal = await resumed_journal(resumed)
+            elif stored is not None:
+                journal = await opened_journal(stored, resumed=resumed is not None)
             else:
-                journal = stored.open_journal() if stored is not None else Journal()
+                journal = Journal()
             stack.callback(journal.close)
             trace = stored.open_trace() if stored is not None else NoTrace()
             stack.callback(trace.close)

@@ -185,8 +185,13 @@ def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: 
     return started
 
 
-async def resumed_journal(stored: StoredRun) -> Journal:
-    """The journal of a run that goes on, read in a thread: it may be long, as the trace that it is held against may be.
+async def opened_journal(stored: StoredRun, *, resumed: bool) -> Journal:
+    """The journal of a run, opened in a thread: it may be long, as the trace that it is held against may be, and a
+    database may be slow.
+
+    Args:
+        stored: the run.
+        resumed: it goes on: the journal holds every write that its trace tells of.
 
     Raises:
         JournalError: it is damaged or lacks a call, or another process works on the run.
@@ -195,7 +200,8 @@ async def resumed_journal(stored: StoredRun) -> Journal:
     def opened() -> Journal:
         journal = stored.open_journal()
         try:
-            journal.require(stored.begun_writes())
+            if resumed:
+                journal.require(stored.begun_writes())
         except BaseException:
             journal.close()
             raise

@@ -6,8 +6,7 @@ headers. It is a variable of the context: calls that go on at the same time each
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from contextvars import ContextVar, Token
 from types import MappingProxyType
 
@@ -35,13 +34,3 @@ def put_back(token: Token[Headers]) -> None:
         _CARRIED.reset(token)
     except ValueError:
         return
-
-
-@contextmanager
-def carrying(headers: Headers) -> Iterator[None]:
-    """Pass these on within the block."""
-    token = carry(headers)
-    try:
-        yield
-    finally:
-        put_back(token)

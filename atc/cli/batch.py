@@ -51,8 +51,6 @@ from atc.traces.stores import RunStore, open_store
 if TYPE_CHECKING:
     from atc.agent import Agent
 
-_SOURCE = ("tools", "only", "service_url", "documents", "openapi")
-
 
 @dataclass(frozen=True)
 class AgentOptions:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import platform
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from typing import Annotated
 
 import typer
@@ -19,12 +21,18 @@ from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.models import EmbeddedModel, choose_model
 from atc.models.machine import described, this_machine
+from atc.retrieval.engines.choice import EDGE, OWN, Choice
 from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
 from atc.sandboxes.elsewhere import how_to_go_on
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
+from atc.telemetry import open_telemetry
+from atc.traces.stores import open_store
+
+EDGE_PACKAGE = "qdrant_edge"
+"""What `qdrant-edge` is imported from."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +53,7 @@ def doctor(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Look at model, sandbox, type checker, encoder and Docker; name what is missing and how to mend it."""
+    """Look at model, sandbox, Docker, store of runs and extras; name what is missing and how to mend it."""
     if settings:
         _print_settings(as_json)
         return
@@ -58,6 +66,10 @@ def doctor(
         _atlas(),
         _encoder(),
         _docker(),
+        _runs(),
+        *_telemetry(),
+        *_vectors(),
+        _extras(),
     ]
     if as_json:
         print_json([asdict(check) for check in checks])
@@ -196,6 +208,74 @@ def _docker() -> Check:
         return Check("docker", False, str(error), needed=False)
     found = f"engine {version}, {'with' if built else 'without'} the image {image}"
     return Check("docker", built, found, "make image", needed=False)
+
+
+def _runs() -> Check:
+    """Where runs are kept; a database is asked, as before each run."""
+    settings = Settings.load()
+    if not settings.keep_runs:
+        return Check("runs", True, "not kept (ATC_KEEP_RUNS)")
+    try:
+        with contextlib.closing(open_store(settings)) as store:
+            store.check()
+            return Check("runs", True, f"kept in {store.where}")
+    except EnvironmentProblem as error:
+        return Check("runs", False, error.problem, error.fix)
+    except AtcError as error:
+        return Check("runs", False, str(error))
+
+
+def _telemetry() -> list[Check]:
+    """Whether spans can be made, where they are asked for; where they go is not asked."""
+    settings = Settings.load()
+    if not settings.otel:
+        return []
+    try:
+        open_telemetry(settings)
+    except AtcError as error:
+        return [Check("telemetry", False, str(error))]
+    return [Check("telemetry", True, "on (ATC_OTEL); no collector was asked")]
+
+
+def _vectors() -> list[Check]:
+    """Whether the engine for the vectors of an index can be had, where one is named; a server is not asked."""
+    try:
+        settings = Settings.load()
+        choice = Choice.of(settings)
+        if choice.where == OWN:
+            return []
+        if choice.where == EDGE and find_spec(EDGE_PACKAGE) is None:
+            return [Check("vectors", False, f"{EDGE} is not installed", "pip install 'atc-runtime[vectors]'", False)]
+    except AtcError as error:
+        return [Check("vectors", False, str(error), needed=False)]
+    return [Check("vectors", True, f"in {choice.where}{'' if choice.where == EDGE else ' (not asked)'}", needed=False)]
+
+
+def _extras() -> Check:
+    """What else can be used."""
+    there = {name: all(map(find_spec, packages)) for name, packages in _EXTRAS.items()}
+    absent = [name for name, is_there in there.items() if not is_there]
+    found = ", ".join(name for name, is_there in there.items() if is_there) or "none"
+    return Check(
+        "extras",
+        not absent,
+        found + (f"; not {', '.join(absent)}" if absent else ""),
+        f"where you want them: pip install 'atc-runtime[{','.join(absent)}]' (docs/install.md)",
+        needed=False,
+    )
+
+
+_EXTRAS = {
+    "aws": ("botocore",),
+    "mcp": ("mcp", "starlette", "uvicorn"),
+    "otel": ("opentelemetry",),
+    "postgres": ("psycopg",),
+    "ray": ("ray",),
+    "service": ("starlette", "uvicorn", "websockets"),
+    "ui": ("starlette", "uvicorn", "h11"),
+    "vectors": (EDGE_PACKAGE,),
+}
+"""Of what no other line tells: a package or more by which each is known."""
 
 
 def _print_settings(as_json: bool) -> None:

@@ -31,7 +31,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("audit:audit", "Read who approved or refused which calls, the latest last."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
-    "doctor": ("doctor:doctor", "Look at model, sandbox, type checker, encoder and Docker; name what is missing."),
+    "doctor": (
+        "doctor:doctor",
+        "Look at model, sandbox, Docker, store of runs and extras; name what is missing.",
+    ),
 }
 """Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).
 

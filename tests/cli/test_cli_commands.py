@@ -170,6 +170,22 @@ def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.
     assert "not L: this kernel does not have it" in sandbox["found"]
 
 
+def test_the_doctor_looks_at_what_the_settings_ask_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from atc.cli import doctor
+
+    assert doctor._runs().ok
+    assert (doctor._telemetry(), doctor._vectors()) == ([], [])
+    monkeypatch.setenv("ATC_STORE", "mysql://me:geheim@host/base")
+    monkeypatch.setenv("ATC_OTEL", "true")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "pigeons")
+    monkeypatch.setenv("ATC_VECTORS", "nowhere")
+    found = [doctor._runs(), *doctor._telemetry(), *doctor._vectors()]
+    assert [(check.ok, check.needed) for check in found] == [(False, True), (False, True), (False, False)]
+    assert "geheim" not in str(found)
+    monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "ray" else object())
+    assert (doctor._extras().ok, "[ray]" in doctor._extras().fix) == (False, True)
+
+
 def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
     rows = json.loads(atc("doctor", "--settings", "--json").stdout)
     assert rows["max_calls"] == {"value": 200, "meaning": "tool calls a run", "variable": "ATC_MAX_CALLS"}

@@ -102,8 +102,10 @@ def test_a_run_with_a_revision_and_a_replay_is_one_tree_without_content(recorded
     assert made.parent is not None
     assert made.parent.span_id == failed.context.span_id
     for span in recorded.spans:
-        everything = f"{span.name} {span.attributes} {span.status.description} {[e.attributes for e in span.events]}"
-        assert not [word for word in ("twenty", "answer =", ": 21", "=21", "list index") if word in everything]
+        attributes = {name: value for name, value in (span.attributes or {}).items() if isinstance(value, str | tuple)}
+        attributes.pop("atc.run.id", None)  # its digits are of the clock
+        everything = f"{span.name} {attributes} {span.status.description} {[e.attributes for e in span.events]}"
+        assert not [word for word in ("twenty", "answer =", "21", "list index") if word in everything]
         assert (span.start_time or 0) <= (span.end_time or 0)
 
 

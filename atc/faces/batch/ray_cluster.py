@@ -90,7 +90,7 @@ async def joined(address: str | None, slots: int) -> AsyncIterator[Any]:
         return
     if address is not None:
         await _tried(address)
-        await _in_time(ray, address=address, **_QUIET)
+        await _initialized(ray, address=address, **_QUIET)
         try:
             yield ray
         finally:
@@ -99,14 +99,14 @@ async def joined(address: str | None, slots: int) -> AsyncIterator[Any]:
     folder = tempfile.mkdtemp(prefix="atc-ray-")
     size = {"num_cpus": slots, "object_store_memory": OBJECT_STORE_BYTES, "_temp_dir": folder}
     try:
-        await _in_time(ray, address="local", **_QUIET | {"include_dashboard": False}, **size)
+        await _initialized(ray, address="local", **_QUIET | {"include_dashboard": False}, **size)
         yield ray
     finally:
         await asyncio.to_thread(ray.shutdown)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-async def _in_time(ray: Any, **options: Any) -> None:
+async def _initialized(ray: Any, **options: Any) -> None:
     try:
         ray.init(**options)  # in this thread: it sets handlers of signals
     except Exception as error:

@@ -16,7 +16,6 @@ from atc.tools.tool import Toolset
 
 MAX_UNSENT = 200
 """Spans of calls that were answered without their tool, in one run: a program may be refused any number of times."""
-NOT_GRANTED = "not_granted"
 SUCCEEDED = frozenset({"ok", "replayed", "planned"})
 
 

@@ -53,7 +53,7 @@ class Ui:
     def touched(self, run_id: str) -> None:
         """A run of this server has changed."""
         self.hub.touch(run_id)
-        self.reading.poke()
+        self.reading.poke(run_id)
 
     async def drain(self) -> None:
         """Ask nobody any more, stop the runs that go on, and end the streams."""

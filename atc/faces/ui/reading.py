@@ -76,6 +76,7 @@ class Reading:
         self._threads = ThreadPoolExecutor(THREADS, "atc-ui")
         self._refreshing: asyncio.Task[None] | None = None
         self._poked = asyncio.Event()
+        self._touched: set[str] = set()
         self._complete = False
         self._ending = False
         self._rest = self._looked = 0.0
@@ -139,14 +140,18 @@ class Reading:
                     loop.call_soon_threadsafe(self._tell, changed)
             self._rest = min(MOST_LIST_S, SHARE * (time.thread_time() - begun))
 
+        touched, self._touched = self._touched, set()
         try:
             await self.run(refreshed)
             self._complete = True
         except BaseException:
             self._stale = True
+            self._touched |= touched
             raise
         finally:
             self._looked = loop.time()
+        # a run goes on for a moment after the last line of its trace: that it has ended here is no change of the index
+        self._tell([run_id for run_id in touched if not self._here(run_id) and self.index.row(run_id) is not None])
 
     def _tell(self, changed: list[str]) -> None:
         for run_id in changed:
@@ -155,9 +160,11 @@ class Reading:
             else:
                 self._hub.tell("run", self.row(row))
 
-    def poke(self) -> None:
-        """A run of this server has changed."""
+    def poke(self, run_id: str = "") -> None:
+        """Somebody begins to look at the list; or a run of this server has changed."""
         self._stale = True
+        if run_id:
+            self._touched.add(run_id)
         self._poked.set()
 
     async def watch(self) -> None:

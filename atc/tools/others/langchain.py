@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 KIND = "langchain"
 _STRUCTURED = "structured_content"  # where MCP's adapter puts a tool's structured answer
-_CALL_ID = "InjectedToolCallId"
 
 
 def import_langchain(

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from atc.faces.ui import streams
+from atc.faces.ui.reading import Reading
 from atc.settings import Settings
 from atc.tools.functions import tool
 from atc.traces.events import Event
@@ -229,6 +230,21 @@ async def test_a_question_that_nobody_answers_is_a_no_and_a_run_can_be_stopped_a
                 pass
         assert (await caller.send(f"/api/runs/{run_id}/stop", {})).status == 404
         assert (await caller.send(f"/api/runs/{run_id}/resume", {"reply": "yes"})).status == 400  # it asked nothing
+
+
+async def test_a_list_hears_that_a_run_ended_here_also_after_the_last_line_of_its_trace(runs: FileStore) -> None:
+    run, here = made(runs, 1), {"20260101-000000-000001"}
+    hub = streams.Hub()
+    reading = Reading(runs, PLAIN, hub, here.__contains__)
+    try:
+        with hub.subscribed() as hears:
+            await reading.fresh(60.0)  # it reads the whole trace, and the run has not ended here
+            here.clear()
+            reading.poke(run.run_id)
+            await reading.fresh(60.0)
+            assert b'"here":false' in hears.take()
+    finally:
+        reading.end()
 
 
 async def test_a_run_of_other_tools_is_not_resumed_here(runs: FileStore) -> None:
