@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import stat
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -98,7 +99,7 @@ class Book:
             self._results = _opened(self.path)
             for number, row in _records(self._results, self.path, ours=bool(self._digests)):
                 try:
-                    if row["id"] in self._rows:
+                    if not isinstance(row["id"], str) or row["id"] in self._rows:
                         raise ValueError
                     self._rows[row["id"]] = row
                     self._digests.setdefault(row["id"], row["digest"])
@@ -224,6 +225,9 @@ class Book:
 
 def _opened(path: Path) -> IO[bytes]:
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # a device or a pipe may have no end
+        os.close(descriptor)
+        raise UsageError(f"{path} is no ordinary file: name another file for the results")
     return os.fdopen(descriptor, "r+b", buffering=0)
 
 

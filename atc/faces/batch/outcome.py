@@ -85,8 +85,11 @@ def spent_in(row: Mapping[str, Any]) -> Spent:
     Raises:
         LookupError, TypeError, ValueError, ArithmeticError: it is damaged.
     """
-    tokens = int(row["prompt_tokens"]) + int(row["completion_tokens"])
-    return Spent(int(row["model_calls"]), tokens, Decimal(str(row.get("cost", 0))))
+    calls, *tokens = (int(row[name]) for name in ("model_calls", "prompt_tokens", "completion_tokens"))
+    cost = Decimal(str(row.get("cost", 0)))
+    if min(calls, *tokens) < 0 or not (cost.is_finite() and cost >= 0):
+        raise ValueError("nobody spends less than nothing")
+    return Spent(calls, sum(tokens), cost)
 
 
 def result_of(row: Mapping[str, Any], task: BatchTask) -> TaskResult:

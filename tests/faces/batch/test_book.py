@@ -93,3 +93,21 @@ def test_a_file_of_others_is_left_as_it_is(tmp_path: Path, content: str) -> None
     with pytest.raises(UsageError, match="line 1"), Book(path):
         pass
     assert path.read_text() == content
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"id": None}, {"prompt_tokens": -1}, {"model_calls": -1}, {"cost": "NaN"}, {"cost": "-1"}], ids=str
+)
+def test_a_row_that_nobody_wrote_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    path = tmp_path / "r"
+    with Book(path) as book:
+        book.end(answered(ONE), ONE)
+    path.write_text(json.dumps(rows(path)[0] | wrong) + "\n")
+    with pytest.raises(UsageError, match="line 1, is nothing"), Book(path):
+        pass
+
+
+def test_results_go_to_an_ordinary_file(tmp_path: Path) -> None:
+    (tmp_path / "r").symlink_to("/dev/zero")  # it has no end
+    with pytest.raises(UsageError, match="no ordinary file"), Book(tmp_path / "r"):
+        pass
