@@ -36,3 +36,22 @@ def shown(address: str) -> str:
     base = parts.path.strip("/") or given.get("dbname", "")
     options = "" if hosts or "host" not in given else f"?host={given['host']}"
     return f"postgresql://{name}{'@' if name else ''}{hosts}/{base}{options}"
+
+
+def masked(address: str) -> str:
+    """A whole address, options included, with ``[secret]`` in the place of its passwords."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "[secret]"
+    if parts.scheme not in SCHEMES:
+        return "[secret]"
+    user, at, hosts = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    fields = [pair.partition("=") for pair in parts.query.split("&")]
+    options = "&".join(
+        f"{field}{equals}{'[secret]' if unquote(field).lower() in _SECRET else value}"
+        for field, equals, value in fields
+    )
+    login = f"{name}{colon}{'[secret]' if colon else ''}{at}"
+    return parts._replace(netloc=f"{login}{hosts}", query=options, fragment="").geturl()

@@ -113,7 +113,9 @@ def checked_task(task: str) -> str:
     Raises:
         UsageError: it is empty or far too long.
     """
-    if not isinstance(task, str) or not task.strip():
+    if not isinstance(task, str):
+        raise UsageError(f"the task is a {type(task).__name__}: give a text, which says in plain words what is wanted")
+    if not task.strip():
         raise UsageError("the task is empty: say in plain words what is wanted")
     if len(task) > MAX_TASK:
         raise UsageError(

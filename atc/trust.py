@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
+from atc.database_address import masked
 from atc.errors import SettingsError, UsageError
 from atc.invisible import visible
 from atc.private_folders import make_private
@@ -76,13 +77,20 @@ class SettingsFile:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """All that it sets, secrets masked."""
-        return {name: "[secret]" if name in SECRET else value for name, value in self.values.items()}
+        """All that it sets, secrets masked. Of a store's address only passwords are: who trusts it must see where runs
+        go."""
+        return {name: _shown(name, value) for name, value in self.values.items()}
 
     @property
     def digest(self) -> str:
         """SHA-256 of the content, in hex."""
         return hashlib.sha256(self.content).hexdigest()
+
+
+def _shown(name: str, value: Any) -> Any:
+    if name not in SECRET:
+        return value
+    return masked(value) if name == "store" and isinstance(value, str) else "[secret]"
 
 
 class _StoredTrust(BaseModel):

@@ -165,7 +165,7 @@ def show(found: Deleted, *, as_json: bool) -> None:
         print_json(found.record())
         return
     out.print(f"{len(found.pruned.deleted)} deleted")
-    for line in (*found.more, *found.pruned.spared.values()):
+    for line in (*(f"deleted: {each}" for each in found.more), *found.pruned.spared.values()):
         out.print(Text(clean(line)))
     for place, why in found.left.items():
         out.print(Text(clean(f"{place} stays: {why}")))

@@ -93,7 +93,7 @@ def runs(
         print_json(rows)
         return
     if not rows:
-        out.print(Text(f"no runs{' that fit' if query else ''} in {_store().where}"))
+        out.print(Text(f"no run{' that fits' if query else 's'} in {_store().where}"))
         return
     priced = any(row["cost"] is not None for row in rows)
     columns = ("run", "status", "calls", "revisions", *(["cost"] if priced else []), "task")

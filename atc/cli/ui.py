@@ -144,11 +144,11 @@ def _announce(address: Address, *, as_json: bool, browser: bool) -> None:
         sys.stdout.flush()
         return
     most = list(address.tokens)[-1]
-    out.print(Text(f"your runs: {address.url(most)}"))
+    out.print(Text(f"{'all rights' if most != 'read' else 'read alone'}: {address.url(most)}"))
     if most != "read":
-        out.print(Text(f"to approve alone: {address.url('approve')}"))
-        out.print(Text(f"to look alone: {address.url('read')}"))
-    err.print("atc: who has an address may use it until this ends: Ctrl-C", markup=False)
+        out.print(Text(f"approve and read: {address.url('approve')}"))
+        out.print(Text(f"read alone: {address.url('read')}"))
+    err.print("atc: who has an address may use it until Ctrl-C ends this", markup=False)
     if browser:
         threading.Thread(target=_open, args=(address.url(most),), daemon=True).start()
 

@@ -164,12 +164,13 @@ def _explain_status(error: openai.APIStatusError, endpoint: Endpoint) -> Failure
         )
     if status in (400, 422) and _NO_MODEL.search(seen):
         return unavailable(
-            f"{endpoint.url} has no model {endpoint.model!r} ({status}): mend ATC_MODEL (--model). It said: {words}"
+            f"{endpoint.url} has no model {endpoint.model!r} ({status}): "
+            f"set ATC_MODEL (--model) to one that it has. It said: {words}"
         )
     if status == 404:
         return unavailable(
             f"{endpoint.url} has no model {endpoint.model!r}, or is no OpenAI-compatible address (404): "
-            f"mend ATC_MODEL or OPENAI_BASE_URL. It said: {words}"
+            f"set ATC_MODEL to one that it has, or correct OPENAI_BASE_URL. It said: {words}"
         )
     retry_after = _retry_after(error.response.headers, seen)
     may_pass = (status in _PASSING or status >= 500) and (retry_after or 0) <= LONGEST_WAIT

@@ -58,7 +58,7 @@ def test_what_decides_where_things_go_is_not_taken_from_a_strangers_file(
     write(f"{name} = {VALUES[name]}\n")
     with pytest.raises(SettingsError, match=rf"atc\.toml is not trusted, so it may not set {name}=.*`atc trust`") as no:
         Settings.load()
-    if name in SECRET:
+    if name in SECRET - {"store"}:  # of a store's address, which has no password here, all is shown
         assert VALUES[name].strip('"') not in str(no.value)
     with pytest.raises(SettingsError, match="is not trusted"):
         Agent(Toolset([make_tool("look", lambda _: 1)]))
@@ -179,12 +179,14 @@ def test_a_key_of_the_environment_goes_only_to_an_endpoint_that_was_trusted(monk
 
 
 def test_a_file_is_shown_before_it_is_trusted(folder: Path) -> None:
-    write(STRANGER + 'api_key = "sk-1234567890"\nruns_dir = "a\\u001b[2J\\nb"\n')
+    store = 'store = "postgresql://me:hidden1@far.example/runs"\n'
+    write(STRANGER + store + 'api_key = "sk-1234567890"\nruns_dir = "a\\u001b[2J\\nb"\n')
     ran = atc("trust", stdin="n\n")
     assert (ran.exit_code, ran.stdout) == (1, f"{folder}/atc.toml is not trusted\n")
     assert ran.stderr == (
         f"trust {folder}/atc.toml? It sets\n  | base_url = 'http://stranger.example/v1'\n  | max_tools = 3\n"
-        "  | api_key = '[secret]'\n  | runs_dir = 'a\\x1b[2J\\nb'\n[y/N]: \n"
+        "  | store = 'postgresql://me:[secret]@far.example/runs'\n  | api_key = '[secret]'\n"
+        "  | runs_dir = 'a\\x1b[2J\\nb'\n[y/N]: \n"
     )
     assert atc("trust", "--list").stdout == "no settings file is trusted\n"
     assert atc("trust", str(folder), stdin="y\n").exit_code == 0

@@ -75,7 +75,7 @@ def test_each_failure_says_what_and_where(dialect: Dialect, server: fake.Server)
         asyncio.run(completed(at(server, key="a-wrong-key")))
     assert server.url in str(wrong.value)
     assert "a-wrong-key" not in str(wrong.value)
-    with pytest.raises(ModelUnavailable, match=r"has no model 'model-9'.*mend ATC_MODEL"):
+    with pytest.raises(ModelUnavailable, match=r"has no model 'model-9'.*set ATC_MODEL"):
         asyncio.run(completed(at(server, "model-9")))
     if dialect.no_credit is not None:
         before = len(server.requests)

@@ -180,5 +180,5 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
             search(wrong)
     listed = atc("runs", "--json", "--search", "ship")
     assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
-    assert atc("runs", "--search", "nothing").stdout.startswith("no runs that fit in ")
+    assert atc("runs", "--search", "nothing").stdout.startswith("no run that fits in ")
     assert atc("runs", "--search", "calls:x").exit_code == 2

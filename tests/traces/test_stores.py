@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atc import Agent, FakeModel, tool
-from atc.database_address import secrets_of, shown
+from atc.database_address import masked, secrets_of, shown
 from atc.errors import EnvironmentProblem, SettingsError
 from atc.settings import Settings
 from atc.traces.stores import open_store
@@ -57,6 +57,21 @@ PROGRAM = "```python\nanswer = book(n=1) + book(n=2)\n```"
 
 def agent_of(address: str) -> Agent:
     return Agent([book], model=FakeModel([PROGRAM] * 5), approve="always", sentence=False, learn=False, store=address)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        (
+            "postgresql://me:h@h:5/runs?host=other&password=x",
+            "postgresql://me:[secret]@h:5/runs?host=other&password=[secret]",
+        ),
+        ("postgresql://me@h/runs?sslmode=require", "postgresql://me@h/runs?sslmode=require"),
+        ("mysql://me:hidden@h", "[secret]"),
+    ],
+)
+def test_of_an_address_that_is_to_be_trusted_all_but_passwords_is_seen(address: str, said: str) -> None:
+    assert masked(address) == said
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ class Ui:
     async def approval(self, request: Request) -> Response:
         """One question, with its arguments whole."""
         if (found := await self.reading.run(self.desk.whole, request.path_params["key"])) is None:
-            raise Gone("this question does not wait any more")
+            raise Gone("no such question waits any more")
         return _json(found)
 
     async def stream(self, request: Request) -> Response:
@@ -188,7 +188,7 @@ class Ui:
         if decision not in ("approve", "deny"):
             raise UsageError("decision: give approve or deny")
         if (settled := self.desk.decide(request.path_params["key"], decision)) is None:
-            raise Gone("there is no such question any more")
+            raise Gone("no such question waits any more")
         counts, own = settled
         return _json({"decision": counts}, 200 if own or counts == decision else 409)
 
@@ -311,7 +311,9 @@ async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
         raise UsageError("the body is no JSON object")
     for name, given in value.items():
         if name not in types:
-            raise UsageError(f"{name[:40]}: there is no such field, but {', '.join(types) or 'none'}")
+            raise UsageError(
+                f"there is no field {name[:40]!r}; there {'are ' + ', '.join(types) if types else 'is none'}"
+            )
         if given is not None and type(given) is not types[name]:
             raise UsageError(f"{name}: give {'true or false' if types[name] is bool else 'a text'}")
     return {name: given for name, given in value.items() if given is not None}

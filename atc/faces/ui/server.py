@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -94,9 +95,10 @@ async def serve_ui(ui: Ui, port: int, ready: Callable[[Address], None] = lambda 
     try:
         sock = listen(HOST, port)
     except EnvironmentProblem as error:
-        why = error.__context__ or error
+        cause = error.__context__
+        why = os.strerror(cause.errno) if isinstance(cause, OSError) and cause.errno else error
         raise EnvironmentProblem(
-            f"the page cannot be served at {HOST} port {port}: {why}. Give another --port; 0 takes a free one"
+            f"the page cannot be served at {HOST} port {port} ({why}): give another --port; 0 takes a free one"
         ) from None
     with closing(sock):
         there = sock.getsockname()[1]
