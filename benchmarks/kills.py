@@ -147,7 +147,7 @@ def main(
     """Kill hosts and count."""
     found = measured(kills, seed, None if as_json else _progress)
     figures = found.as_json()
-    print_json(figures) if as_json else _print(figures)
+    print_json(figures) if as_json else print_figures(figures)
     if figures["done twice"] or figures["lost"]:
         raise typer.Exit(1)
 
@@ -156,7 +156,7 @@ def measured(kills: int, seed: int, progress: Callable[[Found], None] | None = N
     """Kill so many hosts, at moments that the seed decides, and let every run come to an end."""
     rng, found = random.Random(seed), Found()
     with tempfile.TemporaryDirectory() as name:
-        service, port = _service(Path(name))
+        service, port = start_service(Path(name))
         try:
             with contextlib.suppress(KeyboardInterrupt):  # what was counted until then is told
                 while found.kills < kills:
@@ -186,7 +186,7 @@ def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: in
         already = len(written())
         host = _host(folder, port)
         try:
-            alive = _until_its_moment(host, kill, rng, already, written)
+            alive = wait_for_moment(host, kill, rng, already, written)
         finally:
             os.kill(host, signal.SIGKILL)  # nobody has reaped it: the number is still its own
             os.waitpid(host, 0)
@@ -199,15 +199,13 @@ def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: in
         report = folder / "report.json"
         if report.exists():
             httpx.get(f"http://127.0.0.1:{port}/", timeout=PATIENCE_S)  # it does one thing after the other: all is done
-            _count(json.loads(report.read_text()), Counter(written()), found)
+            count_report(json.loads(report.read_text()), Counter(written()), found)
             return
         if not kill:
             raise RuntimeError(f"the host of {folder} ended without a report: {(folder / 'error').read_text()}")
 
 
-def _until_its_moment(
-    host: int, kill: bool, rng: random.Random, already: int, written: Callable[[], list[str]]
-) -> bool:
+def wait_for_moment(host: int, kill: bool, rng: random.Random, already: int, written: Callable[[], list[str]]) -> bool:
     """Wait until a host is to be killed, or has ended where it is not; whether it is still there."""
     if not kill:
         os.waitid(os.P_PID, host, os.WEXITED | os.WNOWAIT)
@@ -219,7 +217,8 @@ def _until_its_moment(
     return not _ended(host)
 
 
-def _count(report: dict[str, Any], done: Counter[str], found: Found) -> None:
+def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> None:
+    """Add what a host reported of its run, held against what was really done."""
     found.ends[report["status"]] += 1
     said: dict[str, set[str]] = {}
     for key, status in report["calls"]:
@@ -267,7 +266,7 @@ def _host(folder: Path, port: int) -> int:
 async def _run(folder: Path, port: int) -> Result[Any]:
     runs = _runs(folder)
     address = f"http://127.0.0.1:{port}/{folder.name}"
-    tools = _tools(folder / "lines") + Toolset.from_openapi(DOCUMENT, base_url=address)
+    tools = line_tools(folder / "lines") + Toolset.from_openapi(DOCUMENT, base_url=address)
     agent = Agent(
         tools,
         model=FakeModel([SCRIPT] * 20),
@@ -300,7 +299,9 @@ def _runs(folder: Path) -> list[str]:
     return sorted(each.parent.name for each in traces if b"\n" in each.read_bytes())
 
 
-def _tools(lines: Path) -> Toolset:
+def line_tools(lines: Path) -> Toolset:
+    """Tools that write a line into this file: blocking, asynchronous, slow."""
+
     def write(key: str) -> None:
         descriptor = os.open(lines, os.O_WRONLY | os.O_APPEND)
         os.write(descriptor, key.encode() + b"\n")
@@ -341,7 +342,7 @@ def _ended(pid: int) -> bool:
 # -- the service -------------------------------------------------------------------------------------------------------
 
 
-def _service(folder: Path) -> tuple[int, int]:
+def start_service(folder: Path) -> tuple[int, int]:
     """Start the service over HTTP that writes what it is sent into a file of the run: its process and its port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port, parent = listening.getsockname()[1], os.getpid()
@@ -388,7 +389,8 @@ def _progress(found: Found) -> None:
         print(f"\r{found.kills} kills, {found.runs} runs", end="", file=sys.stderr, flush=True)
 
 
-def _print(figures: dict[str, Any]) -> None:
+def print_figures(figures: dict[str, Any]) -> None:
+    """Print what was counted, for people."""
     for name, value in figures.items():
         if name != "kinds":
             print(f"{name}: {value}")

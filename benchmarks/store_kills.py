@@ -75,7 +75,7 @@ def main(
     if WHY_NOT:
         raise SystemExit(WHY_NOT)
     figures = measured(kills_, seed, None if as_json else _progress).as_json()
-    print_json(figures) if as_json else kills._print(figures)
+    print_json(figures) if as_json else kills.print_figures(figures)
     if figures["done twice"] or figures["lost"]:
         raise typer.Exit(1)
 
@@ -88,7 +88,7 @@ def measured(
     with contextlib.ExitStack() as stack:
         name = stack.enter_context(tempfile.TemporaryDirectory())
         server = server or stack.enter_context(Server())
-        service, port = kills._service(Path(name))
+        service, port = kills.start_service(Path(name))
         try:
             while sum(found.times.values()) < most:
                 folder = Path(name) / f"run-{found.ended.runs}"
@@ -132,13 +132,15 @@ class _Run:
             for worker in left:
                 _end(worker)
         httpx.get(f"http://127.0.0.1:{self.port}/", timeout=kills.PATIENCE_S)  # then the service has done all it took
-        kills._count(json.loads((self.folder / "report.json").read_text()), Counter(self._written()), self.found.ended)
+        kills.count_report(
+            json.loads((self.folder / "report.json").read_text()), Counter(self._written()), self.found.ended
+        )
 
     def _worked(self, how: How | None, left: list[int]) -> None:
         """Let a process work on the run until it is disturbed, or has ended."""
         worker = _worker(self.folder, self.port, self.server.address())
         already = len(self._written())
-        alive = kills._until_its_moment(worker, how is not None, self.rng, already, self._written)
+        alive = kills.wait_for_moment(worker, how is not None, self.rng, already, self._written)
         if how is not None and alive:
             self.found.times[how] += 1
             if how == "stopped":
@@ -214,7 +216,7 @@ def _worker(folder: Path, port: int, address: str) -> int:
 async def _run(folder: Path, port: int, address: str) -> dict[str, Any] | None:
     """The report of a run; ``None`` where its journal was lost to this process."""
     service = f"http://127.0.0.1:{port}/{folder.name}"
-    tools = kills._tools(folder / "lines") + Toolset.from_openapi(kills.DOCUMENT, base_url=service)
+    tools = kills.line_tools(folder / "lines") + Toolset.from_openapi(kills.DOCUMENT, base_url=service)
     agent = Agent(
         tools,
         model=FakeModel([kills.SCRIPT] * 20),

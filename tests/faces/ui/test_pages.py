@@ -184,12 +184,12 @@ async def test_the_first_decision_counts_on_every_page() -> None:
 
 
 async def test_what_is_approved_is_what_is_shown() -> None:
-    made: list[Any] = []
+    made = asyncio.Queue[Any]()
 
     @tool(effect="write")
-    def pay(to: str, cents: int, more: dict[str, Any]) -> int:
+    async def pay(to: str, cents: int, more: dict[str, Any]) -> int:
         """Pay."""
-        made.append((to, cents, more))
+        made.put_nowait((to, cents, more))
         return 1
 
     program = "answer = pay(to='a\\u202eb\\u200b', cents=12345678901234567891, more={'10': 1.0, '9': 'x\\U000e0041'})"
@@ -199,13 +199,14 @@ async def test_what_is_approved_is_what_is_shown() -> None:
         whole = (await caller.send(f"/api/approvals/{asked['key']}", right="read")).json
         for text in (json.dumps(asked["arguments"], ensure_ascii=False), whole["text"], asked["task"]):
             assert text.replace("\n", "").isprintable()
-        order = [whole["text"].index(part) for part in ("\\u202eb", "12345678901234567891", '"10": 1.0', '"9"', "e0041")]
+        parts = ("\\u202eb", "12345678901234567891", '"10": 1.0', '"9"', "e0041")
+        order = [whole["text"].index(part) for part in parts]
         assert order == sorted(order)
         assert (await caller.send(f"/api/approvals/{asked['key']}", {"decision": "approve"})).status == 200
-        await stream.next("settled")
-        while not made:
-            await asyncio.sleep(0)
-    assert made == [("a\u202eb\u200b", 12345678901234567891, {"10": 1.0, "9": "x\U000e0041"})]
+        async with asyncio.timeout(60):
+            paid = await made.get()
+    assert paid == ("a\u202eb\u200b", 12345678901234567891, {"10": 1.0, "9": "x\U000e0041"})
+    assert made.empty()
 
 
 async def test_a_question_that_nobody_answers_is_a_no_and_a_run_can_be_stopped_and_resumed() -> None:
