@@ -24,7 +24,6 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.cli.leaving import leaving
 from atc.cli.run import (
     Answer,
-    Ask,
     BudgetMoney,
     BudgetS,
     Model,
@@ -64,7 +63,12 @@ def ui(
     warnings: WarningsOption = None,
     permissions: options.Permissions = None,
     read_only: options.ReadOnly = None,
-    ask: Ask = None,
+    ask: Annotated[
+        bool | None,
+        typer.Option(
+            "--ask", help="Programs may ask you: a run ends with its question, and a reply here goes on with it."
+        ),
+    ] = None,
     instructions: options.Instructions = None,
     budget_s: BudgetS = None,
     budget_money: BudgetMoney = None,
