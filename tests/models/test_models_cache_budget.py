@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from atc.errors import BudgetExceeded, ModelError
+from atc.faces.batch.limits import NO_LIMITS, Ledger, SpendingModel
 from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply, WrappedModel
 from atc.models.base import bounded_tokens
 
@@ -214,6 +215,7 @@ def wrappers(directory: Path) -> list[Model]:
     made: dict[type[WrappedModel], Callable[[Model], Model]] = {
         BudgetedModel: lambda inner: BudgetedModel(inner, Budget()),
         CachedModel: lambda inner: CachedModel(inner, directory),
+        SpendingModel: lambda inner: SpendingModel(inner, Ledger(NO_LIMITS), "", None),
     }
     assert set(made) == {kind for kind in WrappedModel.__subclasses__() if kind.__module__.startswith("atc.")}
     return [wrap(Sized([], name="sized", context_tokens=1234)) for wrap in made.values()]
@@ -238,7 +240,7 @@ def test_every_model_of_this_package_that_holds_another_is_one_of_these() -> Non
         for kind in all_kinds(Model)
         if kind.__module__.startswith("atc.") and "inner" in inspect.signature(kind).parameters
     }
-    assert holds == {WrappedModel, BudgetedModel, CachedModel}
+    assert holds == {WrappedModel, BudgetedModel, CachedModel, SpendingModel}
     assert all(issubclass(kind, WrappedModel) for kind in holds)
 
 
