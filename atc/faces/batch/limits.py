@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -36,8 +37,11 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("model_calls", "tokens", "seconds", "money"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not value > 0):
-                raise UsageError(f"the budget of {name} over all tasks is a number above 0, not {value!r}")
+            is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+            if value is not None and not (is_number and not math.isnan(value) and value > 0):
+                raise UsageError(f"the budget of {name} over all tasks is a number above 0, not {value!r:.100}")
+        if isinstance(self.money, int | float):
+            object.__setattr__(self, "money", Decimal(str(self.money)))  # as it was written
 
     def __bool__(self) -> bool:
         return any(each is not None for each in (self.model_calls, self.tokens, self.seconds, self.money))

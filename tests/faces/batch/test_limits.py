@@ -15,7 +15,11 @@ from atc.prices import Price
 PRICE = Price(input=Decimal(1), output=Decimal(2))
 
 
-@pytest.mark.parametrize("wrong", [{"tokens": 0}, {"seconds": -1.0}, {"money": Decimal(0)}, {"model_calls": True}])
+@pytest.mark.parametrize(
+    "wrong",
+    [{"tokens": 0}, {"seconds": -1.0}, {"money": Decimal(0)}, {"model_calls": True}, {"tokens": "5"},
+     {"money": Decimal("nan")}],
+)  # fmt: skip
 def test_a_budget_is_a_number_above_zero(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Limits(**wrong)
@@ -73,3 +77,7 @@ def test_what_waits_is_told_when_nothing_is_left() -> None:
             await waiting
 
     asyncio.run(go())
+
+
+def test_money_may_be_a_float_which_counts_as_it_is_written() -> None:
+    assert Limits(money=0.1) == Limits(money=Decimal("0.1"))  # type: ignore[arg-type]
