@@ -192,18 +192,23 @@ async def test_what_is_approved_is_what_is_shown() -> None:
         return 1
 
     program = "answer = pay(to='a\\u202eb\\u200b', cents=12345678901234567891, more={'10': 1.0, '9': 'x\\U000e0041'})"
-    async with serving(f"```python\n{program}\n```", tools=[pay]) as caller, caller.stream("/api/stream") as stream:
+    async with (
+        serving(f"```python\n{program}\n```", tools=[pay]) as caller,
+        caller.stream("/api/stream") as stream,
+    ):
         assert (await caller.send("/api/tasks", {"task": "pay \u202e"})).status == 201
         asked = (await stream.next("approval")).data
         whole = (await caller.send(f"/api/approvals/{asked['key']}", right="read")).json
         for text in (json.dumps(asked["arguments"], ensure_ascii=False), whole["text"], asked["task"]):
             assert text.replace("\n", "").isprintable()
-        order = [whole["text"].index(part) for part in ("\\u202eb", "12345678901234567891", '"10": 1.0', '"9"', "e0041")]
+        order = [
+            whole["text"].index(part) for part in ("\\u202eb", "12345678901234567891", '"10": 1.0', '"9"', "e0041")
+        ]
         assert order == sorted(order)
         assert (await caller.send(f"/api/approvals/{asked['key']}", {"decision": "approve"})).status == 200
         await stream.next("settled")
-        while not made:
-            await asyncio.sleep(0)
+        async with caller.stream(f"/api/runs/{asked['run_id']}/events") as events:
+            await events.next("end")
     assert made == [("a\u202eb\u200b", 12345678901234567891, {"10": 1.0, "9": "x\U000e0041"})]
 
 
