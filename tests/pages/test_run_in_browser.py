@@ -192,6 +192,26 @@ def test_ten_thousand_runs_are_a_window_of_rows(page: Page, tmp_path: Path) -> N
     unharmed(page)
 
 
+@pytest.mark.parametrize("status", ["__proto__", "constructor"])
+def test_a_strange_status_does_not_end_the_page(status: str, page: Page, tmp_path: Path) -> None:
+    finding = {"kind": "x", "severity": "error", "message": "line 5: no such key", "line": 5}
+    events = (
+        ("run_started", all_kinds()[0]["data"]),
+        ("findings", {"attempt": 0, "findings": [{"kind": "x", "severity": "error", "message": "it holds none"}]}),
+        ("program_written", {"attempt": 1, "program": PROGRAM, "rewrites": []}),
+        ("call_ended", call(1, status=status)),
+        ("findings", {"attempt": 1, "findings": [finding]}),
+        ("run_ended", {"status": status, "usage": {}}),
+    )
+    look(page, tmp_path, of(events_of(*events)))
+    unharmed(page)
+    assert page.run("[...document.querySelectorAll('.head .title')].map((e) => e.innerText)") == [
+        "No program",
+        "Program 2",
+    ]
+    assert page.run("document.querySelectorAll('.finding')[1].innerText") == "finding no such key"
+
+
 def test_damage_is_shown_where_it_is(page: Page, tmp_path: Path) -> None:
     run: FileRun = stored_run(tmp_path, all_kinds()[:12])
     lines = run.trace.read_text().splitlines(keepends=True)

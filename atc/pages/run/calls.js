@@ -9,7 +9,7 @@ const ROWS = 50; // calls that are drawn at once
 const WRONG = 3; // of folded calls, those that went wrong and stay in sight
 const UI = { opened: new Map(), many: new Map(), whole: new Set(), kept: new Map() };
 
-const markOf = (call) => MARKS[call.status] || ["!", "warn", String(call.status)];
+const markOf = (call) => (Object.hasOwn(MARKS, call.status) ? MARKS[call.status] : ["!", "warn", String(call.status)]);
 const isOpen = (key, otherwise = false) => (UI.opened.has(key) ? UI.opened.get(key) : otherwise);
 const keyOf = (call) => `c${call.index}-${call.program.id}`;
 

@@ -174,6 +174,7 @@ function outcomeOf(program) {
   const fault = program.faults[program.faults.length - 1];
   if (program.running) return ["◐", "live", "running"];
   if (fault) return ["✕", "bad", fault.tool ? `fault of ${fault.tool}` : `fault: ${fault.kind || "unknown"}`];
+  if (program.rejected && !program.source) return ["!", "warn", "the reply held no program"];
   if (program.rejected) return ["!", "warn", "not run: the check found something"];
   if (program.ended && program.ended.kind === "finished") return ["✓", "good", "ran to its end"];
   if (program.ended) return ["○", "warn", `ended: ${program.ended.kind || "?"}`];

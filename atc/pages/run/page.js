@@ -112,7 +112,7 @@ function outline() {
   const parts = RUN.items.filter((item) => ["task", "sketch", "program", "stage", "layer", "question"].includes(item.type) && !(item.type === "task" && item.number === 1));
   const many = parts.length > 60 ? parts.filter((item) => item.type === "task" || item.type === "program").slice(-60) : parts;
   const named = { task: (item) => `Task ${item.number}`, sketch: () => "Tools offered", stage: () => "Next stage", layer: (item) => `Step ${item.data.layer}`, question: () => "Question",
-    program: (item) => (item.source ? `Program ${item.number}` : "Calls") };
+    program: programTitle };
   byId("parts").replaceChildren(el("li", {}, el("a", { href: "#main", text: "Outcome" })), ...many.map((item) => {
     const [sign, tone] = item.type === "program" ? outcomeOf(item) : ["", ""];
     return el("li", {}, el("a", { href: `#${item.id}` }, named[item.type](item), sign ? el("span", { class: tone, "aria-hidden": "true", text: ` ${sign}` }) : ""));
@@ -189,7 +189,12 @@ function nextWrong() {
 }
 
 function everything(open) {
-  for (const button of document.querySelectorAll("#flow .head.stop")) if ((button.getAttribute("aria-expanded") === "true") !== open) button.click();
+  const left = [...document.querySelectorAll("#flow .head.stop")].filter((each) => (each.getAttribute("aria-expanded") === "true") !== open);
+  const some = () => { // hundreds of programs at once would hold the page up
+    for (const button of left.splice(0, 10)) if ((button.getAttribute("aria-expanded") === "true") !== open) button.click();
+    if (left.length) requestAnimationFrame(some);
+  };
+  some();
 }
 
 byId("search").addEventListener("input", search);

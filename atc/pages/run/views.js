@@ -53,14 +53,15 @@ function modelLine(item) {
     el("p", { class: "faint", text: `ended: ${data.finish_reason || "?"}` })));
 }
 
+const programTitle = (item) => (item.source ? `Program ${item.number}` : item.calls.length ? "Calls" : "No program");
 function programCard(item) {
   const [sign, tone, words] = outcomeOf(item);
   const usually = RUN.programs.length <= OPEN_PROGRAMS || item === RUN.program || Boolean(item.running);
-    const steps = item.before ? (item.steps ||= changes(item.before.source.split("\n"), item.source.split("\n"))) : null;
+    const steps = item.before && item.before.source ? (item.steps ||= changes(item.before.source.split("\n"), item.source.split("\n"))) : null;
   const plus = steps ? steps.filter(([each]) => each === "+").length : 0, minus = steps ? steps.filter(([each]) => each === "−").length : 0;
   const seconds = item.ended && item.ended.seconds;
   const facts = [item.calls.length ? plural(item.calls.length, "call") : "", seconds ? took(seconds) : "", item.ended && item.ended.isolation].filter(Boolean).join(" · ");
-  const head = [el("span", { class: "tri", "aria-hidden": "true" }), el("span", { class: "title", text: item.source ? `Program ${item.number}` : "Calls" }), el("span", { class: `badge ${tone}` }, el("span", { "aria-hidden": "true", text: sign }), ` ${words}`),
+  const head = [el("span", { class: "tri", "aria-hidden": "true" }), el("span", { class: "title", text: programTitle(item) }), el("span", { class: `badge ${tone}` }, el("span", { "aria-hidden": "true", text: sign }), ` ${words}`),
     steps ? el("span", { class: "delta" }, el("span", { class: "good", text: `+${plus}` }), " ", el("span", { class: "bad", text: `−${minus}` })) : null, el("span", { class: "faint", text: facts })];
   const [button, place] = opening(item.id, { class: "head stop" }, head, () => programBody(item, steps), null, usually);
   return card(item, `program is-${tone}`, el("h2", {}, button), place);
@@ -77,7 +78,7 @@ function programBody(item, steps) {
   for (const each of item.faults) on(place(each.line)).notes.push(["bad", each.tool ? `fault of ${each.tool}` : "fault", each]);
   const under = (number) => {
     const here = at.get(number);
-    return here ? [here.calls.length ? callsOf(item, number, here.calls) : null, here.notes.map((note) => noteOf(item, ...note))] : [];
+    return here ? [here.calls.length ? callsOf(item, number, here.calls) : null, here.notes.map((note) => noteOf(item, number, ...note))] : [];
   };
   const rows = [];
   const before = item.before ? coloured(item.before.source, RUN.tools) : [];
@@ -118,8 +119,9 @@ function stretch(item, lines) {
   button.addEventListener("click", () => { UI.whole.add(item.id); redraw(item); });
   return button;
 }
-function noteOf(item, tone, words, each) {
-  const more = each.evidence || each.hint;
-  return el("div", { class: `finding ${tone}` }, el("span", { class: "label", text: words }), " ", el("span", { text: textOf(each.message) || each.kind || "" }),
+/** A finding or a fault; where it stands under its line, its sentence does not begin with that. */
+function noteOf(item, under, tone, words, each) {
+  const more = each.evidence || each.hint, message = textOf(each.message), where = `line ${under}: `;
+  return el("div", { class: `finding ${tone}` }, el("span", { class: "label", text: words }), " ", el("span", { text: (under && message.startsWith(where) ? message.slice(where.length) : message) || each.kind || "" }),
     more ? el("div", { class: "faint" }, [each.evidence, each.hint].map(textOf).filter(Boolean).map((text) => el("p", { text }))) : null, each.traceback ? el("p", { class: "faint", text: `traceback: ${textOf(each.traceback)}` }) : null);
 }

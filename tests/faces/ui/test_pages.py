@@ -193,7 +193,10 @@ async def test_what_is_approved_is_what_is_shown() -> None:
         return 1
 
     program = "answer = pay(to='a\\u202eb\\u200b', cents=12345678901234567891, more={'10': 1.0, '9': 'x\\U000e0041'})"
-    async with serving(f"```python\n{program}\n```", tools=[pay]) as caller, caller.stream("/api/stream") as stream:
+    async with (
+        serving(f"```python\n{program}\n```", tools=[pay]) as caller,
+        caller.stream("/api/stream") as stream,
+    ):
         assert (await caller.send("/api/tasks", {"task": "pay \u202e"})).status == 201
         asked = (await stream.next("approval")).data
         whole = (await caller.send(f"/api/approvals/{asked['key']}", right="read")).json
