@@ -152,6 +152,9 @@ class BudgetedModel(WrappedModel):
         try:
             with anyio.move_on_after(self.budget.seconds_left):
                 reply = await super().generate(request.with_tokens(allowed))
+        except BudgetExceeded:  # of a budget beneath this one: the call was not made
+            self.budget.calls_used -= 1
+            raise
         finally:
             self.budget.end(request.messages, allowed, reply)
         if reply is None:
@@ -167,6 +170,9 @@ class BudgetedModel(WrappedModel):
                 begun.append(self.budget.begin(request.messages, request.sampling.max_tokens))
             with anyio.move_on_after(self.budget.seconds_left):
                 replies = await super().generate_many(request.with_tokens(min(begun, default=1)), count)
+        except BudgetExceeded:  # none of them was made
+            self.budget.calls_used -= len(begun)
+            raise
         finally:
             for index, allowed in enumerate(begun):
                 self.budget.end(request.messages, allowed, replies[index] if replies else None)

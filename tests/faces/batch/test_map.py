@@ -67,6 +67,7 @@ def test_a_budget_over_all_ends_what_runs_and_begins_nothing_more(tmp_path: Path
         others = [result for result in results if result.status != "answered"]
         assert {(result.status, result.over) for result in others} == {("budget", "model_calls")}
         assert sum(result.begun for result in others) <= 2
+        assert sum(result.usage.model_calls for result in results) == 3  # a call that was refused is none
         written = [json.loads(line) for line in file.read_text().splitlines()]
         assert len(written) == 3 + sum(result.begun for result in others)
         again = list(agent.map(names(9), limits=Limits(model_calls=100), results=file))
