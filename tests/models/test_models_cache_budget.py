@@ -15,6 +15,7 @@ from opentelemetry.metrics import NoOpMeter
 from opentelemetry.trace import NoOpTracer
 
 from atc.errors import BudgetExceeded, ModelError
+from atc.faces.batch.limits import NO_LIMITS, Ledger, SpendingModel
 from atc.faces.otel.metrics import Metrics
 from atc.faces.otel.model import ObservedModel
 from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply, WrappedModel
@@ -222,6 +223,7 @@ def wrappers(directory: Path) -> list[Model]:
         ObservedModel: lambda inner: ObservedModel(
             inner, NoOpTracer(), Metrics(NoOpMeter("tests")), Context, str, None, baggage=False
         ),
+        SpendingModel: lambda inner: SpendingModel(inner, Ledger(NO_LIMITS), "", None),
     }
     assert set(made) == {kind for kind in WrappedModel.__subclasses__() if kind.__module__.startswith("atc.")}
     return [wrap(Sized([], name="sized", context_tokens=1234)) for wrap in made.values()]
@@ -246,7 +248,7 @@ def test_every_model_of_this_package_that_holds_another_is_one_of_these() -> Non
         for kind in all_kinds(Model)
         if kind.__module__.startswith("atc.") and "inner" in inspect.signature(kind).parameters
     }
-    assert holds == {WrappedModel, BudgetedModel, CachedModel, ObservedModel}
+    assert holds == {WrappedModel, BudgetedModel, CachedModel, ObservedModel, SpendingModel}
     assert all(issubclass(kind, WrappedModel) for kind in holds)
 
 
