@@ -20,6 +20,7 @@ AtcError
 ├── InputNeeded             a program asked the user, and nobody is there: the run ends with ``needs_input``
 ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
 ├── JournalError            a run's journal cannot be read or written
+│   └── RunInUse            another process works on the run
 └── RunFailed               raised by ``Result.unwrap()`` when a run has no answer
 
 One warning: LexicalOnly    an index of tools works by words alone
@@ -206,6 +207,10 @@ class WritesPlanned(AtcError):
 
 class JournalError(AtcError):
     """A run's journal cannot be read or written."""
+
+
+class RunInUse(JournalError):
+    """Another process works on the run, or has died and its lease has not lapsed yet."""
 
 
 class RunFailed(AtcError):

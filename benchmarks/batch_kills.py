@@ -3,8 +3,9 @@
 A scripted model (no model is asked) gives each task a program that writes lines, some of them slowly. Where a batch is
 done here, its process is killed (SIGKILL) at a random moment, and another one goes on with the same file of results. On
 a cluster (of this machine: two nodes with two processors each) it is a worker that is killed, sometimes a whole node or
-the process that leads the batch. What was really done stands in a file that each write appends to. `--rate` measures
-tasks a second at one and two nodes instead, with tools that wait for a second.
+the process that leads the batch. What was really done stands in a file that each write appends to. Runs are kept in a
+folder, or in a PostgreSQL server of their own (`--store postgres`), which is killed and started again, too. `--rate`
+measures tasks a second at one and two nodes instead, with tools that wait for a second.
 """
 
 from __future__ import annotations
@@ -34,9 +35,11 @@ import typer
 from atc import Agent, tool
 from atc.faces.batch.on_ray import OnRay
 from atc.models import FakeModel, Message
+from atc.settings import Settings
 from atc.tools.tool import Toolset
-from atc.traces.stores.files import FileStore
+from atc.traces.stores import open_store
 from benchmarks.common import print_json
+from tests.support.postgres import Server
 
 TASKS = 8
 """Tasks of a batch."""
@@ -44,8 +47,10 @@ QUICK_S, SLOW_S = 0.005, 0.08
 """Seconds that a write takes before it is done, and again until it answers."""
 KILL_AGAIN = 0.85
 """How often a batch that goes on is killed again."""
-OF_NODES, OF_LEADERS = 0.1, 0.15
-"""How often it is a node that is killed on a cluster, or the process that leads the batch."""
+OF_NODES, OF_LEADERS, OF_SERVERS = 0.1, 0.15, 0.1
+"""How often it is a node that is killed on a cluster, the process that leads the batch, or the server of the runs."""
+LEASE_S = 3.0
+"""Seconds for which a process that was killed still has its run in a database."""
 NODE = {"num_cpus": 2, "object_store_memory": 80_000_000}
 PATIENCE_S = 300.0
 _NAME = re.compile(r"Write the lines of (\w+)\.")
@@ -87,24 +92,35 @@ def main(
     kills: Annotated[int, typer.Option(min=1, help="processes to kill")] = 100,
     seed: int = 0,
     on: Annotated[str, typer.Option(help="here or ray")] = "here",
+    store: Annotated[str, typer.Option(help="where runs are kept: folder or postgres")] = "folder",
     rate: Annotated[bool, typer.Option("--rate", help="measure tasks a second at one and two nodes")] = False,
     seconds: Annotated[float, typer.Option(help="begin no further batch after so long")] = 3_600.0,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Kill processes of batches and count."""
-    if rate:
-        print_json(rates())
-        return
+    if on not in ("here", "ray") or store not in ("folder", "postgres"):
+        raise typer.BadParameter("--on is here or ray, --store is folder or postgres")
     with contextlib.ExitStack() as stack:
+        server = stack.enter_context(Server()) if store == "postgres" else None
+        if rate:
+            print_json(rates(server))
+            return
         cluster = stack.enter_context(two_nodes()) if on == "ray" else None
-        found = measured(kills, seed, cluster, seconds)
+        found = measured(kills, seed, cluster, seconds, server=server)
     figures = found.as_json()
     print_json(figures) if as_json else print("\n".join(f"{name}: {value}" for name, value in figures.items()))
     if found.twice or found.lost or found.rows_lost:
         raise typer.Exit(1)
 
 
-def measured(kills: int, seed: int, cluster: Any = None, seconds: float = 3_600.0, tasks: int = TASKS) -> Found:
+def measured(
+    kills: int,
+    seed: int,
+    cluster: Any = None,
+    seconds: float = 3_600.0,
+    tasks: int = TASKS,
+    server: Server | None = None,
+) -> Found:
     """Kill so many processes, at moments that the seed decides, and let every batch come to its end.
 
     Args:
@@ -113,6 +129,7 @@ def measured(kills: int, seed: int, cluster: Any = None, seconds: float = 3_600.
         cluster: as :func:`two_nodes` gives it; ``None``: batches are done here.
         seconds: after which no further batch begins.
         tasks: of each batch.
+        server: keeps the runs; ``None``: a folder does.
     """
     rng, found, began = random.Random(seed), Found(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="atc-kills-") as name:
@@ -120,14 +137,18 @@ def measured(kills: int, seed: int, cluster: Any = None, seconds: float = 3_600.
             folder = Path(name) / f"batch-{found.batches}"
             folder.mkdir()
             (folder / "lines").touch()
-            _one_batch(folder, cluster, rng, found, kills, tasks)
+            if server is not None:
+                (folder / "store").write_text(server.address())
+            _one_batch(folder, cluster, server, rng, found, kills, tasks)
             found.batches += 1
             if sys.stderr.isatty():
                 print(f"\r{found.kills.total()} kills, {found.batches} batches", end="", file=sys.stderr, flush=True)
     return found
 
 
-def _one_batch(folder: Path, cluster: Any, rng: random.Random, found: Found, most: int, tasks: int) -> None:
+def _one_batch(
+    folder: Path, cluster: Any, server: Server | None, rng: random.Random, found: Found, most: int, tasks: int
+) -> None:
     first, began = True, time.monotonic()
     while True:
         leader = _leader(folder, cluster, tasks)
@@ -137,7 +158,7 @@ def _one_batch(folder: Path, cluster: Any, rng: random.Random, found: Found, mos
                 if not wanted:
                     leader.wait(PATIENCE_S)
                     break
-                what = _moment(folder, leader, cluster, rng)
+                what = _moment(folder, leader, cluster, server, rng)
                 first = False
                 if what:
                     found.kills[what] += 1
@@ -152,7 +173,9 @@ def _one_batch(folder: Path, cluster: Any, rng: random.Random, found: Found, mos
             raise RuntimeError(f"the batch of {folder} does not end ({code}): {(folder / 'error').read_text()[-2000:]}")
 
 
-def _moment(folder: Path, leader: subprocess.Popen[bytes], cluster: Any, rng: random.Random) -> str:
+def _moment(
+    folder: Path, leader: subprocess.Popen[bytes], cluster: Any, server: Server | None, rng: random.Random
+) -> str:
     """Wait for a random moment and kill something; what it was, empty where it had ended before."""
     began, wanted = time.monotonic(), len(_lines(folder)) + rng.randint(0, 8)
     while len(_lines(folder)) < wanted and leader.poll() is None and time.monotonic() - began < PATIENCE_S / 10:
@@ -160,6 +183,10 @@ def _moment(folder: Path, leader: subprocess.Popen[bytes], cluster: Any, rng: ra
     time.sleep(rng.uniform(0.0, rng.choice((3 * QUICK_S, 1.3 * SLOW_S, 1.0))))
     if leader.poll() is not None:
         return ""
+    if server is not None and rng.random() < OF_SERVERS:
+        server.kill()
+        server.start()
+        return "server"
     drawn = rng.random()
     if cluster is None or drawn < OF_LEADERS:
         os.kill(leader.pid, signal.SIGKILL)
@@ -191,7 +218,7 @@ def _count(folder: Path, tasks: int, found: Found) -> None:
     rows = [json.loads(line) for line in (folder / "results.jsonl").read_text().splitlines()]
     by_id = Counter(row["id"] for row in rows)
     found.rows_lost += sum(by_id[str(number + 1)] != 1 for number in range(tasks))
-    store = FileStore(folder / "runs")
+    store = open_store(_settings(folder))
     for row in rows:
         found.ends[row["status"]] += 1
         said: dict[str, set[str]] = {}
@@ -213,6 +240,7 @@ def _count(folder: Path, tasks: int, found: Found) -> None:
             else:
                 found.unsaid += times == 1
                 found.not_done += times == 0
+    store.close()
     found.twice += len(done)  # of no task that has a row
 
 
@@ -243,6 +271,12 @@ def _script(messages: Sequence[Message]) -> str:
         for kind in ("quick", "slow", "async")
     )
     return f"```python\ndone = 0\nfor number in range(2):\n{steps}\nanswer = done\n```"
+
+
+def _settings(folder: Path) -> Settings:
+    """Where the runs of a batch are kept."""
+    address = (folder / "store").read_text() if (folder / "store").exists() else None
+    return Settings.load(runs_dir=folder / "runs", store=address, store_lease_s=LEASE_S)
 
 
 def _agent(folder: Path) -> Agent:
@@ -281,8 +315,8 @@ def _agent(folder: Path) -> Agent:
         approve="always",
         sentence=False,
         learn=False,
-        runs_dir=folder / "runs",
         catalogue=folder / "catalogue",
+        **_settings(folder).model_dump(include={"runs_dir", "store", "store_lease_s"}, exclude_none=True),
     )
 
 
@@ -327,7 +361,7 @@ def two_nodes(nodes: int = 2) -> Iterator[Any]:
             os.rmdir("/tmp/ray")
 
 
-def _waiting() -> Agent:
+def _waiting(store: str | None = None) -> Agent:
     @tool(effect="read")
     async def wait(n: int) -> int:
         """A number, a second later."""
@@ -335,18 +369,20 @@ def _waiting() -> Agent:
         return n
 
     program = "```python\nanswer = wait(n=1)\n```"
-    return Agent(Toolset.from_functions(wait), model=FakeModel([program] * 10_000), sentence=False, learn=False)
+    model = FakeModel([program] * 10_000)
+    return Agent(Toolset.from_functions(wait), model=model, sentence=False, learn=False, store=store)
 
 
-def rates() -> dict[str, Any]:
+def rates(server: Server | None = None) -> dict[str, Any]:
     """Tasks a second in this process and at one and two nodes, two workers each; and until the first one ended."""
     figures: dict[str, Any] = {}
-    with _waiting() as agent:
+    make = partial(_waiting, None if server is None else server.address())
+    with make() as agent:
         figures["here, 2 at a time"] = _rate(agent, None, 2)
     for nodes in (1, 2):
-        with two_nodes(nodes) as cluster, _waiting() as agent:
+        with two_nodes(nodes) as cluster, make() as agent:
             figures[f"{nodes} nodes, 2 at a time on each"] = _rate(
-                agent, OnRay(_waiting, address=cluster.address, store=agent.store), 2 * nodes
+                agent, OnRay(make, address=cluster.address, store=agent.store), 2 * nodes
             )
     return figures
 

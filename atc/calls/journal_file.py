@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from atc.errors import JournalError
+from atc.errors import JournalError, RunInUse
 from atc.locks import lock, unlock
 from atc.private_folders import close_file
 
@@ -126,7 +126,7 @@ class JournalFile:
         try:
             lock(self._file)
         except BlockingIOError:
-            raise JournalError(f"the journal {self.path} is in use: another process works on this run") from None
+            raise RunInUse(f"the journal {self.path} is in use: another process works on this run") from None
         if new:
             _sync_folder(self.path.parent)
 

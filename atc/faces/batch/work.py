@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from atc.errors import EnvironmentProblem, JournalError
+from atc.errors import EnvironmentProblem, JournalError, RunInUse
 from atc.faces.batch.limits import Spending, SpendingModel
 from atc.faces.batch.outcome import TaskResult, failed, task_result
 from atc.faces.batch.tasks import BatchTask
 from atc.models.no_model import NoModel
 from atc.prices import missing_price
 from atc.result import Result
+from atc.settings import Settings
 from atc.traces.events import Event
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
@@ -22,6 +24,8 @@ from atc.traces.stores.base import StoredRun
 if TYPE_CHECKING:
     from atc.agent import Agent
 
+_LOOK_S, _LATE_S = 0.5, 5.0
+"""Seconds between two looks at a run that another process holds, and beyond a lease that has lapsed by then."""
 _CLOCK_S = 0.05
 """How much earlier than its deadline a run may say that it ended."""
 
@@ -93,7 +97,7 @@ async def do(
             started()
 
     try:
-        result = await _run(agent, job, model, seconds, listener)
+        result = await _once_free(lambda: _run(agent, job, model, seconds, listener), _lease_s(agent.settings))
     except (EnvironmentProblem, JournalError):
         raise
     except Exception as error:  # of a task's own: a wrong image, a trace that is damaged, a bug in a user's type
@@ -104,6 +108,27 @@ async def do(
         if over is None and seconds is not None and result.usage.seconds >= seconds - _CLOCK_S:
             over = "seconds"
     return task_result(result, task, over)
+
+
+def _lease_s(settings: Settings) -> float:
+    """Seconds for which a process that was killed may still hold a run: in a folder it holds none."""
+    return settings.store_lease_s + _LATE_S if settings.store is not None else 0.0
+
+
+async def _once_free(run: Callable[[], Awaitable[Result[Any]]], seconds: float) -> Result[Any]:
+    """The result of a run, once nobody else holds it.
+
+    Raises:
+        RunInUse: another process still works on it after so many seconds.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return await run()
+        except RunInUse:
+            if time.monotonic() > until:
+                raise
+            await asyncio.sleep(_LOOK_S)
 
 
 async def _run(

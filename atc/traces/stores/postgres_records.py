@@ -20,7 +20,7 @@ from typing import Any
 import psycopg
 
 from atc.calls.journal_file import WHAT_NOW
-from atc.errors import EnvironmentProblem, JournalError
+from atc.errors import EnvironmentProblem, JournalError, RunInUse
 from atc.traces.stores.postgres_session import RESTART_S, Address, Session
 
 _TAKE = """
@@ -150,7 +150,7 @@ class PostgresRecords:
         try:
             taken = session.rows(_TAKE, (holder, leases.lease_s, run_id))
             if not taken:
-                raise JournalError(self._why_not())
+                raise self._why_not()
             self.epoch, self._known = taken[0]
             self._open = True
             leases.hold(run_id, self.epoch)
@@ -162,13 +162,13 @@ class PostgresRecords:
             self.close()
             raise
 
-    def _why_not(self) -> str:
+    def _why_not(self) -> JournalError:
         found = self._session.rows(_HOLDER, (self._run_id,))
         if not found:
-            return f"there is no journal {self.name}: the run was deleted"
+            return JournalError(f"there is no journal {self.name}: the run was deleted")
         holder, seconds = found[0]
         lapses = f"if that has ended, its lease lapses in {seconds or 0:.0f} s"
-        return f"the journal {self.name} is in use: {holder or 'another process'} works on this run; {lapses}"
+        return RunInUse(f"the journal {self.name} is in use: {holder or 'another process'} works on this run; {lapses}")
 
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
         """Read all records back, in order (:meth:`atc.calls.records.Records.read`)."""

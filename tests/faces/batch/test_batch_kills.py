@@ -15,6 +15,7 @@ import pytest
 from atc import Agent, FakeModel
 from atc.errors import EnvironmentProblem
 from benchmarks import batch_kills
+from tests.support.postgres import WHY_NOT, Server
 
 TASKS = 4
 
@@ -29,6 +30,13 @@ def nothing_wrong(found: batch_kills.Found) -> None:
 @pytest.mark.slow
 def test_a_batch_that_is_killed_goes_on() -> None:
     nothing_wrong(batch_kills.measured(2, seed=3, tasks=TASKS))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+def test_a_batch_in_a_database_waits_for_the_lease_of_what_was_killed() -> None:
+    with Server() as server:
+        nothing_wrong(batch_kills.measured(1, seed=3, tasks=TASKS, server=server))
 
 
 @pytest.fixture(scope="module")
