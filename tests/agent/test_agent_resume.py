@@ -98,7 +98,7 @@ def test_only_one_process_resumes_a_run() -> None:
         return await asyncio.gather(*both, return_exceptions=True)
 
     outcomes = asyncio.run(go())
-    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["JournalError", "Result"]
+    assert sorted(type(outcome).__name__ for outcome in outcomes) == ["Result", "RunInUse"]
 
 
 @pytest.mark.parametrize("name", ["", "last", "20200101-000000-abcdef", "../etc"])

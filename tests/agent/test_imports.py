@@ -72,6 +72,7 @@ for home, names in atc._MODULES.items():
 """
 
 
+@pytest.mark.slow
 def test_each_public_name_can_be_the_first_that_is_used() -> None:
     """What is used first decides the order of all imports: none may run into a circle, or need what only Unix has."""
     ran = subprocess.run([sys.executable, "-c", EACH_FIRST], capture_output=True, text=True, check=False)

@@ -58,6 +58,7 @@ def _failures(report: Report) -> list[str]:
 # -- the drivers keep their promises ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_strongest_tier_of_this_machine_keeps_every_promise() -> None:
     report = _report(None)
     assert _failures(report) == []
