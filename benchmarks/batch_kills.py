@@ -169,7 +169,8 @@ def _one_batch(
         if code == 0:
             _count(folder, tasks, found)
             return
-        if code > 0 or time.monotonic() - began > PATIENCE_S:
+        down = code > 0 and server is not None  # it was killed: that ends a batch, and the same line goes on
+        if (code > 0 and not down) or time.monotonic() - began > PATIENCE_S:
             raise RuntimeError(f"the batch of {folder} does not end ({code}): {(folder / 'error').read_text()[-2000:]}")
 
 

@@ -22,7 +22,7 @@ REACH_S = 5.0
 """Seconds for a connection to its address."""
 OBJECT_STORE_BYTES = 80_000_000
 """Memory for objects of a cluster of our own: only tasks and results pass through it."""
-_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:]+)\]|([A-Za-z0-9._-]+)):([0-9]{1,5})")
+_ADDRESS = re.compile(r"(?:\[([0-9a-fA-F:]{2,45})\]|([A-Za-z0-9._-]{1,253})):([0-9]{1,5})")
 _QUIET: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, "include_dashboard": None}
 _TRIAL = """
 import json, sys
