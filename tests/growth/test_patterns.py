@@ -34,6 +34,7 @@ AT_ONE_PLACE = {
     "atc.faces.mcp_clients.json_text._REST_OF_LINE": "match",
     "atc.faces.mcp_clients.json_text._STRING": "match",
     "atc.faces.mcp_clients.toml_text._TEXT": "match",
+    "atc.models.error_bodies._PAGE": "match",
     "atc.models.streaming._BEGINS": "match",
     "atc.packing._TAGS": "fullmatch",
     "atc.probing.asking._QUESTION": "match",
