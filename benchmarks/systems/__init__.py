@@ -47,6 +47,8 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
         Atc("atc-order", "ATC without the order of layers among the tools", {"rules": "-layer-order"}),
         Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
+        Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
+        Atc("atc+rules", "ATC with all of its rules, those that are off by default too", {"rules": "all"}),
         Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
         Atc("atc-paper", "ATC as its paper has it", {"strategy": "atc-paper"}),
         Atc("react", "one JSON call a step, with thoughts", {"strategy": "react"}),
