@@ -1,8 +1,8 @@
 """Queries for tools that nobody wrote any for: the embedded model makes them up from the tools' documents.
 
-ToolWeaver (§4.1) trains on 489,702 pairs of a query and a tool, which cannot be had here. So a pool's tools are taken
-in the order of a hash, and for each the model writes a few requests. What is made is kept, a JSON line a tool; started
-again it goes on. ``python -m benchmarks.codes_queries --data DIR --pool toolbench_g3``.
+ToolWeaver (App. A.1) trains on 489,702 pairs of a query and a tool, which cannot be had here. So a pool's tools are
+taken in the order of a hash, and for each the model writes a few requests. What is made is kept, a JSON line a tool;
+started again it goes on. ``python -m benchmarks.codes_queries --data DIR --pool toolbench_g3``.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Node = Api | Parameter
 
 @dataclass(frozen=True)
 class PaperGraph:
-    """A weighted graph of APIs and parameters (§3.2.2).
+    """A weighted graph of APIs and parameters (§3.2.1).
 
     The paper unifies parameters of different APIs by clustering; here each API has its own, which is what tells an API
     that supplies a parameter from one that only has a parameter of that name.

@@ -1,4 +1,4 @@
-"""Substitutes: which tool can take the place of one that breaks (NaviAgent, recombination).
+"""Substitutes: which tool can take the place of one that breaks (NaviAgent §3.3, recombination).
 
 The evidence is of types and of meaning. A substitute's arguments can be filled from those of the tool, its response has
 the fields of the tool's, and both have the same effect. Or it took the tool's place in a run that was answered, or the

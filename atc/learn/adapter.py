@@ -1,5 +1,7 @@
 """An adapter of queries, learnt from queries and their tools, and kept only where it ranks better than without.
 
+It is ToolQP's ContrastiveFT (App. B, Tab. 5) in small: one matrix is trained, and the encoder stays as it is.
+
 Each fifth of the queries in turn is held out, drawn by the hash of their words, and with it a fifth of the tools: the
 queries for these show what becomes of tools that nothing was learnt for.
 """

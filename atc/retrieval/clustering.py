@@ -1,4 +1,4 @@
-"""k-means, and what places rows at centres that have room (ToolWeaver §3.1; NumPy, in blocks of rows)."""
+"""k-means, and what places rows at centres that have room (ToolWeaver App. A.3; NumPy, in blocks of rows)."""
 
 from __future__ import annotations
 

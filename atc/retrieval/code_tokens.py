@@ -1,4 +1,4 @@
-"""Codes as tokens that a model was taught: ``<T1_5><T2_77>`` is the tool with the codes 5 and 77 (ToolWeaver §3.2)."""
+"""Codes as tokens that a model was taught: ``<T1_5><T2_77>`` is the tool with the codes 5 and 77 (ToolWeaver §3.3)."""
 
 from __future__ import annotations
 

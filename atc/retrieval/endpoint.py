@@ -1,4 +1,4 @@
-"""Vectors from an OpenAI-compatible embeddings endpoint."""
+"""Vectors from an OpenAI-compatible embeddings endpoint: any encoder as the base of retrieval (ToolQP §4.2)."""
 
 from __future__ import annotations
 

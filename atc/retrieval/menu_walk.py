@@ -1,7 +1,7 @@
 """A model says a tool: it walks the trie of codes by replies that can be nothing but lines of a page.
 
-ToolWeaver (§3.2) teaches a model one token for each code and decodes over their trie with a beam. A model that was
-taught nothing walks the same trie by words: it is shown the groups of a level, replies with the numbers of up to
+ToolWeaver (§3.3, §3.4) teaches a model one token for each code and decodes over their trie with a beam. A model that
+was taught nothing walks the same trie by words: it is shown the groups of a level, replies with the numbers of up to
 :data:`BEAM` of them, and is at last shown the tools of these by name and description. Numbers are the shortest reply,
 and no text of a tool becomes part of a grammar. A model that was taught tokens is given them instead of numbers.
 

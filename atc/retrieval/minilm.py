@@ -1,4 +1,7 @@
-"""The encoder that runs on this machine: all-MiniLM-L6-v2 in eight bits, on ``onnxruntime`` (extra ``embed``)."""
+"""The encoder that runs on this machine: all-MiniLM-L6-v2 in eight bits, on ``onnxruntime`` (extra ``embed``).
+
+It stands where the papers have larger encoders (ToolWeaver §3.2, Eq. 1; RETO §3.2, Eq. 1 and 2).
+"""
 
 from __future__ import annotations
 

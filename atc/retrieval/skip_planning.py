@@ -1,4 +1,4 @@
-"""When a search needs no plan: a task of a single step that one tool fits clearly (ToolQP leaves this open).
+"""When a search needs no plan: a task of a single step that one tool fits clearly (ToolQP, Limitations: left open).
 
 How often that is so, and how good the ranking is then: ``python -m benchmarks.retrieval_clear``.
 """

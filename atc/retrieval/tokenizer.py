@@ -28,7 +28,7 @@ Assignment = Literal["exact", "sinkhorn"]
 """How last codes are given: the nearest that keep a bucket's tools apart; or after ToolWeaver's optimal transport, by
 which all codes are used alike, the nearest at its prices."""
 LEVELS, SIZE, SMOOTHING = 2, 1024, 1.0
-"""As ToolWeaver's: L, K and λ (§4.1)."""
+"""As ToolWeaver's: L, K and λ (App. A.3)."""
 MAX_LEVELS, MAX_SIZE = 8, 8_192
 """Beyond these an assignment inside a bucket, or a column of codes, takes more memory than it is worth."""
 _USEFUL = 4 / 3

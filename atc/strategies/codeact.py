@@ -1,4 +1,4 @@
-"""CodeAct (Wang et al. 2024): code, what it printed, more code; variables stay.
+"""CodeAct (Wang et al. 2024), a baseline of ATC §5: code, what it printed, more code; variables stay.
 
 Every step is a program in a jail of its own, which first runs the code of the steps before, in silence. The journal
 answers the calls that these made, so nothing is done twice and all variables are there again: whatever Python can hold

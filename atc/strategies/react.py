@@ -1,4 +1,4 @@
-"""ReAct (Yao et al. 2023): thought, one call as JSON, observation, and again."""
+"""ReAct (Yao et al. 2023), a baseline of ATC §5: thought, one call as JSON, observation, and again."""
 
 from __future__ import annotations
 

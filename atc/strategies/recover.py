@@ -1,4 +1,4 @@
-"""Recombination: a tool that breaks is routed round in the same run (NaviAgent, paths without what failed).
+"""Recombination: a tool that breaks is routed round in the same run (NaviAgent §3.3, paths without what failed).
 
 A *read* that fails as a tool, and not by its arguments, is banned for this run, and its substitutes are offered. A
 write in doubt is never routed round: it may have acted. Another write is offered only after a sure refusal, and only

@@ -1,7 +1,7 @@
 """How a program's answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
 
 A :class:`~atc.programs.analysis.flow.Flow` says what may have been; a call that was made says what was. An edge counts
-where both say so and the value is the same on both sides.
+where both say so and the value is the same on both sides. These are the behavioural edges of NaviAgent §3.2.1.
 """
 
 from __future__ import annotations

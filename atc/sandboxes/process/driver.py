@@ -1,7 +1,8 @@
 """The ``process`` sandbox: a fresh, locked CPython process for every program, in under a millisecond. Linux.
 
-The parent of all programs (``sandbox/zygote.py``) loads Python once; a few locked children of it always wait. Calls
-travel over a private socket pair; stdout and stderr are the program's own.
+Here a program is executed: r = Execute(C) of ATC §3.2, where the paper has a code interpreter. The parent of all
+programs (``sandbox/zygote.py``) loads Python once; a few locked children of it always wait. Calls travel over a private
+socket pair; stdout and stderr are the program's own.
 """
 
 from __future__ import annotations
