@@ -102,12 +102,10 @@ def problems_of_benchmark(module: str, arguments: list[str]) -> Iterator[str]:
         yield f"there is no {module}"
         return
     source = file.read_text()
-    if module == "benchmarks.codes":
-        part = re.search(rf'\("{re.escape(arguments[0])}", (\w+)\.', source)
-        if part is None:
-            yield f"{module} has no part {arguments[0]}"
-            return
-        source = (ROOT / "benchmarks" / f"{part[1]}.py").read_text()
+    parts = sorted(file.parent.glob(f"{file.stem}_*.py"))  # each part of such a command is a module of its own
+    if arguments and not arguments[0].startswith("-") and not re.search(rf"\b{re.escape(arguments[0])}\b", source):
+        yield f"{module} has no part {arguments[0]}"
+    source += "".join(part.read_text() for part in parts)
     for option in (word for word in arguments if word.startswith("--")):
         parameter = option[2:].replace("-", "_")
         if f'"{option}"' not in source and not re.search(rf"\b{parameter}: ", source):
