@@ -54,6 +54,7 @@ def edits_of(
                     "edit",
                     problem=fenced(problem),
                     protocol=fenced(shown.text),
+                    language=shown.language,
                     evidence=fenced(fault.evidence if fault and last else ""),
                     done=done_calls(calls) if last else [],
                 ),

@@ -16,6 +16,7 @@ What the text leaves open, and what is chosen:
 * Whether the α iterations count the first program: they do not; the text speaks of iterations of the *reflection*.
 * A reply without a program, and a program that sets no ``answer``: there is no r, so it counts as a failed iteration.
 * Calls with effects that are done are listed in a revision: ATC makes none twice, and the model must know.
+* Where the documents have no room in a prompt, they are shortened and can be asked for as everywhere in ATC.
 * A failure that no program can help (a refused approval, a wrong credential) ends the run, as it ends every run.
 """
 
@@ -73,7 +74,7 @@ def _without_rules(context: RunContext) -> None:
     changed = {"rules": "none", "temperature": 0.0, "revision_temperature": 0.0}
     context.settings = context.settings.model_copy(update=changed)
     context.broker.rules = frozenset()
-    context.broker.repairs.repairer = None
+    context.broker.repairs.repairer, context.broker.repairs.respellings = None, {}
 
 
 class _Loop(ProgramLoop):
@@ -91,8 +92,9 @@ class _Loop(ProgramLoop):
             return None
         if fault.cause is None:
             fault = _result(draft.program, outcome, fault)
-            named = await self.writer.name_culprit(draft.source, fault.message, among_all=True)
-            fault = fault.model_copy(update={"tool": named, "by": "model"})
+            if len(self.history) < self.context.settings.max_revisions:  # after the last program nothing is reflected
+                named = await self.writer.name_culprit(draft.source, fault.message, among_all=True)
+                fault = fault.model_copy(update={"tool": named, "by": "model"})
         fault = advised(fault)
         self.context.emit("fault", {"attempt": len(self.context.revisions), "fault": fault.model_dump()})
         return fault

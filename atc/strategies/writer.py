@@ -350,6 +350,7 @@ class Writer:
         return prompt(
             "task",
             stubs=fenced(shown.text),
+            language=shown.language,
             frame=self._frame if frame is None else frame,
             step=self._step,
             task=self._task,

@@ -60,7 +60,8 @@ def test_a_revision_holds_every_program_with_pythons_error_and_the_document_of_t
     assert "KeyError: 'persons'" in last[3].content
     assert "The tool in question" not in last[3].content, "d_j is the last fault's"
     assert 'in one: return found["people"][1]' in last[5].content
-    assert '{"name": "find_person"' in last[5].content
+    assert '```json\n{"name": "find_person"' in last[5].content
+    assert '```json\n{"name": "find_person"' in last[1].content
     assert "people'" not in last[3].content + last[5].content, "what the tool really answered is ATC's to find out"
 
 
@@ -71,10 +72,10 @@ def test_what_runs_to_its_end_is_the_last_program() -> None:
 
 
 def test_every_reply_counts_towards_alpha() -> None:
-    result, model = ran("I cannot.", FIRST, "find_person", max_revisions=1)
-    assert (result.status, len(result.revisions), len(model.prompts)) == ("unsolved", 2, 3)
+    result, model = ran("I cannot.", FIRST, max_revisions=1)
+    assert (result.status, len(result.revisions), len(model.prompts)) == ("unsolved", 2, 2)
     assert "(no program)" in model.prompts[1][2].content
-    result, model = ran(code('find_person(who="Ann")'), "find_person", max_revisions=0)
+    result, model = ran(code('find_person(who="Ann")'), max_revisions=0)
     assert (result.status, result.faults[0].message) == ("unsolved", "the program ended without setting `answer`")
 
 
