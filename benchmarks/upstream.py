@@ -37,17 +37,18 @@ class Upstream:
 
 
 @contextmanager
-def upstream(spec: str | None, threads: int | None = None) -> Iterator[Upstream]:
+def upstream(spec: str | None, threads: int | None = None, base_url: str | None = None) -> Iterator[Upstream]:
     """The endpoint of a model, started where it is the embedded one.
 
     Args:
         spec: as ``atc run --model`` takes it.
+        base_url: of an endpoint; else what the environment says.
 
     Raises:
-        UsageError: the spec means nothing.
+        UsageError: the spec means nothing, or contradicts the endpoint.
         ModelUnavailable: there is no such model on this machine, or no endpoint is set up.
     """
-    choice = choose_model(spec)
+    choice = choose_model(spec, base_url=base_url)
     if choice.kind == "endpoint":
         url = (choice.base_url or "https://api.openai.com/v1").rstrip("/")
         yield Upstream(url, choice.model, choice.model, 32_768, choice.api_key or "")

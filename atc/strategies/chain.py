@@ -22,6 +22,8 @@ class Chain(Strategy):
     """Write → check → run → attribute → revise, at most α times."""
 
     name = "chain"
+    policy: type[ChainPolicy] = ChainPolicy
+    """Which program comes next, and what a warning costs."""
 
     def __init__(self, ways: Ways = DEFAULT_WAYS) -> None:
         """``ways``: how programs are written, checked and traced."""
@@ -42,6 +44,6 @@ class Chain(Strategy):
 
     async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
         async with ProgramLoop.open(context, self._ways) as loop:
-            ending = await revise(loop, ChainPolicy(loop, before), first, partial(fails_as_a_whole, loop))
+            ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
             handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
         return await act_in_layers(context, self._ways) if handed_over else ending

@@ -9,6 +9,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.strategies.feedback import done_calls
 from atc.tools.fit import Fitter
+from atc.tools.json_documents import json_documents
 from atc.tools.tool import Toolset
 
 MAX_CULPRIT = 20_000
@@ -16,7 +17,13 @@ MAX_CULPRIT = 20_000
 
 
 def edits_of(
-    history: Sequence[Revision], calls: Sequence[Call], tools: Toolset, task: str, *, pages: bool
+    history: Sequence[Revision],
+    calls: Sequence[Call],
+    tools: Toolset,
+    task: str,
+    *,
+    pages: bool,
+    as_json: bool = False,
 ) -> list[Message]:
     """The pairs (program, result) so far, the last with the tool's protocol and what it answered.
 
@@ -24,14 +31,18 @@ def edits_of(
         history: the programs so far. ``calls``: all calls of the run.
         tools: that are offered.
         task: in the user's words.
-        pages: stubs say which tools are paged.
+        pages: documents say which tools are paged.
+        as_json: the tool's document is shown as JSON where there is room for it whole, as the others are.
     """
     messages = []
     for revision in history:
         last = revision is history[-1]
         fault = revision.fault
         tool = tools.get(fault.tool or "") if last and fault else None
-        shown = Fitter([tool.protocol] if tool else [], {}, task, pages=pages).within(MAX_CULPRIT)
+        documents = [tool.protocol] if tool else []
+        shown = json_documents(documents, pages=pages)
+        if not as_json or len(shown.text) > MAX_CULPRIT:
+            shown = Fitter(documents, {}, task, pages=pages).within(MAX_CULPRIT)
         problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
         messages.append(
             Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
@@ -43,6 +54,7 @@ def edits_of(
                     "edit",
                     problem=fenced(problem),
                     protocol=fenced(shown.text),
+                    language=shown.language,
                     evidence=fenced(fault.evidence if fault and last else ""),
                     done=done_calls(calls) if last else [],
                 ),

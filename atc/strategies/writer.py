@@ -51,6 +51,8 @@ SAME_PROGRAM = "the same program came again: give another one, which differs whe
 COPY_OF_STUBS = "(TypedDict):"
 """Where a reply ends if the tools' documents are longer than a reply: it copies them, and would not come to the end."""
 COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
+EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
+"""The worked example, with its tools shown as those of the task are."""
 MAX_LIKELY_TOOLS = 5
 """Tools that are named to a model whose program did without any."""
 _CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
@@ -266,10 +268,16 @@ class Writer:
             stop=stop,
         )
 
-    async def name_culprit(self, program: str, error: str) -> str | None:
-        """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j)."""
+    async def name_culprit(self, program: str, error: str, among_all: bool = False) -> str | None:
+        """Ask the model which tool is at fault (§3.3): t_j = M(x, T, I_a, r_j).
+
+        Args:
+            program: what failed. ``error``: how.
+            among_all: it may be any tool, and not one of those alone that the program names.
+        """
         tools = [name for name in self._tools if len(name) <= MAX_CHOICE]
-        tools = ([name for name in tools if name in program] or tools)[:MAX_ENUM]  # of more, no grammar is made
+        named = [] if among_all else [name for name in tools if name in program]
+        tools = (named or tools)[:MAX_ENUM]  # of more, no grammar is made
         if not tools:
             return None
         text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=legible(error[:1500]))
@@ -306,16 +314,14 @@ class Writer:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
         base = [Message("system", prompt("system"), fixed=True)]
         if self._ways.example:
-            base.append(
-                Message(
-                    "user", prompt("example_task_plain" if self._ways.tools == "plain" else "example_task"), fixed=True
-                )
-            )
+            base.append(Message("user", prompt(EXAMPLES[self._ways.tools]), fixed=True))
             base.append(Message("assistant", prompt("example_program"), fixed=True))
         notes, edits = "", []
         told: list[str] = []
         if self._ways.revision == "edit" and history:
-            edits = edits_of(history, calls, self._tools, self._task, pages=self._pages)
+            edits = edits_of(
+                history, calls, self._tools, self._task, pages=self._pages, as_json=self._ways.tools == "json"
+            )
         else:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
             sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules, calls)
@@ -344,6 +350,7 @@ class Writer:
         return prompt(
             "task",
             stubs=fenced(shown.text),
+            language=shown.language,
             frame=self._frame if frame is None else frame,
             step=self._step,
             task=self._task,

@@ -36,12 +36,14 @@ class Fit:
         grades: for each tool that is shown, the name of its :class:`~atc.tools.grades.Grade`.
         left_out: tools for which there was no room at all.
         tokens: of the text, where it was counted; else an upper bound.
+        language: in which the text is written, as a fence names it.
     """
 
     text: str
     grades: Mapping[str, str]
     left_out: tuple[str, ...] = ()
     tokens: int = 0
+    language: str = "python"
 
     @property
     def shortened(self) -> bool:

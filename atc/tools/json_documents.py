@@ -29,4 +29,4 @@ def json_documents(protocols: Sequence[Protocol], *, pages: bool = True) -> Fit:
             if not document[name]:
                 del document[name]
         texts.append(json.dumps(document, ensure_ascii=False))
-    return Fit(SEPARATOR.join(texts), {protocol.name: WHOLE.name for protocol in protocols})
+    return Fit(SEPARATOR.join(texts), {protocol.name: WHOLE.name for protocol in protocols}, language="json")

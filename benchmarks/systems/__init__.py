@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from atc.errors import UsageError
 from atc.programs.rules import IDS, RULES
 from atc.strategies.chain import Chain
 from atc.strategies.layered_calls import LayeredCalls
 from atc.strategies.navigate import Navigate
+from atc.strategies.paper import Paper
 from atc.strategies.ways import Ways
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
+from benchmarks.systems.findings import ChainOfCountedFindings
 from benchmarks.systems.peer import Peer
+from benchmarks.systems.retried import Retried
 
-__all__ = ["CHOOSE", "SYSTEMS", "WITHOUT_RULE", "WITH_RULE", "Answer", "Job", "System", "named_system"]
+__all__ = [
+    "ALPHA",
+    "CHOOSE",
+    "MAX_ALPHA",
+    "PAPER_ALPHA",
+    "SYSTEMS",
+    "WITHOUT_RULE",
+    "WITH_RULE",
+    "Answer",
+    "Job",
+    "System",
+    "named_system",
+]
 
 WITHOUT_RULE = "atc-rules:"
 """What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:id-by-name``)."""
@@ -24,9 +40,13 @@ CHOOSE = "atc-choose:"
 """The same for ATC that chooses among N programs, first and later ones; rules to turn on may follow
 (``atc-choose:4+compare-candidates``)."""
 MAX_CANDIDATES = 16
+ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
+"""The same for ATC, and for its paper's way, with α revisions (``atc-alpha:0``)."""
+MAX_ALPHA = 5
 
 _REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.stage in {"call"}) or "default"
 _BARE = Ways(tools="json", attribution="none", check=False)
+_PAPER: dict[str, Any] = {"strategy": "atc-paper", "repairs": 0, "rules": "none"}
 SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
@@ -50,7 +70,14 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
         Atc("atc+rules", "ATC with all of its rules, those that are off by default too", {"rules": "all"}),
         Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
-        Atc("atc-paper", "ATC as its paper has it", {"strategy": "atc-paper"}),
+        Atc("atc-zero-shot", "ATC without the worked example", {"strategy": Chain(Ways(example=False))}),
+        Atc(
+            "atc-findings",
+            "ATC whose α bounds what the check sends back too",
+            {"strategy": ChainOfCountedFindings()},
+        ),
+        Atc("atc-paper", "ATC as its paper has it", _PAPER),
+        Atc("atc-paper-one-shot", "the same with a worked example", _PAPER | {"strategy": Paper(example=True)}),
         Atc("react", "one JSON call a step, with thoughts", {"strategy": "react"}),
         Atc("plan", "one JSON plan, then its calls, then the answer", {"strategy": "plan"}),
         Atc("codeact", "code step by step, variables kept", {"strategy": "codeact"}),
@@ -63,6 +90,8 @@ SYSTEMS: dict[str, System] = {
         Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
         Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),
         Atc("dfsdt", "DFSDT of ToolLLM: one JSON call a step, and ways back", {"strategy": "dfsdt"}),
+        Retried(Atc("react", "", {"strategy": "react"})),
+        Retried(Atc("dfsdt", "", {"strategy": "dfsdt"})),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(
@@ -81,11 +110,16 @@ and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its p
 
 
 def named_system(name: str) -> System | None:
-    """The system that a name makes: ATC without rules, with rules, or with candidates; ``None`` where it makes none.
+    """The system that a name makes: ATC without rules, with rules, with candidates, or with α; ``None`` where it makes
+    none.
 
     Raises:
-        UsageError: there is no such rule, or no such number of candidates.
+        UsageError: there is no such rule, or no such number of candidates or revisions.
     """
+    for begins, about, settings in ((ALPHA, "ATC", {}), (PAPER_ALPHA, "ATC as its paper has it,", _PAPER)):
+        if name.startswith(begins):
+            alpha = _alpha(name, begins)
+            return Atc(name, f"{about} with {alpha} revisions at most", settings | {"max_revisions": alpha})
     if name.startswith(WITHOUT_RULE):
         rules = _known(name.removeprefix(WITHOUT_RULE).split("+"))
         return Atc(name, f"ATC without {' and '.join(rules)}", {"rules": ",".join(f"-{rule}" for rule in rules)})
@@ -102,6 +136,13 @@ def named_system(name: str) -> System | None:
             name, about, {"candidates": number, "revision_candidates": number, "rules": _on(_known(rules)) or "default"}
         )
     return None
+
+
+def _alpha(name: str, begins: str) -> int:
+    count = name.removeprefix(begins)
+    if not count.isdecimal() or int(count) > MAX_ALPHA:
+        raise UsageError(f"--system: {name!r} is not {begins}N with N from 0 to {MAX_ALPHA}")
+    return int(count)
 
 
 def _on(rules: Sequence[str]) -> str:
