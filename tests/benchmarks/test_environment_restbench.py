@@ -261,22 +261,47 @@ def call(episode: Episode, tool: str, **arguments: Any) -> Any:
 # The judge ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_is_solved_when_every_tool_of_its_solution_has_answered_and_there_is_an_answer(
+def test_a_task_is_solved_when_its_tools_have_answered_as_often_as_the_solution_calls_them(
     restbench: RestBench,
 ) -> None:
-    episode = opened(restbench, "t1")
+    episode = opened(restbench, "t1")  # its solution searches twice
     call(episode, "movie_credits", movie_id=5)
+    call(episode, "search", query="Moths")
     assert not episode.check("Ann")
+    assert (episode.path, episode.precision) == (2 / 3, 1.0)
+    assert (episode.path_names, episode.precision_names) == (1.0, 1.0)
     with pytest.raises(ToolError):
         call(episode, "search")
     assert not episode.check("Ann")  # a refused call is none
-    call(episode, "search", query="Moths")
+    assert (episode.path, episode.precision) == (2 / 3, 2 / 3)  # but it was made
+    call(episode, "search", query="Ants")
     assert episode.check("Ann")
     assert not episode.check(None)
-    assert (episode.path, episode.precision) == (1.0, 1.0)
+    assert (episode.path, episode.precision) == (1.0, 3 / 4)
     call(episode, "popular")
     assert episode.check("Ann")
-    assert (episode.path, episode.precision) == (1.0, 2 / 3)
+    assert (episode.path, episode.precision) == (1.0, 3 / 5)
+    assert episode.precision_names == 2 / 3
+
+
+def test_the_numbers_of_calls_that_a_solution_names_are_needed(toolflow: ToolFlow) -> None:
+    episode = opened(toolflow, "tmdb-2")
+    assert episode.needed == {"search": 1, "movie": 3}
+    call(episode, "search", query="Moths")
+    for number in range(5):
+        assert episode.check("Ann") is (number > 2)
+        call(episode, "movie", movie_id=number)
+    assert (episode.path, episode.precision) == (1.0, 4 / 6)  # two calls beyond the solution's number
+    assert (episode.path_names, episode.precision_names) == (1.0, 1.0)
+
+
+def test_a_tool_that_only_refused_is_no_part_of_the_path(restbench: RestBench) -> None:
+    episode = opened(restbench, "t1")
+    assert (episode.path, episode.precision, episode.precision_names) == (0.0, None, None)
+    with pytest.raises(ToolError):
+        call(episode, "search")
+    assert (episode.path, episode.precision) == (0.0, 0.0)
+    assert (episode.path_names, episode.precision_names) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", [RestBench, ToolFlow])
