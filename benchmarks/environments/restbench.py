@@ -86,6 +86,11 @@ class PathEnvironment(Environment):
         episode = Episode(tools, judge, self._calls(task.id))
         return episode
 
+    def simulated(self, service: str) -> Toolset:
+        """All tools of a service, answered as in a task of which nothing is known; what names a thing is any thing."""
+        simulator = Simulator(today=self.today)
+        return Toolset(_tool(operation, simulator) for operation in self.operations[service].values())
+
     def gold(self, task: Task) -> Gold | None:
         """The solution's calls, with arguments of the right types; ``None`` if one is refused."""
         calls = self._calls(task.id)
@@ -209,14 +214,29 @@ def operation_of(protocol: Protocol, service: str, path: str, recorded: Any = No
         return Operation(bare, service, path, None)
     partly = "enum" in protocol.parameters["properties"].get("type", {}).get("items", {})  # of several sections
     values = [made(response, protocol.name) if recorded is None else recorded, *([{}] if partly else [])]
+    response = held_to(response, values)
+    shown = _describing(bare, response, LEAST_OF_SECTIONS if partly else LEAST)
+    return Operation(shown, service, path, response, recorded)
+
+
+def as_short(protocol: Protocol) -> Protocol:
+    """A probed document cut to the size of the true ones; how the tool was called stays, what it answered does not."""
+    examples = tuple(example.model_copy(update={"response": None}) for example in protocol.examples[:1])
+    changes = {"examples": examples, "statuses": (), "parameters": _in_few_words(protocol.parameters)}
+    short = protocol.model_copy(update=changes)
+    if not protocol.returns:
+        return short
+    return _describing(short, plain(protocol.returns, protocol.returns), LEAST)
+
+
+def _describing(protocol: Protocol, response: JsonSchema, least: int) -> Protocol:
+    """A protocol with as much of its response as :data:`RESPONSE` characters of its stub hold."""
 
     def shown(schema: JsonSchema | None) -> Protocol:
-        return bare.model_copy(update={"returns": schema})
+        return protocol.model_copy(update={"returns": schema})
 
-    most, least = len(render_stub(shown(None))) + RESPONSE, LEAST_OF_SECTIONS if partly else LEAST
-    response = held_to(response, values)
-    cut = trimmed(response, lambda schema: len(render_stub(shown(schema))) <= most, least)
-    return Operation(shown(cut), service, path, response, recorded)
+    most = len(render_stub(shown(None))) + RESPONSE
+    return shown(trimmed(response, lambda schema: len(render_stub(shown(schema))) <= most, least))
 
 
 def labelled(operations: Iterable[Operation]) -> dict[str, str]:

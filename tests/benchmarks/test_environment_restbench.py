@@ -14,13 +14,15 @@ import pytest
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.schemas.validate import problems
+from atc.tools.demonstrations import demonstration
 from atc.tools.stubs import render_stubs
 from benchmarks.environments import Environment, Episode, Task
-from benchmarks.environments.restbench import CANDIDATES, PathEnvironment, RestBench, sample_arguments
+from benchmarks.environments.restbench import CANDIDATES, PathEnvironment, RestBench, as_short, sample_arguments
 from benchmarks.environments.restbench_schemas import held_to, made, plain, trimmed
 from benchmarks.environments.restbench_service import Operation, Simulator
 from benchmarks.environments.self_test import judge
 from benchmarks.environments.toolflow import TODAY, ToolFlow
+from benchmarks.probing_documents import probed, redocumented
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -480,6 +482,27 @@ def test_what_is_asked_for_by_its_identifier_has_it(toolflow: ToolFlow) -> None:
 def test_tools_that_the_candidates_forgot_are_offered(toolflow: ToolFlow) -> None:
     assert set(task_of(toolflow, "tmdb-2").tools) >= {"search", "movie"}
     assert set(task_of(toolflow, "music-q1").tools) == {"get_song", "get_comments"}
+
+
+def test_a_service_is_probed_by_its_names_and_its_documents_are_kept(
+    toolflow: ToolFlow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = probed(toolflow, "tmdb", folder=tmp_path / "documents")
+    found = made.protocols["search"]
+    assert made.told["search"].parameters["properties"]["query"] == {}
+    assert found.parameters["properties"]["query"]["type"] == "string"
+    assert found.returns is not None
+    assert "results" in found.returns["properties"]
+    assert demonstration(as_short(found))
+    figures = made.figures()
+    assert (figures["reads"], figures["documented"], figures["model_calls"]) == (4, 4, 0)
+    monkeypatch.setattr("benchmarks.probing_documents.Prober", None)
+    assert probed(toolflow, "tmdb", folder=tmp_path / "documents") == made
+    with pytest.raises(TypeError):  # nothing is kept there, and nobody can probe
+        probed(toolflow, "tmdb", folder=tmp_path / "elsewhere")
+    bare = redocumented(toolflow, "bare")
+    protocol = bare.open(task_of(bare, "tmdb-2")).tools["movie"].protocol
+    assert (protocol.returns, protocol.required) == (None, ("movie_id",))
 
 
 @pytest.mark.parametrize(
