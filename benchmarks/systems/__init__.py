@@ -14,6 +14,7 @@ from atc.strategies.paper import Paper
 from atc.strategies.ways import Ways
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
+from benchmarks.systems.demonstrations import Undemonstrated
 from benchmarks.systems.findings import ChainOfCountedFindings
 from benchmarks.systems.peer import Peer
 from benchmarks.systems.retried import Retried
@@ -65,6 +66,7 @@ SYSTEMS: dict[str, System] = {
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
+        Undemonstrated("atc-demonstrations", "ATC that is not shown how probing used its tools"),
         Atc("atc-order", "ATC without the order of layers among the tools", {"rules": "-layer-order"}),
         Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
