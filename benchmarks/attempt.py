@@ -92,6 +92,7 @@ def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
         "programs": answer.programs,
         "crashes": answer.crashes,
         "faults": answer.faults,
+        "rules": answer.rules,
         "answer": repr(answer.value)[:500],
         "program": answer.program[:4_000],
         "error": answer.error[:500],
