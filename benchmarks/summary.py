@@ -130,7 +130,8 @@ def mcnemar(wins: int, losses: int) -> float:
     """
     pairs = wins + losses
     tail = sum(math.comb(pairs, count) for count in range(min(wins, losses) + 1))
-    return min(1.0, 2 * tail / 2**pairs)
+    p: float = 2 * tail / 2**pairs
+    return min(1.0, p)
 
 
 def compared(rows: Sequence[Row], others: Sequence[Row], system: str) -> Line:
@@ -192,7 +193,8 @@ DIFFICULTY = ("easy", "medium", "hard", "all")
 DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
 LEGEND = f"""\
 unread: the tasks that nobody has read (benchmarks/read_tasks.txt), over all environments: report these first.
-± {RULER}: tries that it solved and {RULER} did not, and the reverse; p: of these two, by McNemar's exact test, two-sided.
+± {RULER}: tries that it solved and {RULER} did not, and the reverse; p: of these two, by McNemar's exact test
+(two-sided).
 stated: of the tasks that say all that their solution needs. first: by the first program or step. path, prec: Path% and
 Prec% (ATC §5). asked: model calls a try. tokens: read + written. tools: calls that reached a tool. s: seconds, kept
 replies at their first cost; of these in the model, in tools, in the system itself. Difficulty: tasks whose solution

@@ -17,6 +17,7 @@ from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
 from atc.programs.rules import IDS, RULES
 from atc.schemas.repair.arguments import RULE_OF
+from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
 from benchmarks.publishing import FOLDER, TEXTS, publish
 from benchmarks.rows import Row, read_rows
 from benchmarks.rule_figures import rule_figures
@@ -48,7 +49,8 @@ def test_a_summary_has_p_beside_wins_and_losses() -> None:
 def test_every_rule_notes_somewhere_that_it_fired() -> None:
     named, constants = set(RULE_OF.values()), {"recover": "recombine", "likely_layers": "predicted-layers"}
     for path in Path(atc.__file__).parent.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "fired(" in text or "Rewrite(" in text else ():
             if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("fired", "Rewrite"):
                 continue
             named |= {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and each.value in IDS}
@@ -135,3 +137,20 @@ def test_what_is_published_holds_no_text() -> None:
         lines, rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()], read_rows(file)
         assert len(lines) == len(rows) > 0, file
         assert not any(TEXTS & line.keys() for line in lines), file
+
+
+def test_the_page_has_the_table_of_the_published_rows() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert placed(page, table(read_rows(ROWS))) == page, "run python -m benchmarks.honest_table --write"
+    assert page.index(BEGIN) < page.index("\n## ", page.index("\n## ") + 1)  # in the first section
+
+
+def test_the_table_says_how_many_each_solved_and_what_each_did_alone() -> None:
+    rows = [row(str(n), solved=n < 3) for n in range(4)] + [row(str(n), "react", solved=n == 3) for n in range(4)]
+    made = table(rows)
+    assert "| `atc` | 3 of 4 = 75 % (" in made
+    assert ") | 1 and 3 | 0.625 | 0 | 0.0 |" in made
+    assert "| `shop` | 3 of 4 | 1 of 4 |" in made
+    assert placed(f"a\n{BEGIN}\nold\n{END}\nb", made) == f"a\n{BEGIN}\n{made}\n{END}\nb"
+    with pytest.raises(UsageError, match="no place"):
+        placed("a", made)
