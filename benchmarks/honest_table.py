@@ -14,6 +14,7 @@ import typer
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
 from benchmarks.publishing import FOLDER
+from benchmarks.read_tasks import is_read
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import RULER, Line, summarise
 
@@ -24,12 +25,13 @@ ORDER = ("atc", "atc-rules", "atc+rules", "react", "codeact", "dfsdt", "atc-pape
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Two Markdown tables: what each system solved in all, and by environment.
+    """Two Markdown tables: what each system solved in all, and by environment. Tasks that somebody has read since are
+    left out.
 
     Raises:
-        UsageError: there are no rows with a result.
+        UsageError: there are no rows with a result, or they are of several models or terms.
     """
-    judged = [row for row in rows if row.status != "environment"]
+    judged = [row for row in rows if row.status != "environment" and not is_read(row.env, row.task)]
     lines = summarise(judged, ORDER)
     systems = list(dict.fromkeys(line["system"] for line in lines))
     systems.sort(key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
