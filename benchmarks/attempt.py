@@ -54,7 +54,9 @@ async def attempt(
         prompt_tokens=spent.prompt_tokens, shared_tokens=spent.shared_tokens,
         completion_tokens=spent.completion_tokens, tool_calls=len(episode.calls),
         writes=episode.writes, repeated_writes=episode.repeated_writes, forbidden_writes=episode.forbidden_writes,
-        path=episode.path, precision=episode.precision, apis=len({name for name, _ in gold.calls}) if gold else None,
+        path=episode.path, precision=episode.precision,
+        path_names=episode.path_names, precision_names=episode.precision_names,
+        apis=len({name for name, _ in gold.calls}) if gold else None,
         seconds=round(wall_s + spent.kept_s, 3),
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip

@@ -31,6 +31,7 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models.base import Message, Model
 from atc.models.resolve import open_model
+from benchmarks.environments.documented import tasks_from
 from benchmarks.rows import Key, Row, latest, read_rows
 from benchmarks.tasks import RESULTS
 from benchmarks.transcript import TryCall, TryRecord, read_record
@@ -114,6 +115,11 @@ def prompt_digest() -> str:
     """Of the prompt and of how much it shows."""
     text = f"{TEMPLATE.read_text(encoding='utf-8')}{MAX_CALLS},{MAX_ANSWER}"
     return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def is_checked(environment: str) -> bool:
+    """Whether an environment checks its outcome, however its tools are documented."""
+    return tasks_from(environment) not in UNCHECKED
 
 
 # Agreement ----------------------------------------------------------------------------------------------------------
@@ -214,7 +220,7 @@ async def judge_tries(
         if (judged := known.get(row.key)) is None:
             if (record := read_record(transcripts, row)) is None:
                 continue
-            solved = None if row.env in UNCHECKED else row.solved
+            solved = row.solved if is_checked(row.env) else None
             judged = Judgement(row.key, model.name, prompt_digest(), await verdict_of(record, model), solved)
             _append(file, judged)
             say(row, judged.verdict)
@@ -278,7 +284,7 @@ def measure(
     as_json: Json = False,
 ) -> None:
     """Measure how often the judge says what the environments' own checks say."""
-    checked = [row for row in latest(read_rows(rows)) if row.env not in UNCHECKED]
+    checked = [row for row in latest(read_rows(rows)) if is_checked(row.env)]
     lines = agreement(_run(checked, transcripts, model, file, limit))
     if as_json:
         print_json(lines)
@@ -305,7 +311,7 @@ def judge(
     as_json: Json = False,
 ) -> None:
     """Judge tries whose outcome cannot be checked, by a judge whose agreement was measured first."""
-    unchecked = [row for row in latest(read_rows(rows)) if row.env in UNCHECKED]
+    unchecked = [row for row in latest(read_rows(rows)) if not is_checked(row.env)]
     name = _name_of(model)
     measured = next(iter(agreement(judgements(file, name))), None)
     admit(measured, bar)

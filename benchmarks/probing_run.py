@@ -155,13 +155,17 @@ def served(make: Callable[[str], ASGIApp]) -> Iterator[tuple[str, Counter[str]]]
 # Probing ------------------------------------------------------------------------------------------------------------
 
 
-def measure(service: Service, model: Model | str | None, rounds: int, seed: int) -> Run:
-    """Probe a service from nothing and hold the documents against the truth."""
+def measure(service: Service, model: Model | str | None, rounds: int, seed: int, tries: int = 3) -> Run:
+    """Probe a service from nothing and hold the documents against the truth.
+
+    Args:
+        tries: N of ATC §4.1: programs that the model writes for a tool in a round.
+    """
     with served(service.app) as (base, seen):
         tools = Toolset.from_openapi(f"{base}/openapi.json")
         began = time.perf_counter()
         with Prober(
-            tools, model, Budget(calls_a_minute=1_000_000), rounds=rounds, settings=Settings.load(seed=seed)
+            tools, model, Budget(calls_a_minute=1_000_000), tries, rounds, settings=Settings.load(seed=seed)
         ) as prober:
             report = prober.probe()
         seconds = time.perf_counter() - began

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from atc.tools.stubs import render_stubs
 from benchmarks.environments.base import Environment, Task
+from benchmarks.environments.documented import tasks_from
 
 TASKS, DRAWN, MOST = 24, 12, 4
 """Tasks in all; drawn of each environment to choose among; taken of each at most."""
@@ -19,7 +20,7 @@ TASKS, DRAWN, MOST = 24, 12, 4
 
 def order(environment: Environment, task: Task) -> str:
     """Where a task stands in the draw: always at the same place, as if at random."""
-    return hashlib.sha256(f"{environment.name}/{task.id}".encode()).hexdigest()
+    return hashlib.sha256(f"{tasks_from(environment.name)}/{task.id}".encode()).hexdigest()
 
 
 def quick_tasks(environments: Sequence[Environment]) -> dict[str, set[str]]:

@@ -2,7 +2,7 @@
 
 ``read_tasks.txt`` lists every task whose text or transcript anybody opened while ATC was changed, as
 ``environment/task``. Add a task before you open it. Of the others half, by a hash of their names, is sealed: it is run
-by ``--sealed`` alone, for a last measurement.
+by ``--sealed`` alone, for a last measurement. A task is the same one where its tools are documented otherwise.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Literal
+
+from benchmarks.environments.documented import tasks_from
 
 FILE = Path(__file__).with_name("read_tasks.txt")
 
@@ -27,11 +29,12 @@ def read_tasks() -> frozenset[str]:
 
 def is_read(environment: str, task: str) -> bool:
     """Whether somebody has read a task."""
-    return f"{environment}/{task}" in read_tasks()
+    return f"{tasks_from(environment)}/{task}" in read_tasks()
 
 
 def is_sealed(environment: str, task: str) -> bool:
     """Whether a task is in the sealed half. Only environments of which something was read have one."""
+    environment = tasks_from(environment)
     if is_read(environment, task) or environment not in {name.partition("/")[0] for name in read_tasks()}:
         return False
     return hashlib.sha256(f"sealed/{environment}/{task}".encode()).digest()[0] % 2 == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +37,9 @@ class Row:
         tool_calls: calls that reached a tool, as the environment counted them.
         repeated_writes: effects that were done again beyond what the task's own solution does.
         forbidden_writes: effects of tools that the solution has no use for.
-        path, precision: Path% and Prec% of ATC §5, as shares.
+        path, precision: Path% and Prec% of ATC §5 over calls, as shares.
+        path_names, precision_names: the same over the names of the tools. A row that was written before calls were
+            counted has only these, and its refused calls count in them.
         apis: tools that the task's own solution calls; ``None`` where it is not known.
         seconds: of the whole try, with what kept replies took when they were made: ``model_s`` in the model, ``tool_s``
             in tools, the rest in the system itself. ``wall_s`` is what passed now.
@@ -69,6 +71,8 @@ class Row:
     forbidden_writes: int = 0
     path: float | None = None
     precision: float | None = None
+    path_names: float | None = None
+    precision_names: float | None = None
     apis: int | None = None
     seconds: float = 0.0
     model_s: float = 0.0
@@ -124,12 +128,19 @@ def read_rows(file: Path) -> list[Row]:
         raise UsageError(f"the results {file} cannot be read: {error.strerror}") from None
     for number, line in enumerate(lines, 1):
         try:
-            row = _ROW.validate_json(line)
+            row = _counted(_ROW.validate_json(line))
         except ValidationError:
             err.print(f"{file}, line {number}: not a result, left out", markup=False)
             continue
         rows[row.key] = row
     return list(rows.values())
+
+
+def _counted(row: Row) -> Row:
+    """A row whose ``path`` is over calls: one from before calls were counted has its figures under their own names."""
+    if row.path is None or row.path_names is not None:
+        return row
+    return replace(row, path=None, precision=None, path_names=row.path, precision_names=row.precision)
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:

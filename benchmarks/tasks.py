@@ -22,7 +22,7 @@ import typer
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.attempt import attempt, terms
-from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
+from benchmarks.environments import ENVIRONMENTS, VARIANTS, Environment, Task, open_environment
 from benchmarks.gateway import Caps, Gateway
 from benchmarks.picture import draw
 from benchmarks.publishing import publish
@@ -235,7 +235,12 @@ def _say(row: Row) -> None:
 
 @guarded
 def main(
-    env: Annotated[str, typer.Option(help=f"Environments: {', '.join(ENVIRONMENTS)}.")] = ",".join(ENVIRONMENTS),
+    env: Annotated[
+        str,
+        typer.Option(
+            help=f"Environments: {', '.join(ENVIRONMENTS)}. With other documents, where named: {', '.join(VARIANTS)}."
+        ),
+    ] = ",".join(ENVIRONMENTS),
     system: Annotated[
         str | None,
         typer.Option(
@@ -317,7 +322,7 @@ def main(
     for option, given in (("--against", against), ("--rules", rules or None), ("--publish", published)):
         if given is not None:
             raise UsageError(f"{option} works on what a file holds: give --summary FILE too")
-    environments = [open_environment(name, data) for name in listed(env, ENVIRONMENTS, "env")]
+    environments = [open_environment(name, data) for name in listed(env, [*ENVIRONMENTS, *VARIANTS], "env")]
     chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:
         raise UsageError("--practice takes what --sample N leaves out: give --sample too")

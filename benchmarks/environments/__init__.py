@@ -12,12 +12,24 @@ from benchmarks.environments.base import Environment, Episode, Gold, GoldCall, M
 from benchmarks.environments.bfcl import Bfcl
 from benchmarks.environments.complexfuncbench import ComplexFuncBench
 from benchmarks.environments.comptoolbench import CompToolBench
+from benchmarks.environments.documented import KINDS
 from benchmarks.environments.m3tooleval import M3ToolEval
 from benchmarks.environments.restbench import RestBench
 from benchmarks.environments.toolflow import ToolFlow
 from benchmarks.environments.workbench import WorkBench
+from benchmarks.probing_documents import PROBED, redocumented
 
-__all__ = ["ENVIRONMENTS", "Environment", "Episode", "Gold", "GoldCall", "MadeCall", "Task", "open_environment"]
+__all__ = [
+    "ENVIRONMENTS",
+    "VARIANTS",
+    "Environment",
+    "Episode",
+    "Gold",
+    "GoldCall",
+    "MadeCall",
+    "Task",
+    "open_environment",
+]
 
 ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "api_bank": ApiBank,
@@ -31,17 +43,25 @@ ENVIRONMENTS: dict[str, Callable[[Path | None], Environment]] = {
     "workbench": WorkBench,
 }
 
+VARIANTS: dict[str, Callable[[Path | None], Environment]] = {
+    f"{name}-{kind}": lambda data, name=name, kind=kind: redocumented(ENVIRONMENTS[name](data), kind)  # type: ignore[misc]
+    for name in PROBED
+    for kind in KINDS
+}
+"""The same tasks over tools with other documents: they run where they are named."""
+
 
 def open_environment(name: str, data: Path | None = None) -> Environment:
     """The environment of that name.
 
     Args:
-        name: one of :data:`ENVIRONMENTS`.
+        name: one of :data:`ENVIRONMENTS` or of :data:`VARIANTS`.
         data: the directory with ``executable/<name>``, for those that need it.
 
     Raises:
         UsageError: there is none of that name.
     """
-    if name not in ENVIRONMENTS:
-        raise UsageError(f"there is no environment {name!r}: take some of {', '.join(ENVIRONMENTS)}")
-    return ENVIRONMENTS[name](data)
+    known = ENVIRONMENTS | VARIANTS
+    if name not in known:
+        raise UsageError(f"there is no environment {name!r}: take some of {', '.join(known)}")
+    return known[name](data)

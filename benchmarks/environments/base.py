@@ -63,9 +63,12 @@ class Gold:
 
 @dataclass(frozen=True)
 class MadeCall:
-    """One call that reached a tool. ``done`` is false where the tool refused it and surely did nothing.
+    """One call that reached a tool.
 
-    ``answer`` is what it gave, or the sentence that it failed with.
+    Attributes:
+        done: false where the tool refused it and surely did nothing.
+        answer: what it gave, or the sentence that it failed with.
+        answered: whether it gave an answer: neither an error nor silence. What may have been done need not be answered.
     """
 
     tool: str
@@ -73,6 +76,7 @@ class MadeCall:
     effect: Effect
     done: bool
     answer: Any = None
+    answered: bool = False
 
 
 class Episode:
@@ -87,14 +91,17 @@ class Episode:
         tools: the same tools; every call that reaches one is noted.
         calls: the calls so far, in the order in which they ended.
         gold_tools: of the solution.
+        needed: how often the solution calls each tool; ``None`` where it is not known.
     """
 
     def __init__(self, tools: Toolset, judge: Callable[[Any], bool], gold: Iterable[GoldCall] | None = None) -> None:
         self.calls: list[MadeCall] = []
         self.tools = Toolset(Tool(tool.protocol, _Counted(tool, self.calls)) for tool in tools.values())
         self._judge = judge
-        self._gold = Counter((tool, canonical(arguments)) for tool, arguments in gold or ())
-        self.gold_tools = None if gold is None else frozenset(tool for tool, _ in self._gold)
+        calls = None if gold is None else list(gold)
+        self._gold = Counter((tool, canonical(arguments)) for tool, arguments in calls or ())
+        self.needed = None if calls is None else Counter(tool for tool, _ in calls)
+        self.gold_tools = None if self.needed is None else frozenset(self.needed)
 
     def check(self, value: Any) -> bool:
         """Tell whether the task is solved: ``value`` is the answer, as plain JSON values."""
@@ -118,19 +125,44 @@ class Episode:
         return sum(times for (tool, _), times in self._written.items() if tool not in self.gold_tools)
 
     @property
+    def answered(self) -> Counter[str]:
+        """How often each tool was called and gave an answer."""
+        return Counter(call.tool for call in self.calls if call.answered)
+
+    @property
     def path(self) -> float | None:
-        """Path% of ATC §5: the share of the solution's tools that were called; ``None`` where it is not known."""
-        return len(self.gold_tools & self._called) / len(self.gold_tools) if self.gold_tools else None
+        """Path% of ATC §5 over calls: the share of the solution's calls that were made; ``None`` where it is not known.
+
+        The solution calls each tool so many times, and so many calls of that tool count, whatever their arguments.
+        A call that the tool refused, or that gave no answer, does not count.
+        """
+        return self._right / self.needed.total() if self.needed else None
 
     @property
     def precision(self) -> float | None:
-        """Prec% of ATC §5: the share of the called tools that are the solution's; ``None`` where there are none."""
-        called = self._called
-        return len(self.gold_tools & called) / len(called) if self.gold_tools is not None and called else None
+        """Prec% of ATC §5 over calls: the share of the calls that are the solution's; ``None`` where there are none.
+
+        What a call counts for in :attr:`path`, it counts for here. All other calls that reached a tool count as wrong:
+        those of other tools, those beyond the solution's number, and those that the tool refused.
+        """
+        return self._right / len(self.calls) if self.needed is not None and self.calls else None
 
     @property
-    def _called(self) -> set[str]:
-        return {call.tool for call in self.calls}
+    def path_names(self) -> float | None:
+        """Path% over names: the share of the solution's tools of which a call was answered, however often."""
+        return len(self.gold_tools & self.answered.keys()) / len(self.gold_tools) if self.gold_tools else None
+
+    @property
+    def precision_names(self) -> float | None:
+        """Prec% over names: the share of the called tools that are the solution's and gave an answer."""
+        if self.gold_tools is None or not self.calls:
+            return None
+        return len(self.gold_tools & self.answered.keys()) / len({call.tool for call in self.calls})
+
+    @property
+    def _right(self) -> int:
+        """Answered calls that the solution makes too: of each tool at most as many as it makes."""
+        return (self.answered & (self.needed or Counter())).total()
 
     @property
     def _written(self) -> Counter[tuple[str, str]]:
@@ -195,15 +227,16 @@ class _Counted:
         self._transport: Transport = tool.transport
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
-        done, answer = True, None  # also where it ended without a word: it may have acted
+        done, answer, answered = True, None, False  # also where it ended without a word: it may have acted
         try:
             answer = await self._transport(arguments)
+            answered = True
             return answer
         except ToolError as error:
             done, answer = error.outcome == "unknown", error.message
             raise
         finally:
-            self._calls.append(MadeCall(self._tool.name, arguments, self._tool.protocol.effect, done, answer))
+            self._calls.append(MadeCall(self._tool.name, arguments, self._tool.protocol.effect, done, answer, answered))
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return self._transport.opened()

@@ -1,8 +1,9 @@
 """RestBench (Song et al. 2023, RestGPT, MIT): 75 of its tasks over TMDB and Spotify, judged by the path alone.
 
 There is no outcome to check: the real services change from day to day, and their answers are not recorded. A task is
-solved when every tool of its own solution was called and answered at least once, in any order, and there was some
-answer. What is worth reporting are the paper's Path% and Prec% (:attr:`Episode.path`, :attr:`Episode.precision`).
+solved when every tool of its own solution was called, and answered, as often as the solution calls it, in any order and
+with any arguments, and there was some answer. What is worth reporting are the paper's Path% and Prec%
+(:attr:`Episode.path`, :attr:`Episode.precision`), which are over calls.
 
 The setting is that of ATC §5: 20 candidate tools a task, which are the needed ones and others drawn at random. The data
 names the authors' own draw; where it does not, a hash of the task's id draws. Protocols come out of the real OpenAPI
@@ -23,6 +24,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from functools import cached_property
@@ -69,23 +71,28 @@ class PathEnvironment(Environment):
         raise NotImplementedError
 
     def needed(self, task: str) -> list[str]:
-        """The tools of a task's solution, each once, in the order of their first use."""
+        """The tools of a task's solution in the order of their first use, each as often as the solution calls it."""
         raise NotImplementedError
 
     def open(self, task: Task) -> Episode:
         simulator = Simulator(task.text, self.today)
         operations = self.operations[self.service(task.id)]
-        needed = set(self.needed(task.id))
+        needed = Counter(self.needed(task.id))
 
         def judge(value: Any) -> bool:
-            return value is not None and needed <= {call.tool for call in episode.calls if call.done}
+            return value is not None and needed <= episode.answered
 
         tools = Toolset(_tool(operations[name], simulator) for name in task.tools)
         episode = Episode(tools, judge, self._calls(task.id))
         return episode
 
+    def simulated(self, service: str) -> Toolset:
+        """All tools of a service, answered as in a task of which nothing is known; what names a thing is any thing."""
+        simulator = Simulator(today=self.today)
+        return Toolset(_tool(operation, simulator) for operation in self.operations[service].values())
+
     def gold(self, task: Task) -> Gold | None:
-        """The solution's tools, each called once with arguments of the right types; ``None`` if one is refused."""
+        """The solution's calls, with arguments of the right types; ``None`` if one is refused."""
         calls = self._calls(task.id)
         for name, arguments in calls:
             try:
@@ -147,7 +154,7 @@ class RestBench(PathEnvironment):
             raise EnvironmentProblem(
                 f"restbench: {self.service(task)}_oas.json.gz has no {missing[0]} of the task {task}"
             )
-        return list(dict.fromkeys(known[step] for step in steps))
+        return [known[step] for step in steps]
 
     @cached_property
     def _labels(self) -> dict[str, dict[str, str]]:
@@ -207,14 +214,29 @@ def operation_of(protocol: Protocol, service: str, path: str, recorded: Any = No
         return Operation(bare, service, path, None)
     partly = "enum" in protocol.parameters["properties"].get("type", {}).get("items", {})  # of several sections
     values = [made(response, protocol.name) if recorded is None else recorded, *([{}] if partly else [])]
+    response = held_to(response, values)
+    shown = _describing(bare, response, LEAST_OF_SECTIONS if partly else LEAST)
+    return Operation(shown, service, path, response, recorded)
+
+
+def as_short(protocol: Protocol) -> Protocol:
+    """A probed document cut to the size of the true ones; how the tool was called stays, what it answered does not."""
+    examples = tuple(example.model_copy(update={"response": None}) for example in protocol.examples[:1])
+    changes = {"examples": examples, "statuses": (), "parameters": _in_few_words(protocol.parameters)}
+    short = protocol.model_copy(update=changes)
+    if not protocol.returns:
+        return short
+    return _describing(short, plain(protocol.returns, protocol.returns), LEAST)
+
+
+def _describing(protocol: Protocol, response: JsonSchema, least: int) -> Protocol:
+    """A protocol with as much of its response as :data:`RESPONSE` characters of its stub hold."""
 
     def shown(schema: JsonSchema | None) -> Protocol:
-        return bare.model_copy(update={"returns": schema})
+        return protocol.model_copy(update={"returns": schema})
 
-    most, least = len(render_stub(shown(None))) + RESPONSE, LEAST_OF_SECTIONS if partly else LEAST
-    response = held_to(response, values)
-    cut = trimmed(response, lambda schema: len(render_stub(shown(schema))) <= most, least)
-    return Operation(shown(cut), service, path, response, recorded)
+    most = len(render_stub(shown(None))) + RESPONSE
+    return shown(trimmed(response, lambda schema: len(render_stub(shown(schema))) <= most, least))
 
 
 def labelled(operations: Iterable[Operation]) -> dict[str, str]:

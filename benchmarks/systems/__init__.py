@@ -12,6 +12,7 @@ from atc.strategies.navigate import Navigate
 from atc.strategies.ways import Ways
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
+from benchmarks.systems.demonstrations import Undemonstrated
 from benchmarks.systems.peer import Peer
 
 __all__ = ["CHOOSE", "SYSTEMS", "WITHOUT_RULE", "WITH_RULE", "Answer", "Job", "System", "named_system"]
@@ -45,6 +46,7 @@ SYSTEMS: dict[str, System] = {
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
+        Undemonstrated("atc-demonstrations", "ATC that is not shown how probing used its tools"),
         Atc("atc-order", "ATC without the order of layers among the tools", {"rules": "-layer-order"}),
         Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),

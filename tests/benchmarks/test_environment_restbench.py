@@ -14,13 +14,15 @@ import pytest
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.schemas.validate import problems
+from atc.tools.demonstrations import demonstration
 from atc.tools.stubs import render_stubs
 from benchmarks.environments import Environment, Episode, Task
-from benchmarks.environments.restbench import CANDIDATES, PathEnvironment, RestBench, sample_arguments
+from benchmarks.environments.restbench import CANDIDATES, PathEnvironment, RestBench, as_short, sample_arguments
 from benchmarks.environments.restbench_schemas import held_to, made, plain, trimmed
 from benchmarks.environments.restbench_service import Operation, Simulator
 from benchmarks.environments.self_test import judge
 from benchmarks.environments.toolflow import TODAY, ToolFlow
+from benchmarks.probing_documents import probed, redocumented
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -261,22 +263,47 @@ def call(episode: Episode, tool: str, **arguments: Any) -> Any:
 # The judge ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_task_is_solved_when_every_tool_of_its_solution_has_answered_and_there_is_an_answer(
+def test_a_task_is_solved_when_its_tools_have_answered_as_often_as_the_solution_calls_them(
     restbench: RestBench,
 ) -> None:
-    episode = opened(restbench, "t1")
+    episode = opened(restbench, "t1")  # its solution searches twice
     call(episode, "movie_credits", movie_id=5)
+    call(episode, "search", query="Moths")
     assert not episode.check("Ann")
+    assert (episode.path, episode.precision) == (2 / 3, 1.0)
+    assert (episode.path_names, episode.precision_names) == (1.0, 1.0)
     with pytest.raises(ToolError):
         call(episode, "search")
     assert not episode.check("Ann")  # a refused call is none
-    call(episode, "search", query="Moths")
+    assert (episode.path, episode.precision) == (2 / 3, 2 / 3)  # but it was made
+    call(episode, "search", query="Ants")
     assert episode.check("Ann")
     assert not episode.check(None)
-    assert (episode.path, episode.precision) == (1.0, 1.0)
+    assert (episode.path, episode.precision) == (1.0, 3 / 4)
     call(episode, "popular")
     assert episode.check("Ann")
-    assert (episode.path, episode.precision) == (1.0, 2 / 3)
+    assert (episode.path, episode.precision) == (1.0, 3 / 5)
+    assert episode.precision_names == 2 / 3
+
+
+def test_the_numbers_of_calls_that_a_solution_names_are_needed(toolflow: ToolFlow) -> None:
+    episode = opened(toolflow, "tmdb-2")
+    assert episode.needed == {"search": 1, "movie": 3}
+    call(episode, "search", query="Moths")
+    for number in range(5):
+        assert episode.check("Ann") is (number > 2)
+        call(episode, "movie", movie_id=number)
+    assert (episode.path, episode.precision) == (1.0, 4 / 6)  # two calls beyond the solution's number
+    assert (episode.path_names, episode.precision_names) == (1.0, 1.0)
+
+
+def test_a_tool_that_only_refused_is_no_part_of_the_path(restbench: RestBench) -> None:
+    episode = opened(restbench, "t1")
+    assert (episode.path, episode.precision, episode.precision_names) == (0.0, None, None)
+    with pytest.raises(ToolError):
+        call(episode, "search")
+    assert (episode.path, episode.precision) == (0.0, 0.0)
+    assert (episode.path_names, episode.precision_names) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("kind", [RestBench, ToolFlow])
@@ -455,6 +482,27 @@ def test_what_is_asked_for_by_its_identifier_has_it(toolflow: ToolFlow) -> None:
 def test_tools_that_the_candidates_forgot_are_offered(toolflow: ToolFlow) -> None:
     assert set(task_of(toolflow, "tmdb-2").tools) >= {"search", "movie"}
     assert set(task_of(toolflow, "music-q1").tools) == {"get_song", "get_comments"}
+
+
+def test_a_service_is_probed_by_its_names_and_its_documents_are_kept(
+    toolflow: ToolFlow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = probed(toolflow, "tmdb", folder=tmp_path / "documents")
+    found = made.protocols["search"]
+    assert made.told["search"].parameters["properties"]["query"] == {}
+    assert found.parameters["properties"]["query"]["type"] == "string"
+    assert found.returns is not None
+    assert "results" in found.returns["properties"]
+    assert demonstration(as_short(found))
+    figures = made.figures()
+    assert (figures["reads"], figures["documented"], figures["model_calls"]) == (4, 4, 0)
+    monkeypatch.setattr("benchmarks.probing_documents.Prober", None)
+    assert probed(toolflow, "tmdb", folder=tmp_path / "documents") == made
+    with pytest.raises(TypeError):  # nothing is kept there, and nobody can probe
+        probed(toolflow, "tmdb", folder=tmp_path / "elsewhere")
+    bare = redocumented(toolflow, "bare")
+    protocol = bare.open(task_of(bare, "tmdb-2")).tools["movie"].protocol
+    assert (protocol.returns, protocol.required) == (None, ("movie_id",))
 
 
 @pytest.mark.parametrize(

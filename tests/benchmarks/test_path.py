@@ -1,0 +1,75 @@
+"""Path% and Prec% (ATC §5): calls are counted, those that were refused do not count, and old rows keep their names."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc.errors import ToolError
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Toolset
+from benchmarks.environments.base import Episode, GoldCall, served
+from benchmarks.rows import Row, append, read_rows
+
+SOLUTION: list[GoldCall] = [("find", {}), ("read", {}), ("read", {})]
+
+
+def refuse(arguments: dict[str, Any]) -> Any:
+    if outcome := arguments.get("fails"):
+        raise ToolError("no", outcome=outcome)
+    return 1
+
+
+def played(*calls: GoldCall, solution: list[GoldCall] | None = SOLUTION) -> Episode:
+    tools = Toolset(served(Protocol(name=n, effect=Effect.READ), refuse) for n in ("find", "read", "other"))
+    episode = Episode(tools, lambda value: True, solution)
+    for name, arguments in calls:
+        transport = episode.tools[name].transport
+        assert transport is not None
+        try:
+            asyncio.run(transport(arguments))  # type: ignore[arg-type]
+        except ToolError:
+            continue
+    return episode
+
+
+REFUSED, SILENT = {"fails": "refused"}, {"fails": "unknown"}
+
+
+@pytest.mark.parametrize(
+    ("calls", "path", "precision", "names"),
+    [
+        ([], 0, None, (0, None)),
+        ([("find", {}), ("read", {}), ("read", {"page": 2})], 1, 1, (1, 1)),
+        ([("find", {}), ("read", {})], 2 / 3, 1, (1, 1)),
+        ([("read", {})] * 5, 2 / 3, 2 / 5, (1 / 2, 1)),
+        ([("find", REFUSED), ("read", {}), ("read", {})], 2 / 3, 2 / 3, (1 / 2, 1 / 2)),
+        ([("find", SILENT), ("find", {})], 1 / 3, 1 / 2, (1 / 2, 1)),
+        ([("other", {}), ("find", {})], 1 / 3, 1 / 2, (1 / 2, 1 / 2)),
+    ],
+)
+def test_path_and_precision_are_over_calls(
+    calls: list[GoldCall], path: float, precision: float | None, names: tuple[float, float | None]
+) -> None:
+    episode = played(*calls)
+    assert (episode.path, episode.precision) == (path, precision)
+    assert (episode.path_names, episode.precision_names) == names
+
+
+def test_an_unknown_solution_has_no_path() -> None:
+    episode = played(("find", {}), solution=None)
+    assert (episode.path, episode.precision, episode.path_names, episode.precision_names) == (None,) * 4
+
+
+def test_a_row_from_before_calls_were_counted_has_its_figures_under_their_own_names(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    known: dict[str, Any] = {"env": "e", "system": "s", "version": "1", "model": "m", "terms": "t", "stated": True}
+    append(file, Row(**known, task="old", seed=0, status="answered", path=1.0, precision=0.5))
+    append(file, Row(**known, task="new", seed=0, status="answered", path=0.5, precision=0.4, path_names=1.0))
+    old, new = read_rows(file)
+    assert (old.path, old.precision, old.path_names, old.precision_names) == (None, None, 1.0, 0.5)
+    assert (new.path, new.precision, new.path_names) == (0.5, 0.4, 1.0)
