@@ -22,6 +22,7 @@ from typing import Protocol as Interface
 
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.errors import UsageError
+from atc.fired_rules import fired
 from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.observations import Observations
 from atc.graph.tool_graph import ToolGraph
@@ -161,7 +162,9 @@ class Catalogue:
         from atc.graph.layer_model import predicted_layers
 
         offered = graph.only([name for name in found.tools if name in graph.protocols])
-        return predicted_layers(offered.protocols_with_shapes, task)
+        predicted = predicted_layers(offered.protocols_with_shapes, task)
+        fired("predicted-layers", len(set(predicted.values())) > 1)
+        return predicted
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""

@@ -12,7 +12,7 @@ from benchmarks.environments.base import Environment, Episode, Task
 from benchmarks.gateway import Caps, Gateway, Session
 from benchmarks.rows import Row
 from benchmarks.systems.base import Answer, Job, System
-from benchmarks.transcript import Transcript, write_transcript
+from benchmarks.transcript import Transcript, TryRecord, write_transcript
 
 GRACE_S = 30.0
 """Seconds that a system is given to end by itself after its time."""
@@ -61,7 +61,7 @@ async def attempt(
         model_s=round(spent.model_s, 3), tool_s=round(spent.tool_s, 3), wall_s=round(wall_s, 3), **outcome,
     )  # fmt: skip
     if transcripts is not None and transcript is not None:
-        write_transcript(transcripts, row, transcript.text(task, gold, row))
+        write_transcript(transcripts, row, transcript.text(task, gold, row), TryRecord.of(task, episode, row))
     return row
 
 
@@ -94,6 +94,7 @@ def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
         "programs": answer.programs,
         "crashes": answer.crashes,
         "faults": answer.faults,
+        "rules": answer.rules,
         "answer": repr(answer.value)[:500],
         "program": answer.program[:4_000],
         "error": answer.error[:500],

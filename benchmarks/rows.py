@@ -30,6 +30,8 @@ class Row:
         first_try: solved by the first program.
         programs: programs, plans or steps. ``crashes``: of these, those that failed when they ran.
         faults: what was wrong with them, by kind, where a system tells.
+        rules: how often each rule of ATC fired, by its id; ``None`` where nobody counted: of a peer, of an older
+            version, or of a try that was cut off.
         kept_calls: model calls that were answered from an earlier try's replies.
         shared_tokens: of the prompts' tokens those of a prompt that was sampled again in this try.
         tool_calls: calls that reached a tool, as the environment counted them.
@@ -57,6 +59,7 @@ class Row:
     programs: int = 0
     crashes: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] | None = None
     model_calls: int = 0
     kept_calls: int = 0
     prompt_tokens: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
@@ -79,6 +80,7 @@ def _line(model: str, env: str, system: str, rows: list[Row], rulers: list[Row])
         "high": high,
         "wins": wins,
         "losses": losses,
+        "p": None if wins is None or losses is None else round(mcnemar(wins, losses), 4),
         "first_try": sum(row.first_try for row in judged),
         "stated": len(stated),
         "stated_solved": sum(row.solved for row in stated),
@@ -118,6 +120,18 @@ def paired(rows: Sequence[Row], rulers: Sequence[Row]) -> tuple[int, int]:
     ruled = {(row.env, row.task, row.seed): row.solved for row in rulers if row.status != "environment"}
     both = [(row.solved, ruled[row.env, row.task, row.seed]) for row in rows if (row.env, row.task, row.seed) in ruled]
     return sum(mine and not theirs for mine, theirs in both), sum(theirs and not mine for mine, theirs in both)
+
+
+def mcnemar(wins: int, losses: int) -> float:
+    """The exact two-sided p of McNemar's test: how likely so lopsided a pairing is where both solve equally much.
+
+    Args:
+        wins: pairs that the one solved alone. ``losses``: those that the other solved alone.
+    """
+    pairs = wins + losses
+    tail = sum(math.comb(pairs, count) for count in range(min(wins, losses) + 1))
+    p: float = 2 * tail / 2**pairs
+    return min(1.0, p)
 
 
 def compared(rows: Sequence[Row], others: Sequence[Row], system: str) -> Line:
@@ -172,20 +186,21 @@ def interval(rows: Sequence[Row]) -> tuple[float, float]:
 
 # Printing -----------------------------------------------------------------------------------------------------------
 
-OUTCOME = ("solved", "(95 %)", f"± {RULER}", "stated", "first", "path", "prec")
+OUTCOME = ("solved", "(95 %)", f"± {RULER}", "p", "stated", "first", "path", "prec")
 COST = ("asked", "tokens a try", "tools", "s a try", "model", "tools", "own")
 AGAINST = ("tries", "solved", "it solved", "tokens", "steps")
 DIFFICULTY = ("easy", "medium", "hard", "all")
 DAMAGE = ("again", "forbidden", "failed", "broke", "ended", "faults")
 LEGEND = f"""\
 unread: the tasks that nobody has read (benchmarks/read_tasks.txt), over all environments: report these first.
-± {RULER}: tries that it solved and {RULER} did not, and the reverse. stated: of the tasks that say all that their
-solution needs. first: by the first program or step. path, prec: Path% and Prec% (ATC §5). asked: model calls a try.
-tokens: read + written. tools: calls that reached a tool. s: seconds, kept replies at their first cost; of these in
-the model, in tools, in the system itself. Difficulty: tasks whose solution takes one tool, two, or more; of each
-what was answered (TCR) and solved (TSR), and model calls a solved try (Steps), as NaviAgent §4.1 counts.
-again: effects that were done again, of all effects; forbidden: effects of tools that the solution has no use for.
-failed: programs or steps that failed, of all. broke: tries that crashed."""
+± {RULER}: tries that it solved and {RULER} did not, and the reverse; p: of these two, by McNemar's exact test
+(two-sided).
+stated: of the tasks that say all that their solution needs. first: by the first program or step. path, prec: Path% and
+Prec% (ATC §5). asked: model calls a try. tokens: read + written. tools: calls that reached a tool. s: seconds, kept
+replies at their first cost; of these in the model, in tools, in the system itself. Difficulty: tasks whose solution
+takes one tool, two, or more; of each what was answered (TCR) and solved (TSR), and model calls a solved try (Steps), as
+NaviAgent §4.1 counts. again: effects that were done again, of all effects; forbidden: effects of tools that the
+solution has no use for. failed: programs or steps that failed, of all. broke: tries that crashed."""
 
 
 def print_table(lines: Sequence[Line], console: Console) -> None:
@@ -229,6 +244,7 @@ def _outcome(line: Line) -> list[str]:
         f"{line['solved']}/{line['tries']} {line['share']:.0%}",
         f"({line['low']:.0%}–{line['high']:.0%})",
         against,
+        "" if line["p"] is None else f"{line['p']:.3f}",
         f"{line['stated_solved']}/{line['stated']}",
         str(line["first_try"]),
         *("–" if line[name] is None else f"{line[name]:.0%}" for name in ("path", "precision")),

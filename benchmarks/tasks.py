@@ -25,9 +25,11 @@ from benchmarks.attempt import attempt, terms
 from benchmarks.environments import ENVIRONMENTS, VARIANTS, Environment, Task, open_environment
 from benchmarks.gateway import Caps, Gateway
 from benchmarks.picture import draw
+from benchmarks.publishing import publish
 from benchmarks.quick import TASKS, order, quick_tasks
 from benchmarks.read_tasks import Part, in_part
 from benchmarks.rows import Row, append, latest, read_rows
+from benchmarks.rule_figures import print_rules, rule_figures
 from benchmarks.summary import print_table, summarise
 from benchmarks.systems import ALPHA, CHOOSE, PAPER_ALPHA, SYSTEMS, WITH_RULE, WITHOUT_RULE, System, named_system
 from benchmarks.upstream import Upstream, upstream
@@ -299,14 +301,28 @@ def main(
     against: Annotated[
         str | None, typer.Option(help="With --summary: tokens and steps of each system beside those of this one.")
     ] = None,
+    rules: Annotated[
+        bool, typer.Option("--rules", help="With --summary: in which tries each rule fired, and what it is worth.")
+    ] = False,
+    published: Annotated[
+        Path | None,
+        typer.Option("--publish", help="With --summary: write its rows there, without answers, programs and errors."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
 ) -> None:
     """Measure what each system solves, what it takes and what it breaks."""
     if summary is not None:
-        _report(latest(read_rows(summary)), as_json, picture, against)
+        rows = latest(read_rows(summary))
+        if published is not None:
+            err.print(f"{publish(rows, published)} rows without texts are in {published}", markup=False)
+        if rules:
+            _report_rules(rows, as_json)
+        else:
+            _report(rows, as_json, picture, against)
         return
-    if against is not None:
-        raise UsageError("--against compares what a file holds: give --summary FILE too")
+    for option, given in (("--against", against), ("--rules", rules or None), ("--publish", published)):
+        if given is not None:
+            raise UsageError(f"{option} works on what a file holds: give --summary FILE too")
     environments = [open_environment(name, data) for name in listed(env, [*ENVIRONMENTS, *VARIANTS], "env")]
     chosen = systems_of(system or (QUICK_SYSTEMS if quick else ",".join(SYSTEMS)))
     if practice and sample is None:
@@ -396,6 +412,14 @@ def _report(rows: list[Row], as_json: bool, picture: Path | None, against: str |
         print_json(lines)
     else:
         print_table(lines, out)
+
+
+def _report_rules(rows: list[Row], as_json: bool) -> None:
+    lines = rule_figures(rows)
+    if as_json:
+        print_json(lines)
+    else:
+        print_rules(lines, out)
 
 
 if __name__ == "__main__":

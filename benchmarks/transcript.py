@@ -8,11 +8,47 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass
+
 from atc.errors import UsageError
 from benchmarks.environments.base import Episode, Gold, MadeCall, Task
-from benchmarks.rows import Row
+from benchmarks.rows import Key, Row
 
 _LONGEST = 2_000  # characters of what one call gave
+
+
+@dataclass(frozen=True)
+class TryCall:
+    """A call that reached a tool. ``answer``: as JSON text, cut; ``done`` is false where the tool refused it."""
+
+    tool: str
+    arguments: str
+    answer: str
+    done: bool
+
+
+@dataclass(frozen=True)
+class TryRecord:
+    """What a judge may see of a try: nothing of the task's own solution, nor whether the try solved it.
+
+    Attributes:
+        key: of the row that it belongs to.
+        task: what the user asked. ``answer``: what the system gave, as text.
+    """
+
+    key: Key
+    task: str
+    calls: tuple[TryCall, ...]
+    answer: str
+
+    @classmethod
+    def of(cls, task: Task, episode: Episode, row: Row) -> TryRecord:
+        calls = (TryCall(c.tool, _short(c.arguments), _short(c.answer), c.done) for c in episode.calls)
+        return cls(row.key, task.text, tuple(calls), row.answer)
+
+
+_RECORD = TypeAdapter(TryRecord)
 
 
 class Transcript:
@@ -57,21 +93,42 @@ class Transcript:
             self._parts.append("## calls\n\n" + "\n".join(map(_call, new)))
 
 
-def write_transcript(folder: Path, row: Row, text: str) -> None:
-    """Keep a transcript as ``ENV/TASK.SYSTEM.SEED.md`` of a folder.
+def write_transcript(folder: Path, row: Row, text: str, record: TryRecord) -> None:
+    """Keep a transcript as ``ENV/TASK.SYSTEM.SEED.md`` of a folder, and the record of the try as ``….json``.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError: they cannot be written.
     """
-    task = re.sub(r"[^\w.-]+", "_", row.task)
-    path = folder / row.env / f"{task}.{row.system}.{row.seed}.md"
+    path = _path(folder, row, "md")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="replace")
+        path.with_name(path.name.removesuffix("md") + "json").write_bytes(_RECORD.dump_json(record))
     except OSError as error:
         raise UsageError(
             f"the transcript cannot be kept in {path}: {error.strerror}; make room or name another"
         ) from None
+
+
+def read_record(folder: Path, row: Row) -> TryRecord | None:
+    """The record of a try; ``None`` where the folder has none, or that of another version, model or terms.
+
+    Raises:
+        UsageError: the file is no record.
+    """
+    path = _path(folder, row, "json")
+    try:
+        record = _RECORD.validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValidationError) as error:
+        raise UsageError(f"{path} is no record of a try: {error}; delete it and make the try again") from None
+    return record if record.key == row.key else None
+
+
+def _path(folder: Path, row: Row, ending: str) -> Path:
+    task = re.sub(r"[^\w.-]+", "_", row.task)
+    return folder / row.env / f"{task}.{row.system}.{row.seed}.{ending}"
 
 
 def _text_of(message: dict[str, Any]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from atc.calls.canonical import canonical
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.facts import Finding
+from atc.fired_rules import fired
 from atc.models.base import Message
 from atc.packing import as_text
 from atc.prompting import fenced, prompt
@@ -72,6 +73,7 @@ async def _agreed(loop: ProgramLoop, drafts: list[Draft], warnings: Warnings) ->
     most = max(counts.values())
     best = [by_value[key] for key, times in counts.items() if times == most]
     if len(best) > 1 and "compare-candidates" in loop.context.settings.active_rules:
+        fired("compare-candidates")
         return await _compared(loop, best)
     return best[0][0]
 

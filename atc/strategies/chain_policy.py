@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atc.facts import Fault, Finding
+from atc.fired_rules import fired
 from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 from atc.programs.program import Program
 from atc.result import Effect, Revision
@@ -44,6 +45,7 @@ class ChainPolicy:
         if len(self._history) - rejections - min(broken, MAX_ROUTED) > self._settings.max_revisions:
             return None
         if waiting := self._waiting():
+            fired("warned-program" if self._history[-1].fault is None else "spare-program")
             self._loop.announce(waiting)
             return waiting
         return await self._written() if rejections <= self._max_rejections else None
@@ -63,7 +65,9 @@ class ChainPolicy:
         on = "confirmed-nothing" in self._settings.active_rules
         nothing = fault.kind == "answer" and fault.case != "answer_type" and value not in (None, "")
         answers = self._loop.answer_type is None or self._context.misfit(value) is None
-        return on and nothing and before == value and answers
+        confirmed = on and nothing and before == value and answers
+        fired("confirmed-nothing", confirmed)
+        return confirmed
 
     def skips(self, draft: Draft) -> bool:
         """Whether a program says that there is nothing to do, and need not run. None does, where one has to answer."""
@@ -143,4 +147,7 @@ class ChainPolicy:
         facts = unused_facts(task, program) if "unused-fact" in rules else []
         unused = [Finding(kind="unused_fact", severity="warning", name=fact) for fact in facts]
         left = [fact for fact in forgotten if fact.casefold() not in spent]
+        for rule, times in (("unused-fact", len(unused)), ("forgotten-fact", len(left))):
+            fired(rule, times)
+        fired("exchanged-fact", len(forgotten) - len(left))
         return unused + [Finding(kind="unused_fact", case="forgotten", severity="warning", name=fact) for fact in left]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from atc import wording
 from atc.facts import Fault, Finding, Invocation, Place
+from atc.fired_rules import fired
 from atc.graph.identifiers import COORDINATES, is_identifier, words_of
 from atc.programs.rules import DEFAULT, Rules
 from atc.prompting import fenced
@@ -52,14 +53,18 @@ def feedback_from(
     copied = any(finding.kind == "from_memory" for revision in history for finding in revision.findings)
     if copied and "hidden-coordinates" in rules:
         shown = [_without_coordinates(revision) for revision in history]  # what a note names is copied
+        fired("hidden-coordinates", shown != list(history))
     else:
         shown = list(history)
     facts = (note for revision in shown for note in _of(revision, hints or {}, tools, rules))
     notes = repair_notes(calls, tools) if history and REPAIRED in rules else []
+    fired(REPAIRED, len(notes))
     notes += _merged(facts, merge="merged-keys" in rules)
     lines = (line for revision in history for line in _failed_lines(revision))
     failed = Counter(lines if "repeated-line" in rules else ())
-    notes += [wording.failed_again(line, times) for line, times in failed.most_common(2) if times > 1]
+    again = [wording.failed_again(line, times) for line, times in failed.most_common(2) if times > 1]
+    fired("repeated-line", len(again))
+    notes += again
     if likely:
         notes.append(wording.likely_tools(likely))
     return [fenced(note) for note in list(dict.fromkeys(notes))[-MAX_NOTES:]]
@@ -84,6 +89,7 @@ def _merged(notes: Iterable[str | Finding], *, merge: bool) -> list[str]:
             keys[note.name] = note
             merged.pop(at, None)
             merged[at] = wording.no_keys(note, list(keys))
+    fired("merged-keys", sum(len(keys) > 1 for keys in lacks.values()))
     return list(merged.values())
 
 
@@ -133,6 +139,7 @@ def _of_arguments(fault: Fault, hints: SupplierHints, tools: Mapping[str, Protoc
     named = [p for p in parameters if p.name in quoted or _names(complaint, p.name) or _names(complaint, p.original)]
     for parameter in named if "argument-description" in rules else ():
         if isinstance(about := parameter.schema.get("description"), str) and about:
+            fired("argument-description")
             yield wording.about_argument(parameter.name, tool, about[:200])
     suppliable = hints.get(tool, {})
     if named:
@@ -147,7 +154,9 @@ def _of_state(fault: Fault, tools: Mapping[str, Protocol]) -> Iterator[str]:
     Where the schema gate refused the arguments, the words are the validator's, and speak of a schema.
     """
     complaint = "" if fault.case == "invalid_arguments" else _complaint(fault)
-    yield from (wording.comes_first(name) for name in precondition_tools(complaint, fault.tool or "", tools))
+    for name in precondition_tools(complaint, fault.tool or "", tools):
+        fired("precondition")
+        yield wording.comes_first(name)
 
 
 def _complaint(fault: Fault) -> str:
@@ -159,6 +168,7 @@ def _supplies(tool: str, names: Collection[str], hints: SupplierHints) -> Iterat
     """Where these arguments come from."""
     for name, source in hints.get(tool, {}).items():
         if name in names:
+            fired("supplier-hint")
             yield wording.supplied_by(name, tool, source, is_id=is_identifier(name))
 
 

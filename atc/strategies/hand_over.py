@@ -6,6 +6,7 @@ there would be one layer, and nothing gained.
 
 from __future__ import annotations
 
+from atc.fired_rules import fired
 from atc.strategies.context import RunContext
 from atc.strategies.layers import Layers
 from atc.strategies.program_loop import ProgramLoop
@@ -23,7 +24,9 @@ def fails_as_a_whole(loop: ProgramLoop) -> bool:
     if AFTER_TWO not in context.settings.active_rules or loop.ways.revision == "edit":
         return False
     failed = sum(each.fault is not None and not each.fault.substitutes for each in loop.history)
-    return failed >= FAILED and len(Layers.of(context).tools) > 1
+    over = failed >= FAILED and len(Layers.of(context).tools) > 1
+    fired(AFTER_TWO, over)
+    return over
 
 
 def must_be_seen(context: RunContext) -> bool:
@@ -44,5 +47,6 @@ def must_be_seen(context: RunContext) -> bool:
         shown = context.graph.protocols_with_shapes[supplier].returns
         wanted = (each for each in parameters_of(context.tools[consumer].protocol) if each.required)
         if says_nothing(shown) and any(each.original == feed.parameter for each in wanted):
+            fired(UNDOCUMENTED)
             return True
     return False

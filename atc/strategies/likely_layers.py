@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from atc.fired_rules import fired
 from atc.strategies.context import RunContext
 
 RULE = "predicted-layers"
@@ -26,4 +27,6 @@ def likely_layers(context: RunContext) -> Sequence[Sequence[str]]:
     from atc.graph.layer_model import predicted_layers  # NumPy is loaded for no other strategy
 
     graph = context.graph_of(sketch.tools)
-    return graph.layers([*sketch.tools], predicted_layers(graph.protocols_with_shapes, context.task))
+    layers = graph.layers([*sketch.tools], predicted_layers(graph.protocols_with_shapes, context.task))
+    fired(RULE, len(layers) > 1)
+    return layers

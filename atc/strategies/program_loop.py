@@ -13,6 +13,7 @@ from typing import Any, Self, TypeVar
 from atc import wording
 from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
+from atc.fired_rules import fired
 from atc.graph.tool_graph import ToolGraph
 from atc.outcome import Outcome
 from atc.packing import as_text
@@ -171,7 +172,9 @@ class ProgramLoop:
         if self.ways.author == "caller":
             return True
         rules = self.context.settings.active_rules
-        return "no-tool-needed" in rules and states_all(self.context.task, draft.program)
+        stated = "no-tool-needed" in rules and states_all(self.context.task, draft.program)
+        fired("no-tool-needed", stated)
+        return stated
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""

@@ -12,6 +12,7 @@ from atc import wording
 from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
 from atc.facts import Replacement
+from atc.fired_rules import fired
 from atc.graph.tool_graph import ToolGraph
 from atc.invisible import legible
 from atc.models.base import Message, Model, Reply, estimate_tokens
@@ -191,6 +192,7 @@ class Writer:
             draft = self._draft(await self._fitting(draw, history, calls, again), calls, inputs)
             if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
+            fired("same-program", not again)
             temperature = max(0.8, temperature)  # the same program again: sample hotter
         return draft
 
@@ -295,6 +297,7 @@ class Writer:
 
     def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
         if self._stop and _CLASS_BEGUN.search(reply.text):
+            fired("copied-documents")
             return Draft(Program(""), problem=COPIED)
         if reply.problem:
             return Draft(Program(""), problem=reply.problem)
@@ -303,6 +306,7 @@ class Writer:
             return Draft(Program(""), problem=found.problem)
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
+        fired("observed-responses", observed != protocols)
         context = RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(found.program, context, passes)
@@ -312,6 +316,7 @@ class Writer:
 
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
         """The prompt. ``again``: the model has just given a program again that is among those that failed."""
+        fired("layer-order", bool(self._order.among([*self._tools])))
         base = [Message("system", prompt("system"), fixed=True)]
         if self._ways.example:
             base.append(Message("user", prompt(EXAMPLES[self._ways.tools]), fixed=True))
@@ -326,6 +331,7 @@ class Writer:
             likely = self._likely(history) if "likely-tools" in self._rules else ()
             sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules, calls)
             told = sentences
+            fired("likely-tools", bool(likely))
             if again:
                 sentences.append(SAME_PROGRAM)
             done = done_calls(calls)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from atc.agent import Agent
 from atc.calls.broker import CallPolicy
 from atc.errors import EnvironmentProblem, ModelError
+from atc.fired_rules import counting_rules
 from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
@@ -40,12 +42,14 @@ class Atc(System):
         return sources_digest()
 
     async def solve(self, job: Job) -> Answer:
-        try:
-            return answer_of(await self.agent(job).arun(job.text))
-        except (EnvironmentProblem, ModelError) as error:
-            if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
-                raise
-            return Answer("crash", error=str(error))
+        with counting_rules() as rules:
+            try:
+                answer = answer_of(await self.agent(job).arun(job.text))
+            except (EnvironmentProblem, ModelError) as error:
+                if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
+                    raise
+                answer = Answer("crash", error=str(error))
+        return replace(answer, rules=dict(sorted(rules.items())))
 
     def agent(self, job: Job) -> Agent:
         """With the tools of the task, all of which are offered."""

@@ -58,6 +58,7 @@ class Answer:
         program: what it wrote last, for whoever reads failures.
         programs: how many it wrote or steps it took. ``crashes``: of these, those that ended in an exception.
         faults: what was wrong with them, by kind, where a system tells.
+        rules: how often each rule of ATC fired, by its id (:mod:`atc.fired_rules`); ``None`` where nobody counted.
     """
 
     ended: Ended
@@ -67,6 +68,7 @@ class Answer:
     programs: int = 0
     crashes: int = 0
     faults: dict[str, int] = field(default_factory=dict)
+    rules: dict[str, int] | None = None
 
 
 class System(abc.ABC):

@@ -14,6 +14,7 @@ from typing import Any
 
 from atc.answers.types import AnswerType
 from atc.facts import Fault, FaultCase, FaultKind, Part, Place
+from atc.fired_rules import fired
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
@@ -128,6 +129,7 @@ class Attribution:
         """
         empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         read = empty or (self._taken_apart(error.line) if "text-taken-apart" in self.rules else None)
+        fired("text-taken-apart", empty is None and read is not None)
         return self._made(
             "program", "raised", error.line, raised=error.raised, answered=answered(read) if read is not None else None
         )
@@ -172,6 +174,8 @@ class Attribution:
             kind, case = "arguments", "invalid_arguments" if status == "invalid_arguments" else "refused"
         else:
             kind, case = "tool", "failed"
+        idle = "idle-call" in self.rules and self._is_idle(call)
+        fired("idle-call", idle)
         return self._made(
             kind,
             case,
@@ -183,7 +187,7 @@ class Attribution:
             speaker="broker" if call.status == "refused" else "tool",
             reason=call.error or "",
             status=status,
-            idle="idle-call" in self.rules and self._is_idle(call),
+            idle=idle,
             origins=tuple((name, origin.place) for name, origin in self._origins(call)),
         )
 
@@ -261,6 +265,7 @@ class Attribution:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
             if "part-of-a-list" in self.rules and (part := self._part(call)) is not None:
+                fired("part-of-a-list")
                 return self._made(
                     "response",
                     "partial",
@@ -321,6 +326,7 @@ class Attribution:
         if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
         unpacked = next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
+        fired("unpacked-keys", unpacked is not None)
         if unpacked is not None or self.answer_type is None:
             return unpacked
         facts = misfit_facts(self.answer_type, self.outcome.value, self._flow, self.calls)
@@ -390,6 +396,7 @@ class Attribution:
             return self._made(**empty, line=call.line, tool=call.tool, call=call.index, answered=answered(call))
         for cut in (s.call for s in behind if "part-of-a-list" in self.rules):
             if (part := self._part(cut)) is not None:
+                fired("part-of-a-list")
                 return self._made(
                     **empty,
                     line=self._answer_line(),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from atc.facts import Finding, FindingKind
+from atc.fired_rules import fired
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import VERBS
 from atc.programs.analysis.flow import Flow
@@ -137,6 +138,7 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg not in {*known, *meant} and not _takes_more(protocol):
             kin = _kin(protocol, keyword.arg, protocols)
+            fired("similar-tool", bool(kin))
             yield _finding("unknown_argument", call, name=keyword.arg, known=tuple(names), instead=tuple(kin))
     if len(node.args) > len(names) and not hidden:
         yield _finding("unknown_argument", call, case="too_many", known=tuple(names))

@@ -17,6 +17,7 @@ from collections.abc import Collection, Sequence
 
 from atc.answers.types import AnswerType
 from atc.facts import Finding, FindingCase, Place
+from atc.fired_rules import fired
 from atc.graph.suppliers import expression_of, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
@@ -86,6 +87,7 @@ class Checker:
             if known is not None:
                 found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
         typed = types.result() if types is not None else []
+        fired("answer-type", sum(finding.kind == "answer_type" for finding in typed))
         names = Names(tree, self._protocols, inputs)
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
 
@@ -150,6 +152,7 @@ class Checker:
             for path in fields_of(protocol.returns)
             if path[-1] == key
         ]
+        fired("key-elsewhere", bool(places))
         return tuple(places[:2])
 
     # -- the whole -----------------------------------------------------------------------------------------------------
@@ -199,6 +202,7 @@ class Checker:
         near = names.nearest(str(finding.name)) if "nearest-name" in self._rules else None
         if near is None:
             return finding
+        fired("nearest-name")
         kind, tool = ("unknown_tool", near) if near in self._protocols else ("undefined_name", None)
         return finding.model_copy(update={"kind": kind, "tool": tool, "instead": (near,)})
 

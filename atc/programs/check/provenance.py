@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from atc.facts import Finding, FindingKind, Severity
+from atc.fired_rules import fired
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of
 from atc.programs.analysis.flow import Flow
@@ -46,7 +47,11 @@ def provenance_findings(
         finding for call in flow.calls.values() if call.direct for finding in _of_call(call, protocols, hints, known)
     ]
     found = [finding for finding in found if _RULES[finding.kind] in rules]
-    return found + (list(_addresses(tree, protocols, known)) if "invented-address" in rules else [])
+    for finding in found:
+        fired(_RULES[finding.kind])
+    addresses = list(_addresses(tree, protocols, known)) if "invented-address" in rules else []
+    fired("invented-address", len(addresses))
+    return found + addresses
 
 
 def _of_call(

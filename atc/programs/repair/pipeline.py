@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from atc.fired_rules import fired
 from atc.programs.program import Program
 from atc.programs.repair import frame, history, lookups, schema
 from atc.programs.repair.context import Repair, RepairContext
@@ -67,6 +68,8 @@ def repair_program(
                 break
             program = repaired
             made += rewrites
+            for rewrite in rewrites:
+                fired(rewrite.rule)
     return program, tuple(made)
 
 

@@ -1,7 +1,17 @@
 """Repair the arguments of a call where the schema leaves one way to mean them (RETO §3.4: tier 1 of repair)."""
 
-from atc.schemas.repair.arguments import DEFAULT, RULES, SPELLING, UNWRAP, Repaired, repair_arguments
+from atc.schemas.repair.arguments import DEFAULT, RULE_OF, RULES, SPELLING, UNWRAP, Repaired, repair_arguments
 from atc.schemas.repair.same import same_request
 from atc.schemas.repair.spelling import kinship
 
-__all__ = ["DEFAULT", "RULES", "SPELLING", "UNWRAP", "Repaired", "kinship", "repair_arguments", "same_request"]
+__all__ = [
+    "DEFAULT",
+    "RULES",
+    "RULE_OF",
+    "SPELLING",
+    "UNWRAP",
+    "Repaired",
+    "kinship",
+    "repair_arguments",
+    "same_request",
+]

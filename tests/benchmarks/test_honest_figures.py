@@ -1,0 +1,158 @@
+"""What the published table rests on: McNemar's p, what each rule is worth, and rows that hold nobody's texts."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+import atc
+from atc.errors import UsageError
+from atc.fired_rules import counting_rules, fired
+from atc.programs.program import Program
+from atc.programs.repair.context import RepairContext
+from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
+from atc.programs.rules import IDS, RULES
+from atc.schemas.repair.arguments import RULE_OF
+from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
+from benchmarks.publishing import FOLDER, TEXTS, publish
+from benchmarks.rows import Row, read_rows
+from benchmarks.rule_figures import rule_figures
+from benchmarks.summary import mcnemar, summarise
+from tests.support.ruler import CRASHING, GOOD, tried
+
+
+def row(task: str, system: str = "atc", solved: bool = False, rules: dict[str, int] | None = None) -> Row:
+    return Row("shop", task, system, "1", 0, "m", "t", True, "answered", solved=solved, rules=rules)
+
+
+@pytest.mark.parametrize(
+    ("wins", "losses", "p"), [(0, 0, 1.0), (1, 0, 1.0), (5, 0, 0.0625), (8, 1, 0.0390625), (1, 8, 0.0390625), (3, 3, 1)]
+)
+def test_mcnemars_p_is_that_of_the_two_sided_binomial(wins: int, losses: int, p: float) -> None:
+    assert mcnemar(wins, losses) == pytest.approx(p)
+
+
+def test_a_summary_has_p_beside_wins_and_losses() -> None:
+    rows = [row(str(n), solved=n < 5) for n in range(6)] + [row(str(n), "react") for n in range(6)]
+    lines = {line["system"]: line for line in summarise(rows, ["atc", "react"])}
+    assert (lines["react"]["wins"], lines["react"]["losses"], lines["react"]["p"]) == (0, 5, 0.0625)
+    assert lines["atc"]["p"] is None
+
+
+# Rules --------------------------------------------------------------------------------------------------------------
+
+
+def test_every_rule_notes_somewhere_that_it_fired() -> None:
+    named, constants = set(RULE_OF.values()), {"recover": "recombine", "likely_layers": "predicted-layers"}
+    for path in Path(atc.__file__).parent.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.walk(ast.parse(text)) if "fired(" in text or "Rewrite(" in text else ():
+            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("fired", "Rewrite"):
+                continue
+            named |= {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and each.value in IDS}
+            named |= {constants[path.stem]} if path.stem in constants else set()
+    named |= {"repaired-arguments", "layered-after-two", "layered-undocumented"}  # by the names of constants
+    named |= {"coordinate-from-memory", "invented-id", "name-for-id", "unused-fact", "forgotten-fact"}  # by tables
+    assert named == IDS
+    assert {name for each in PASSES for name in each.rules} <= named
+
+
+def test_rules_are_counted_where_that_was_asked_for_and_nowhere_else() -> None:
+    program = Program("x = 1\nx + 1")
+    with counting_rules() as outer:
+        with counting_rules() as counts:
+            repair_program(program, RepairContext({}, {}), FRAME)
+        fired("id-by-name", 0)
+    assert (counts, outer) == ({"last-expression": 1}, {})
+    fired("id-by-name")
+    assert not counts["id-by-name"]
+
+
+@pytest.mark.slow
+def test_a_try_tells_which_rules_fired() -> None:
+    misspelt = '```python\norder(item="pen")["number"]\n```'
+    wrong_key = '```python\nanswer = order(Item="pen")["number"]\n```'
+    assert tried([GOOD]).rules == {}
+    assert tried([misspelt]).rules == {"last-expression": 1}
+    assert tried([misspelt], "atc-rules").rules == {}  # the same program without the rule
+    assert tried(['```python\nanswer = order(item=["pen"])["number"]\n```']).rules == {"argument-unwrap": 1}
+    again = tried([CRASHING, wrong_key]).rules
+    assert again is not None
+    assert sum(again.get(name, 0) for name in ("argument-spelling", "argument-respelling")) == 1
+
+
+def test_a_rules_figure_is_of_the_tries_in_which_it_fired() -> None:
+    rows = [row("1", solved=True, rules={"id-by-name": 2}), row("2", rules={"id-by-name": 1}), row("3", rules={})]
+    rows += [row("4", solved=True)]  # nobody counted
+    rows += [row("1", "atc-rules"), row("2", "atc-rules", solved=True), row("3", "atc-rules", solved=True)]
+    rows += [row("1", "atc-rules:id-by-name")]
+    lines = {line["rule"]: line for line in rule_figures(rows)}
+    assert lines.keys() == IDS
+    line = lines["id-by-name"]
+    assert [line[name] for name in ("tries", "fired", "times", "solved")] == [3, 2, 3, 1]
+    assert line["none"] == {"pairs": 2, "wins": 1, "losses": 1, "p": 1.0}
+    assert line["alone"] == {"pairs": 1, "wins": 1, "losses": 0, "p": 1.0}
+    never = lines["key-spelling"]
+    assert [never[name] for name in ("tries", "fired", "none", "alone")] == [3, 0, None, None]
+
+
+def test_a_rule_that_is_off_is_looked_for_where_it_was_on() -> None:
+    off = next(rule.id for rule in RULES if not rule.default)
+    with_all = [row("1", "atc+rules", rules={off: 1})]
+    (line,) = (line for line in rule_figures([*with_all, row("1", solved=True)]) if line["rule"] == off)
+    assert (line["system"], line["fired"], line["alone"]) == ("atc+rules", 1, None)
+    alone = [row("1", f"atc+rules:{off}", rules={off: 1}), row("1", solved=True)]
+    (line,) = (line for line in rule_figures([*with_all, *alone]) if line["rule"] == off)
+    assert line["alone"] == {"pairs": 1, "wins": 0, "losses": 1, "p": 1.0}
+
+
+# Rows for everybody -------------------------------------------------------------------------------------------------
+
+
+def test_published_rows_hold_no_text_and_are_read_as_rows(tmp_path: Path) -> None:
+    kept = dataclasses.replace(row("1", solved=True, rules={"id-by-name": 1}), answer="a", program="p", error="e")
+    lost = dataclasses.replace(row("2"), status="environment")
+    file = tmp_path / "new" / "rows.jsonl"
+    assert publish([kept, lost], file) == 1
+    (line,) = map(json.loads, file.read_text().splitlines())
+    assert not TEXTS & line.keys()
+    assert read_rows(file) == [dataclasses.replace(kept, answer="", program="", error="")]
+    with pytest.raises(UsageError, match="no tries"):
+        publish([lost], file)
+
+
+def test_a_row_has_no_other_text_than_those_that_are_left_out() -> None:
+    texts = {each.name for each in dataclasses.fields(Row) if each.type == "str"}
+    assert texts - TEXTS == {"env", "task", "system", "version", "model", "terms"}
+
+
+def test_what_is_published_holds_no_text() -> None:
+    files = sorted(FOLDER.glob("*.jsonl"))
+    assert files
+    for file in files:
+        lines, rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()], read_rows(file)
+        assert len(lines) == len(rows) > 0, file
+        assert not any(TEXTS & line.keys() for line in lines), file
+
+
+def test_the_page_has_the_table_of_the_published_rows() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert placed(page, table(read_rows(ROWS))) == page, "run python -m benchmarks.honest_table --write"
+    assert page.index(BEGIN) < page.index("\n## ", page.index("\n## ") + 1)  # in the first section
+
+
+def test_the_table_says_how_many_each_solved_and_what_each_did_alone() -> None:
+    rows = [row(str(n), solved=n < 3) for n in range(4)] + [row(str(n), "react", solved=n == 3) for n in range(4)]
+    read = dataclasses.replace(rows[0], env="atlas", task="daylight-lyon")
+    made = table([*rows, read])
+    assert "atlas" not in made
+    assert "| `atc` | 3 of 4 = 75 % (" in made
+    assert ") | 1 and 3 | 0.625 | 0 | 0.0 |" in made
+    assert "| `shop` | 3 of 4 | 1 of 4 |" in made
+    assert placed(f"a\n{BEGIN}\nold\n{END}\nb", made) == f"a\n{BEGIN}\n{made}\n{END}\nb"
+    with pytest.raises(UsageError, match="no place"):
+        placed("a", made)
