@@ -135,7 +135,8 @@ def test_drafts_are_off_unless_they_are_asked_for() -> None:
 def children(pid: int) -> list[int]:
     """The server processes among a process's children.
 
-    By the parent that each process names: the lists of children by thread lose one that moves, as when the thread that began it ends.
+    By the parent that each process names: the lists of children by thread lose one that moves, as when the thread that
+    began it ends.
     """
     found: list[int] = []
     for process in Path("/proc").glob("[0-9]*"):
