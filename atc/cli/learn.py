@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
@@ -125,6 +125,10 @@ def trajectories(
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
     candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
+    turns: Annotated[
+        Literal["product", "paper"],
+        typer.Option(help="How they are written: as a run with `planned` speaks, or as ToolQP: a query for each step."),
+    ] = "product",
     as_json: options.Json = False,
 ) -> None:
     """Make conversations that teach a model to plan and to search, each query verified against the index.
@@ -134,6 +138,7 @@ def trajectories(
     from atc.learn.dataset import Output, read_examples, synthesise
     from atc.learn.trajectories import Synthesiser
     from atc.retrieval.index import ToolIndex
+    from atc.retrieval.turns import PAPER, PRODUCT
 
     examples = read_examples(queries, limit)
     if output.exists() and output.samefile(queries):
@@ -143,7 +148,8 @@ def trajectories(
     spent = Budget()
     with Output(output) as made:
         model = _opened(teacher, base_url)
-        synthesiser = Synthesiser(tools, BudgetedModel(model, spent), seed=seed, candidates=candidates)
+        writer = PAPER if turns == "paper" else PRODUCT
+        synthesiser = Synthesiser(tools, BudgetedModel(model, spent), seed=seed, candidates=candidates, turns=writer)
         before = len(made.made)
         view = _View(silent=as_json)
         try:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 """Asks a model: the messages, and how many tokens it may reply with. One that takes ``schema`` and ``choices`` too is
-asked with them where a reply must have a form (:mod:`atc.retrieval.asking`)."""
+asked with them where a reply must have a form, and one that takes ``temperature`` and ``seed`` where it is sampled
+(:mod:`atc.retrieval.asking`)."""
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned", "codes"]
