@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem
 from atc.models.fake import FakeModel
+from atc.retrieval.index import Mode
 from benchmarks import retrieval
 from benchmarks.expansion import EXPANSIONS
 from benchmarks.retrieval_clear import measured
@@ -58,11 +60,18 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def ran(data: Path, methods: str, all_in_one: bool = False, replies: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+def ran(
+    data: Path,
+    methods: str,
+    all_in_one: bool = False,
+    replies: tuple[str, ...] = (),
+    bases: Sequence[Mode] = ("hybrid",),
+) -> list[dict[str, Any]]:
     catalogues, out = Catalogues(data), data / "rows.jsonl"
     bench = Bench(catalogues, data / "work", FakeModel(replies), HashedWords())
     queries = catalogues.queries()
-    asyncio.run(retrieval._run(bench, [METHODS[name] for name in methods.split(",")], queries, all_in_one, out))
+    arms = retrieval.arms_of([METHODS[name] for name in methods.split(",")], bases)
+    asyncio.run(retrieval._run(bench, arms, queries, all_in_one, out))
     return summarise([row for row in read_rows(out) if (row.pool == ALL) is all_in_one], queries)
 
 
