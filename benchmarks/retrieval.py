@@ -26,6 +26,7 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc.retrieval.index import Mode
 from atc.retrieval.minilm import MiniLM
+from benchmarks.document_queries import LARGEST
 from benchmarks.retrieval_data import ALL, MEDIUM, Catalogues, Query
 from benchmarks.retrieval_methods import METHODS, Bench, Method
 from benchmarks.retrieval_picture import draw
@@ -72,6 +73,10 @@ def main(
     ] = False,
     subsets: Annotated[bool, typer.Option("--subsets", help="A line for each part of a source.")] = False,
     model: Annotated[str | None, typer.Option(help="Of methods that ask one; as `atc run --model` takes it.")] = None,
+    documents: Annotated[
+        int, typer.Option(min=1, help="Tools of a pool that d2q and re-invoke-d2q ask the model about, at most.")
+    ] = LARGEST,
+    report: Annotated[bool, typer.Option("--report", help="Rank nothing more: the table of what is kept.")] = False,
     file: Annotated[Path, typer.Option("--out", help="Where each ranking is kept as a JSON line.")] = RESULTS
     / "retrieval.jsonl",
     picture: Annotated[Path | None, typer.Option(help="Draw nDCG@10 by group there: .svg or .png.")] = None,
@@ -91,9 +96,10 @@ def main(
     encoder = MiniLM()
     if any(METHODS[name].ours for name in wanted):
         encoder.check()
-    bench = Bench(Catalogues(data), RESULTS / "retrieval", model, encoder)
+    bench = Bench(Catalogues(data), RESULTS / "retrieval", model, encoder, documents)
     try:
-        asyncio.run(_run(bench, arms, queries, all_in_one, file))
+        if not report:
+            asyncio.run(_run(bench, arms, queries, all_in_one, file))
     except KeyboardInterrupt:
         err.print(f"interrupted; what was ranked is in {file}: the same command goes on from there", markup=False)
         raise typer.Exit(INTERRUPTED) from None

@@ -14,6 +14,7 @@ import bm25s
 import numpy as np
 
 from atc.cli.console import err
+from atc.errors import UsageError
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.encoder import Encoder
@@ -22,7 +23,8 @@ from atc.retrieval.planner import QueryPlanner, search_without_plan, with_provid
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
 from atc.scorer_names import ScorerName
-from benchmarks.expansion import COUNT, EXPANSIONS
+from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
+from benchmarks.expansion import COUNT, EXPANSIONS, Intents
 from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
@@ -160,11 +162,21 @@ class Bench:
         folder: where indexes and replies are kept.
         model: as ``atc run --model`` takes it.
         encoder: of the indexes.
+        documents: tools of a pool that the model is asked to imagine queries for, at most.
     """
 
-    def __init__(self, catalogues: Catalogues, folder: Path, model: str | Model | None, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        catalogues: Catalogues,
+        folder: Path,
+        model: str | Model | None,
+        encoder: Encoder,
+        documents: int = LARGEST,
+    ) -> None:
         self._catalogues, self._folder, self._spec, self._encoder = catalogues, folder, model, encoder
+        self._documents = documents
         self._opened: Opened | None = None
+        self._with_queries: dict[str, ToolIndex] = {}
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest(
@@ -173,7 +185,9 @@ class Bench:
             "atc/graph/*.py",
             "prompts/turns_*",
             "benchmarks/expansion.py",
-            "benchmarks/prompts/*",
+            "benchmarks/document_queries.py",
+            "benchmarks/prompts/expand_*",
+            "benchmarks/prompts/tool_queries.jinja",
         )
         self._progress = ("", 0)
         self.spent = Spent()
@@ -198,6 +212,32 @@ class Bench:
         if total and (now := (stage, done * 20 // total)) != self._progress:
             self._progress = now
             err.print(f"{stage} {done:,} of {total:,} tools", style="dim")
+
+    async def with_queries(self, pool: Opened) -> ToolIndex:
+        """The tools of a pool with vectors of their imagined queries too, which are made when first asked for.
+
+        What a query's ranking costs does not hold what these cost; that is printed once, as the pool's own cost.
+
+        Raises:
+            UsageError: the pool is too large, or it is searched by words, which this does not change.
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        if pool.base == "lexical":
+            raise UsageError("imagined queries of tools change vectors, not words: take --base dense or hybrid")
+        if pool.pool not in self._with_queries:
+            made = await queries_of(pool.whole, self._asked(), self._on_document, largest=self._documents)
+            err.print(f"{pool.pool}: {made}", markup=False)
+            encoder = QueriesEncoder(self._encoder, made.queries)
+            folder = self._folder / f"{pool.pool}-{self._index_code}-{encoder.digest[:12]}"
+            if (folder / "index.json").exists():
+                index = ToolIndex.load(folder, encoder)
+            else:
+                index = ToolIndex.build(self._catalogues.pool(pool.pool), encoder, folder)
+            self._with_queries[pool.pool] = index
+        return searched_by(self._with_queries[pool.pool], pool.base)
+
+    def _on_document(self, done: int, total: int) -> None:
+        self._on_reply("imagining queries of", done, total)
 
     def version(self, method: Method) -> str:
         """Of the code and the prompts that decide what a method finds, and of the model that it asks."""
@@ -249,6 +289,15 @@ def _in_parts(prerequisites: bool) -> Rank:
     return rank
 
 
+async def _by_documents(bench: Bench, pool: Opened, query: str) -> list[str]:
+    index = await bench.with_queries(pool)
+    return [hit.id for hit in index.search(query, limit=DEPTH)]
+
+
+async def _re_invoke(bench: Bench, pool: Opened, query: str) -> list[str]:
+    return await Intents(bench.model(), await bench.with_queries(pool), base=pool.base).rank(query, DEPTH)
+
+
 def _planned(fusion: str = "similarity", **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
         found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
@@ -285,6 +334,8 @@ METHODS: dict[str, Method] = {
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),
         *(Method(name, _expanded(name), asks=True) for name in EXPANSIONS),
+        Method("d2q", _by_documents, asks=True),
+        Method("re-invoke-d2q", _re_invoke, asks=True),
     )
 }
 
