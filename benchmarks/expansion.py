@@ -86,7 +86,7 @@ class Expansion(abc.ABC):
         return reciprocal_rank(self._index.search_many(texts, depth))
 
     async def _sampled(self, template: str, task: str, tokens: int) -> list[Reply]:
-        text = _prompt(template, task=fenced(task[:MAX_TASK]), results=self._first_pass(task))
+        text = filled(template, task=fenced(task[:MAX_TASK]), results=self._first_pass(task))
         return await self._model.sample(
             [Message("user", text)], self._count, max_tokens=tokens, temperature=TEMPERATURE, seed=self._seed
         )
@@ -135,7 +135,7 @@ class Intents(Expansion):
     """Re-Invoke's intents, each searched alone, joined by best place and then score (Fig. 13)."""
 
     async def queries(self, task: str) -> list[str]:
-        text = _prompt("expand_intents", task=fenced(task[:MAX_TASK]))
+        text = filled("expand_intents", task=fenced(task[:MAX_TASK]))
         reply = await self._model.complete([Message("user", text)], max_tokens=200, temperature=0.0, seed=self._seed)
         return list(parse_plan(reply.text).goals) or [task]
 
@@ -176,8 +176,8 @@ def _templates() -> jinja2.Environment:
     return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
 
 
-def _prompt(name: str, **values: Any) -> str:
-    """Fill in the template ``benchmarks/prompts/<name>.jinja``."""
+def filled(name: str, **values: Any) -> str:
+    """The template, filled in: ``benchmarks/prompts/<name>.jinja``."""
     return _templates().get_template(f"{name}.jinja").render(**values)
 
 
