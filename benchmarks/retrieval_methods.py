@@ -19,9 +19,10 @@ from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import QueryPlanner, search_without_plan, with_providers
+from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
+from atc.retrieval.turns import PAPER, Turns
 from atc.scorer_names import ScorerName
 from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
 from benchmarks.expansion import COUNT, EXPANSIONS, Intents
@@ -244,9 +245,11 @@ class Bench:
         code = self._code if method.ours else _digest("benchmarks/retrieval_methods.py", "benchmarks/retrieval_data.py")
         return f"{code} {self._asked().name}" if method.asks else code
 
-    async def ask(self, messages: Sequence[Message], max_tokens: int) -> Reply:
+    async def ask(
+        self, messages: Sequence[Message], max_tokens: int, *, temperature: float = 0.0, seed: int = 0
+    ) -> Reply:
         """One call of the model."""
-        return await self.model().complete(messages, max_tokens=max_tokens, temperature=0.0, seed=0)
+        return await self.model().complete(messages, max_tokens=max_tokens, temperature=temperature, seed=seed)
 
     def model(self) -> Model:
         """The model; each of its replies is counted at its first cost, wherever it comes from now."""
@@ -318,6 +321,15 @@ def _expanded(name: str) -> Rank:
     return rank
 
 
+_PAPER: Mapping[str, Any] = {
+    "turns": PAPER,
+    "prerequisites": False,
+    "adaptive": False,
+    "temperatures": PAPER_TEMPERATURES,
+}
+"""A planner as ToolQP prompts it (App. B, Tab. 5): zero-shot, one query at a time, with the plan of Fig. 7."""
+
+
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
@@ -334,7 +346,10 @@ METHODS: dict[str, Method] = {
         Method("plan-only-rrf", _planned("rrf", queries=0), asks=True),
         Method("plan-only-views", _planned("multi_view", queries=0), asks=True),
         Method("plan-always", _planned(adaptive=False), asks=True),
-        Method("plan-paper", _planned("peak", prerequisites=False, eager=False, adaptive=False), asks=True),
+        Method("plan-paper", _planned("peak", **_PAPER), asks=True),
+        Method("plan-no-words", _planned("peak", **_PAPER, own_words=False), asks=True),
+        Method("plan-words", _planned(adaptive=False, turns=Turns("paper")), asks=True),
+        Method("plan-warm", _planned(adaptive=False, temperatures=PAPER_TEMPERATURES), asks=True),
         Method("plan-peak", _planned("peak"), asks=True),
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),
