@@ -142,7 +142,7 @@ def _line(method: str, place: str, sources: Sequence[Sequence[tuple[Row, Query]]
         values = [[metric(row.ranked, query.gold) for row, query in found] for found in sources]
         line[name] = fmean(fmean(found) for found in values)
         if name in ("nDCG@10", "C@10"):
-            line[f"{name} interval"] = _interval(values)
+            line[f"{name} interval"] = bootstrapped(values)
     times = sorted(row.ms for row in rows)
     return line | {
         "p50 ms": median(times),
@@ -152,7 +152,7 @@ def _line(method: str, place: str, sources: Sequence[Sequence[tuple[Row, Query]]
     }
 
 
-def _interval(values: Sequence[Sequence[float]]) -> tuple[float, float]:
+def bootstrapped(values: Sequence[Sequence[float]]) -> tuple[float, float]:
     """95 % of a mean of means, by drawing anew within each source."""
     draw = random.Random(0)
     means = sorted(fmean(fmean(draw.choices(found, k=len(found))) for found in values) for _ in range(RESAMPLES))

@@ -214,7 +214,7 @@ class ApiBank(Environment):
         return served(protocol, answer)
 
     def alike(self, name: str, given: Json, recorded: Json) -> bool:
-        """Whether two calls of a tool come to the same: their arguments agree, and none but optional ones are missing."""
+        """Whether two calls of a tool come to the same; in neither may a required argument be missing."""
         one, other = self._typed(name, given), self._typed(name, recorded)
         required = {key for key in self.parameters[name]["required"] if key in other}
         return required <= one.keys() and _same(one, other)
