@@ -27,15 +27,14 @@ from rich.table import Table
 
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import UsageError
-from atc.models.base import Message
-from atc.retrieval.dialogue import opening, parse_plan
-from atc.retrieval.example import worked_example
+from atc.retrieval.dialogue import parse_plan
 from atc.retrieval.index import Hit
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import DEPTH, PLAN_TOKENS
+from atc.retrieval.planner import DEPTH
 from atc.retrieval.rank_fusion import anchored_similarity
 from atc.retrieval.stopwords import STOP_WORDS
+from atc.retrieval.turns import PRODUCT
 from atc.retrieval.words import words
 from benchmarks.retrieval import AT_LEAST, RESULTS, Arm, in_turns
 from benchmarks.retrieval_data import Catalogues, Query
@@ -134,10 +133,9 @@ async def planned(bench: Bench, query: Query, version: str, samples: int) -> Row
         ModelError, ModelUnavailable, BudgetExceeded: from the model.
     """
     pool = bench.index(query.pool)
-    system, task = opening(query.text)
-    messages: list[Message] = [system, *worked_example(), task]
-    greedy = await bench.ask(messages, PLAN_TOKENS)
-    drawn = await bench.model().sample(messages, samples, max_tokens=PLAN_TOKENS, temperature=TEMPERATURE, seed=0)
+    messages, tokens = PRODUCT.opening(query.text), PRODUCT.plan_tokens
+    greedy = await bench.ask(messages, tokens)
+    drawn = await bench.model().sample(messages, samples, max_tokens=tokens, temperature=TEMPERATURE, seed=0)
     first, *others = [judged(pool, query, parse_plan(reply.text).goals) for reply in (greedy, *drawn)]
     return Row(query.id, query.source, version, first, others)
 
