@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -30,6 +30,9 @@ from benchmarks.common import print_json
 from benchmarks.planner_data import RESULTS, SHORT, TRAINED, is_held_out
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import Bench
+
+if TYPE_CHECKING:
+    from atc.learn.planner import Policy
 
 UNSEEN = ("acebench", "complexfuncbench", "toolalpaca", "workbench")
 """Sources that nothing was learnt of and that are asked."""
@@ -87,7 +90,7 @@ def main(
         place = out / f"{which}-{asked}-{queries}.json"
         if not place.exists():
             planner.longest = 4_096  # of what is read, not of what is taught
-            rows = asyncio.run(_ranked(bench, Policy(planner), wanted, queries))
+            rows = asyncio.run(_ranked(bench, Policy(planner, at_once=32), wanted, queries))
             place.write_text(json.dumps(rows), encoding="utf-8")
         held: list[dict[str, Any]] = json.loads(place.read_text(encoding="utf-8"))
         return held
@@ -110,7 +113,8 @@ def main(
         "loss": [float(np.mean(progress.losses[:_LAST])), float(np.mean(progress.losses[-_LAST:]))],
         "queries": len(wanted),
         "parts": {
-            part: _table(wanted, before, after, seen) for part, seen in (("seen", True), ("unseen", False), ("all", None))
+            part: _table(wanted, before, after, seen)
+            for part, seen in (("seen", True), ("unseen", False), ("all", None))
         },
     }
     (out / "figures.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
@@ -120,34 +124,31 @@ def main(
         _show(found)
 
 
-async def _ranked(bench: Bench, policy: Any, wanted: Sequence[Query], queries: int) -> list[dict[str, Any]]:
-    """Search for each query with a plan; those of one pool at once, so that the model answers them in batches."""
+async def _ranked(bench: Bench, policy: Policy, wanted: Sequence[Query], queries: int) -> list[dict[str, Any]]:
+    """Search for each query with a plan; all at once, so that the model answers them in batches."""
     from atc.learn.rewards import ends_by_stop, well_formed
 
-    by_pool: dict[str, list[Query]] = defaultdict(list)
+    indexes: dict[str, ToolIndex] = {}
     for query in wanted:
-        by_pool[query.pool].append(query)
-    found = []
-    for pool, some in by_pool.items():
-        index = bench.index(pool).tools
-        err.print(f"{pool}: {len(some)} searches", markup=False)
+        if query.pool not in indexes:
+            indexes[query.pool] = bench.index(query.pool).tools
+    turns = replace(SHORT, eager=not queries)  # of a plan alone the sub-goals are searched for
 
-        async def one(query: Query, index: ToolIndex = index) -> dict[str, Any]:
-            turns = replace(SHORT, eager=not queries)  # of a plan alone the sub-goals are searched for
-            planner = QueryPlanner(index, policy, prerequisites=False, adaptive=False, queries=queries, turns=turns)
-            done = await planner.search(query.text)
-            said = [each.content for each in done.messages if each.role == "assistant"]
-            return {
-                "id": query.id,
-                "formed": well_formed(said),
-                "stopped": ends_by_stop(said),
-                "goals": len(done.goals),
-                "ranked": done.ranked(_DEPTH),
-                "words": [hit.id for hit in index.search(query.text, limit=_DEPTH)],
-            }
+    async def one(query: Query) -> dict[str, Any]:
+        index = indexes[query.pool]
+        planner = QueryPlanner(index, policy, prerequisites=False, adaptive=False, queries=queries, turns=turns)
+        done = await planner.search(query.text)
+        said = [each.content for each in done.messages if each.role == "assistant"]
+        return {
+            "id": query.id,
+            "formed": well_formed(said),
+            "stopped": ends_by_stop(said),
+            "goals": len(done.goals),
+            "ranked": done.ranked(_DEPTH),
+            "words": [hit.id for hit in index.search(query.text, limit=_DEPTH)],
+        }
 
-        found += await asyncio.gather(*(one(query) for query in some))
-    return found
+    return await asyncio.gather(*(one(query) for query in wanted))
 
 
 def _table(
@@ -155,7 +156,10 @@ def _table(
 ) -> dict[str, Any]:
     """The figures of a part of the queries: those of sources that were learnt from, or not, or all."""
     gold = {query.id: query.gold for query in wanted if seen is None or (query.source in TRAINED) is seen}
-    rows = {"before": [row for row in before if row["id"] in gold], "after": [row for row in after if row["id"] in gold]}
+    rows = {
+        "before": [row for row in before if row["id"] in gold],
+        "after": [row for row in after if row["id"] in gold],
+    }
     rows["words"] = [{**row, "ranked": row["words"]} for row in rows["before"]]
 
     def each(name: str, of: Callable[[list[str], frozenset[str]], float]) -> list[float]:
@@ -168,7 +172,9 @@ def _table(
             "complete": _mean(each(name, lambda ranked, some: float(recall(ranked, some, _DEPTH) == 1))),
         }
         if name != "words":
-            found[name] |= {key: _mean([float(row[key]) for row in rows[name]]) for key in ("formed", "stopped", "goals")}
+            found[name] |= {
+                key: _mean([float(row[key]) for row in rows[name]]) for key in ("formed", "stopped", "goals")
+            }
     for against in ("before", "words"):
         apart = np.array(each("after", lambda ranked, some: ndcg(ranked, some, _DEPTH))) - np.array(
             each(against, lambda ranked, some: ndcg(ranked, some, _DEPTH))
@@ -204,4 +210,5 @@ def _show(found: dict[str, Any]) -> None:
             print(f"  {name:<7} nDCG@10 {each['ndcg']:.1%}  C@10 {each['complete']:.1%}{formed}")
         for against in ("before", "words"):
             mean, low, high = held[f"after_less_{against}"]
-            print(f"  after − {against}: {100 * mean:+.1f} points of nDCG@10 (95 %: {100 * low:+.1f} to {100 * high:+.1f})")
+            between = f"95 %: {100 * low:+.1f} to {100 * high:+.1f}"
+            print(f"  after − {against}: {100 * mean:+.1f} points of nDCG@10 ({between})")

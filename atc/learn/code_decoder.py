@@ -193,6 +193,7 @@ def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu", *, short: 
         model.to(device)
     except (RuntimeError, AssertionError) as error:  # torch has no error of its own for it
         raise UsageError(f"torch has no device {device!r} here: {str(error).splitlines()[0]}") from None
+
     def say(ids: Sequence[int]) -> str:
         text: str = tokenizer.decode(list(ids), skip_special_tokens=True)
         return text

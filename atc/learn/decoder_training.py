@@ -76,7 +76,6 @@ class Options:
         if self.rank < 0 or min(self.epochs, self.batch, self.at_once) < 1 or not 0 < self.rate < math.inf:
             raise UsageError("a training needs a rank of 0 or more, a rate above 0, and one epoch and example at least")
 
-
     def share(self, steps: int) -> float:
         """Of the steps, those in which the rate rises."""
         return min(1.0, self.warm_up_steps / max(1, steps)) if self.warm_up_steps else self.warm_up
@@ -243,9 +242,7 @@ def _digest(decoder: Learner, examples: Sequence[Example], options: Options) -> 
     return found.hexdigest()
 
 
-def go_on(
-    decoder: Learner, optimiser: torch.optim.Optimizer, progress: Progress, path: Path, made_of: str
-) -> None:
+def go_on(decoder: Learner, optimiser: torch.optim.Optimizer, progress: Progress, path: Path, made_of: str) -> None:
     held = _held(path)
     if held is None:
         return

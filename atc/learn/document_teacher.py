@@ -40,8 +40,8 @@ class DocumentSynthesiser(Synthesiser):
     """Makes trajectories from documents alone: one sub-goal a tool, in the order of ``gold``.
 
     The attempts at a sub-goal are told as much as a model would be (:data:`~atc.learn.hints.LEVELS`): the goal alone,
-    and with the parameters' names; the first sentence of the description; its telling words with the category; the query
-    that failed, longer by these; all but the name.
+    and with the parameters' names; the first sentence of the description; its telling words with the category; the
+    query that failed, longer by these; all but the name.
 
     Args:
         index: the tools.

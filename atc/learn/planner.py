@@ -207,9 +207,7 @@ class Policy:
     def _generated(self, prompts: Sequence[Sequence[int]], max_tokens: int) -> list[str]:
         planner, longest = self._planner, max(map(len, prompts))
         ids = torch.tensor([[0] * (longest - len(some)) + list(some) for some in prompts], device=planner.device)
-        mask = torch.tensor(
-            [[0] * (longest - len(some)) + [1] * len(some) for some in prompts], device=planner.device
-        )
+        mask = torch.tensor([[0] * (longest - len(some)) + [1] * len(some) for some in prompts], device=planner.device)
         end = planner.writer.frame.end[-1]
         said: list[list[int]] = [[] for _ in prompts]
         going = torch.ones(len(prompts), dtype=torch.bool, device=planner.device)

@@ -23,7 +23,7 @@ from atc.learn.code_decoder import nn, torch
 from atc.learn.code_tokens import Example
 from atc.learn.decoder_training import CHECKPOINT, Progress, go_on, keep
 from atc.learn.planner import Line, Planner, Policy
-from atc.learn.rewards import K, Embed, Reward, reward, with_plan
+from atc.learn.rewards import Embed, K, Reward, reward, with_plan
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import QueryPlanner
 from atc.retrieval.turns import Turns
@@ -101,7 +101,9 @@ def train(
     weights = [value for value in planner.parameters() if value.requires_grad]
     optimiser = torch.optim.AdamW(weights, lr=options.rate, weight_decay=0.0)
     progress = Progress(options.steps)
-    made_of = sha256(repr((asdict(options), planner.rank, [line.about.get("id") for line in lines])).encode()).hexdigest()
+    made_of = sha256(
+        repr((asdict(options), planner.rank, [line.about.get("id") for line in lines])).encode()
+    ).hexdigest()
     folder.mkdir(parents=True, exist_ok=True)
     go_on(planner, optimiser, progress, folder / CHECKPOINT, made_of)
     kept = time.monotonic()
@@ -146,7 +148,7 @@ async def search(
 
 
 def advantages(rewards: Sequence[float], group: int) -> list[float]:
-    """Of each search its reward less the mean of its group, in standard deviations of the group; 0 where all are alike."""
+    """Of each search its reward less the mean of its group, in standard deviations; 0 where all are alike."""
     found: list[float] = []
     for at in range(0, len(rewards), group):
         some = np.array(rewards[at : at + group])
