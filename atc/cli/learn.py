@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemaini
 from rich.progress import Progress as Bar
 
 from atc.blocking import wait_for
-from atc.cli import learn_codes, learn_decoder, options
+from atc.cli import learn_codes, learn_decoder, learn_planner, options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.run import ModelUrl
 from atc.errors import LexicalOnly, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Learn from your own runs; make training data for models that search.")
 app.command("codes")(learn_codes.codes)
+app.command("planner")(learn_planner.planner)
 app.add_typer(learn_decoder.app, name="decoder")
 
 
@@ -119,7 +120,10 @@ def trajectories(
         Path, typer.Option("-o", "--output", help="File to write; a run goes on where an earlier one stopped.")
     ],
     teacher: Annotated[
-        str | None, typer.Option(help="The model that writes: `embedded`, `embedded:NAME`, or a name at the endpoint.")
+        str | None,
+        typer.Option(
+            help="Who writes: `embedded`, `embedded:NAME`, a model at the endpoint; or `documents`, which is no model."
+        ),
     ] = None,
     base_url: ModelUrl = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
@@ -136,6 +140,7 @@ def trajectories(
     Exit codes: 0 there are trajectories, 1 there are none, 2 wrong use, 3 something is missing in the environment.
     """
     from atc.learn.dataset import Output, read_examples, synthesise
+    from atc.learn.document_teacher import NAME, DocumentSynthesiser
     from atc.learn.trajectories import Synthesiser
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.turns import PAPER, PRODUCT
@@ -147,13 +152,16 @@ def trajectories(
     _report_words_alone(tools)
     spent = Budget()
     with Output(output) as made:
-        model = _opened(teacher, base_url)
         writer = PAPER if turns == "paper" else PRODUCT
-        synthesiser = Synthesiser(tools, BudgetedModel(model, spent), seed=seed, candidates=candidates, turns=writer)
+        if teacher == NAME:
+            synthesiser: Synthesiser = DocumentSynthesiser(tools, seed=seed, turns=writer)
+        else:
+            model = BudgetedModel(_opened(teacher, base_url), spent)
+            synthesiser = Synthesiser(tools, model, seed=seed, candidates=candidates, turns=writer)
         before = len(made.made)
         view = _View(silent=as_json)
         try:
-            wait_for(_closing(synthesise(examples, tools, synthesiser, made, view), model))
+            wait_for(_closing(synthesise(examples, tools, synthesiser, made, view), synthesiser.teacher))
         except BaseException:
             if made.made:
                 kept = f"{len(made.made)} trajectories are kept in {output}: run it again to go on"

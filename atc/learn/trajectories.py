@@ -199,7 +199,7 @@ class Synthesiser:
         keep_failed: float = KEEP_FAILED,
         turns: Turns = PRODUCT,
     ) -> None:
-        self._index, self._teacher, self._seed, self._turns = index, teacher, seed, turns
+        self._index, self.teacher, self._seed, self._turns = index, teacher, seed, turns
         self._candidates, self._temperature, self._keep_failed = candidates, temperature, keep_failed
 
     async def make(self, example: Example) -> Trajectory | Skipped:
@@ -242,7 +242,7 @@ class Synthesiser:
             tuple(aligned),
             tuple(history),
             tuple(talk.messages),
-            self._teacher.name,
+            self.teacher.name,
             self._seed,
             self._turns,
         )
@@ -309,7 +309,7 @@ class Synthesiser:
             failed=self._found_before(work, failed, level),
             hints=[hint for tool in tools for hint in hints(tool, work.tools[tool], level)],
         )
-        replies = await self._teacher.sample(
+        replies = await self.teacher.sample(
             [Message("user", text)],
             self._candidates,
             max_tokens=120,
@@ -346,7 +346,7 @@ class Synthesiser:
         return Attempt(number, query, rank, tuple(places)[:TOP], level)
 
     async def _completed(self, work: _Work, text: str, tokens: int, temperature: float) -> str:
-        reply = await self._teacher.complete(
+        reply = await self.teacher.complete(
             [Message("user", text)], max_tokens=tokens, temperature=temperature, seed=work.next_seed()
         )
         return reply.text
