@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
 from atc.blocking import wait_for
-from atc.cli import learn_codes, learn_decoder, options
+from atc.cli import learn_codes, learn_decoder, learn_planner, options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.run import ModelUrl
 from atc.errors import LexicalOnly, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Learn from your own runs; make training data for models that search.")
 app.command("codes")(learn_codes.codes)
+app.command("planner")(learn_planner.planner)
 app.add_typer(learn_decoder.app, name="decoder")
 
 
@@ -119,12 +120,19 @@ def trajectories(
         Path, typer.Option("-o", "--output", help="File to write; a run goes on where an earlier one stopped.")
     ],
     teacher: Annotated[
-        str | None, typer.Option(help="The model that writes: `embedded`, `embedded:NAME`, or a name at the endpoint.")
+        str | None,
+        typer.Option(
+            help="Who writes: `embedded`, `embedded:NAME`, a model at the endpoint; or `documents`, which is no model."
+        ),
     ] = None,
     base_url: ModelUrl = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
     candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
+    turns: Annotated[
+        Literal["product", "paper"],
+        typer.Option(help="How they are written: as a run with `planned` speaks, or as ToolQP: a query for each step."),
+    ] = "product",
     as_json: options.Json = False,
 ) -> None:
     """Make conversations that teach a model to plan and to search, each query verified against the index.
@@ -132,8 +140,10 @@ def trajectories(
     Exit codes: 0 there are trajectories, 1 there are none, 2 wrong use, 3 something is missing in the environment.
     """
     from atc.learn.dataset import Output, read_examples, synthesise
+    from atc.learn.document_teacher import NAME, DocumentSynthesiser
     from atc.learn.trajectories import Synthesiser
     from atc.retrieval.index import ToolIndex
+    from atc.retrieval.turns import PAPER, PRODUCT
 
     examples = read_examples(queries, limit)
     if output.exists() and output.samefile(queries):
@@ -142,12 +152,16 @@ def trajectories(
     _report_words_alone(tools)
     spent = Budget()
     with Output(output) as made:
-        model = _opened(teacher, base_url)
-        synthesiser = Synthesiser(tools, BudgetedModel(model, spent), seed=seed, candidates=candidates)
+        writer = PAPER if turns == "paper" else PRODUCT
+        if teacher == NAME:
+            synthesiser: Synthesiser = DocumentSynthesiser(tools, seed=seed, turns=writer)
+        else:
+            model = BudgetedModel(_opened(teacher, base_url), spent)
+            synthesiser = Synthesiser(tools, model, seed=seed, candidates=candidates, turns=writer)
         before = len(made.made)
         view = _View(silent=as_json)
         try:
-            wait_for(_closing(synthesise(examples, tools, synthesiser, made, view), model))
+            wait_for(_closing(synthesise(examples, tools, synthesiser, made, view), synthesiser.teacher))
         except BaseException:
             if made.made:
                 kept = f"{len(made.made)} trajectories are kept in {output}: run it again to go on"

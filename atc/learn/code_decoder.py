@@ -9,7 +9,7 @@ two cores can train, and ``rank=0`` trains all. The vectors of the new tokens ar
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from atc.learn.code_tokens import MAX_TOKENS, CodeTokens, Example, Frame, Reader
 try:
     import torch as torch  # for those beside it too, which then need not say what is missing
     from torch import nn as nn
-    from torch.nn import functional
+    from torch.nn import functional as functional
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers import DynamicCache as DynamicCache
 except ImportError:
@@ -47,6 +47,16 @@ class LowRank(nn.Module):
         return made
 
 
+def add_low_rank(base: Any, rank: int, generator: torch.Generator) -> None:
+    """Freeze a model and put a change of low rank beside each linear map of its layers; ``rank`` 0: train all of it."""
+    base.requires_grad_(rank == 0)
+    if rank:
+        for parent in list(base.base_model.modules()):
+            for name, child in list(parent.named_children()):
+                if type(child) is nn.Linear:
+                    setattr(parent, name, LowRank(child, rank, generator))
+
+
 class CodeDecoder(nn.Module):
     """A causal language model with new tokens beside its own vocabulary, whose table stays as it is.
 
@@ -69,12 +79,7 @@ class CodeDecoder(nn.Module):
         for name in ("rows",) if self.tied else ("rows", "rows_out"):
             drawn = torch.randn(len(tokens), table.shape[1], generator=generator) * self.spread
             self.register_parameter(name, nn.Parameter(drawn.to(table.device)))
-        base.requires_grad_(rank == 0)
-        if rank:
-            for parent in list(base.base_model.modules()):
-                for name, child in list(parent.named_children()):
-                    if type(child) is nn.Linear:
-                        setattr(parent, name, LowRank(child, rank, generator))
+        add_low_rank(base, rank, generator)
 
     def start_from(self, words: Sequence[Sequence[int]]) -> None:
         """Begin the new tokens at the mean of words: what tells them from each other, as spread as the model's own.
@@ -116,30 +121,35 @@ class CodeDecoder(nn.Module):
 
     def loss(self, some: Sequence[Example]) -> tuple[torch.Tensor, int]:
         """The sum of −log P over the tokens that count, and their number (Eq. 10)."""
-        longest = max(len(each.ids) for each in some)
-        ids = np.zeros((len(some), longest), np.int64)
-        learnt = np.zeros((len(some), longest), bool)
-        for row, each in enumerate(some):
-            ids[row, : len(each.ids)], learnt[row, : len(each.ids)] = each.ids, each.learnt
-        learnt[:, 0] = False  # nothing stands before it
-        device = self.rows.device
-        tokens, counted = torch.from_numpy(ids).to(device), torch.from_numpy(learnt).to(device)
+        tokens, counted = padded(some, self.rows.device)
         at = self.hidden(tokens[:, :-1])[counted[:, 1:]]  # only there: the vocabulary is wide
         total = functional.cross_entropy(self.logits(at), tokens[:, 1:][counted[:, 1:]], reduction="sum")
-        return total, int(learnt.sum())
+        return total, int(counted.sum())
 
     def trained(self) -> dict[str, torch.Tensor]:
         """The weights that training changes."""
         return {name: value.detach() for name, value in self.named_parameters() if value.requires_grad}
 
 
+def padded(some: Sequence[Example], device: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Examples as two arrays of one width: their tokens, and which of them the loss counts."""
+    longest = max(len(each.ids) for each in some)
+    ids = np.zeros((len(some), longest), np.int64)
+    learnt = np.zeros((len(some), longest), bool)
+    for row, each in enumerate(some):
+        ids[row, : len(each.ids)], learnt[row, : len(each.ids)] = each.ids, each.learnt
+    learnt[:, 0] = False  # nothing stands before it
+    return torch.from_numpy(ids).to(device), torch.from_numpy(learnt).to(device)
+
+
 @dataclass(frozen=True)
 class Opened:
-    """A model as it was given, with its tokenizer."""
+    """A model as it was given, with its tokenizer: ``read`` gives the tokens of a text, ``say`` the text of tokens."""
 
     model: Any
     read: Reader
     frame: Frame
+    say: Callable[[Sequence[int]], str]
 
     def writer(self, levels: int, size: int, longest: int = MAX_TOKENS) -> Writer:
         """What makes examples for it, with new tokens."""
@@ -183,4 +193,9 @@ def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu", *, short: 
         model.to(device)
     except (RuntimeError, AssertionError) as error:  # torch has no error of its own for it
         raise UsageError(f"torch has no device {device!r} here: {str(error).splitlines()[0]}") from None
-    return Opened(model, read, Frame.of(tokenizer.get_vocab(), read))
+
+    def say(ids: Sequence[int]) -> str:
+        text: str = tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    return Opened(model, read, Frame.of(tokenizer.get_vocab(), read), say)

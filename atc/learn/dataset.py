@@ -19,16 +19,19 @@ from atc.retrieval.index import ToolIndex
 MAX_LINE = 4_000_000
 """Characters of one line of a file of tasks."""
 
-_FORM = '{"query": "what the user says", "gold": ["id of a tool in the index", …], "id": "optional"}'
+_FORM = (
+    '{"query": "what the user says", "gold": ["id of a tool in the index", …], "id": "optional", "plan": "optional"}'
+)
 
 
 # -- what comes in ---------------------------------------------------------------------------------------------------
 
 
 def read_examples(path: str | Path, limit: int | None = None) -> list[Example]:
-    """The tasks of a JSON Lines file, plain or gzipped: an object a line, with ``query``, ``gold`` and maybe ``id``.
+    """The tasks of a JSON Lines file, plain or gzipped: an object a line, with ``query`` and ``gold``.
 
-    Without an id a task has the number of its line. Other members are passed over.
+    It may have an ``id``, else the task has the number of its line, and a ``plan`` in words, else the teacher writes
+    one. Other members are passed over.
 
     Args:
         path: the file.
@@ -93,7 +96,10 @@ def _example(line: str, number: int, path: Path) -> Example:
         raise wrong("`gold` must be a list of ids of tools, with at least one")
     if isinstance(id, bool) or not isinstance(id, str | int) or id == "":
         raise wrong("`id` must be a text or a whole number")
-    return Example(str(id), query, tuple(dict.fromkeys(gold)))
+    plan = given.get("plan") or ""
+    if not isinstance(plan, str):
+        raise wrong("`plan` must be a text, the plan in words")
+    return Example(str(id), query, tuple(dict.fromkeys(gold)), plan)
 
 
 # -- what goes out ---------------------------------------------------------------------------------------------------

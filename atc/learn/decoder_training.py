@@ -9,19 +9,41 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.learn.code_decoder import CodeDecoder, nn, torch
-from atc.learn.code_tokens import Example
+from atc.learn.code_decoder import nn, torch
+from atc.learn.code_tokens import CodeTokens, Example
 from atc.locks import lock
 
 CHECKPOINT = "decoder.pt"
 _NEAR = 32
 """Batches whose examples are drawn together and sorted by length, so that little is padded."""
 _KEPT_S = 60.0
+
+
+class Learner(Protocol):
+    """A model that can be trained: of :mod:`~atc.learn.code_decoder` or :mod:`~atc.learn.planner`."""
+
+    base: Any
+    tokens: CodeTokens
+
+    def loss(self, some: Sequence[Example]) -> tuple[torch.Tensor, int]:
+        """The sum of −log P over the tokens that count, and their number."""
+
+    def trained(self) -> dict[str, torch.Tensor]:
+        """The weights that training changes."""
+
+    def parameters(self) -> Iterator[torch.Tensor]:
+        """All weights."""
+
+    def train(self) -> Any:
+        """Make it ready to learn."""
+
+    def eval(self) -> Any:
+        """Make it ready to be asked."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +57,8 @@ class Options:
         batch: examples of a step. ``at_once``: of them in memory together.
         recompute: activations are made again on the way back: less memory, a third more time.
         seed: of all random choices.
+        decay: of the weights, at each step, times the rate.
+        warm_up_steps: in place of ``warm_up``, unless 0.
     """
 
     rank: int = 16
@@ -45,10 +69,16 @@ class Options:
     at_once: int = 64
     recompute: bool = False
     seed: int = 0
+    decay: float = 0.0
+    warm_up_steps: int = 0
 
     def __post_init__(self) -> None:
         if self.rank < 0 or min(self.epochs, self.batch, self.at_once) < 1 or not 0 < self.rate < math.inf:
             raise UsageError("a training needs a rank of 0 or more, a rate above 0, and one epoch and example at least")
+
+    def share(self, steps: int) -> float:
+        """Of the steps, those in which the rate rises."""
+        return min(1.0, self.warm_up_steps / max(1, steps)) if self.warm_up_steps else self.warm_up
 
 
 @dataclass
@@ -73,7 +103,7 @@ class Progress:
 
 
 def train(
-    decoder: CodeDecoder,
+    decoder: Learner,
     examples: Sequence[Example],
     options: Options,
     folder: Path | None = None,
@@ -96,7 +126,7 @@ def train(
     if not any(any(each.learnt[1:]) for each in examples):
         raise UsageError("no examples to learn from")
     weights = [value for value in decoder.parameters() if value.requires_grad]
-    optimiser = torch.optim.AdamW(weights, lr=options.rate, weight_decay=0.0)
+    optimiser = torch.optim.AdamW(weights, lr=options.rate, weight_decay=options.decay)
     progress = Progress(options.epochs * math.ceil(len(examples) / options.batch))
     made_of = _digest(decoder, examples, options)
     if folder is None:
@@ -107,16 +137,16 @@ def train(
             lock(held)
         except BlockingIOError:
             raise UsageError(f"{folder} is being written by another training: wait for it, or name another") from None
-        _go_on(decoder, optimiser, progress, folder / CHECKPOINT, made_of)
+        go_on(decoder, optimiser, progress, folder / CHECKPOINT, made_of)
 
-        def keep() -> None:
-            _keep(decoder, optimiser, progress, folder / CHECKPOINT, made_of)
+        def save() -> None:
+            keep(decoder, optimiser, progress, folder / CHECKPOINT, made_of)
 
-        return _steps(decoder, examples, options, optimiser, progress, until, report, keep)
+        return _steps(decoder, examples, options, optimiser, progress, until, report, save)
 
 
 def _steps(
-    decoder: CodeDecoder,
+    decoder: Learner,
     examples: Sequence[Example],
     options: Options,
     optimiser: torch.optim.Optimizer,
@@ -136,7 +166,7 @@ def _steps(
         if begun > until:
             break
         for group in optimiser.param_groups:
-            group["lr"] = options.rate * scale(number, progress.steps, options.warm_up)
+            group["lr"] = options.rate * scale(number, progress.steps, options.share(progress.steps))
         loss = _step(decoder, batch, options.at_once, optimiser)
         progress.step = number + 1
         progress.losses.append(loss)
@@ -151,7 +181,7 @@ def _steps(
     return progress
 
 
-def _step(decoder: CodeDecoder, batch: Sequence[Example], at_once: int, optimiser: torch.optim.Optimizer) -> float:
+def _step(decoder: Learner, batch: Sequence[Example], at_once: int, optimiser: torch.optim.Optimizer) -> float:
     optimiser.zero_grad()
     counted = sum(sum(each.learnt[1:]) for each in batch)
     total = 0.0
@@ -190,7 +220,7 @@ def scale(step: int, steps: int, warm_up: float) -> float:
 # -- checkpoints -----------------------------------------------------------------------------------------------------
 
 
-def load(decoder: CodeDecoder, folder: Path) -> Progress:
+def load(decoder: Learner, folder: Path) -> Progress:
     """Take the weights of a folder's checkpoint, to ask the decoder or to begin the next stage from.
 
     Raises:
@@ -205,16 +235,14 @@ def load(decoder: CodeDecoder, folder: Path) -> Progress:
     return Progress(**held["progress"])
 
 
-def _digest(decoder: CodeDecoder, examples: Sequence[Example], options: Options) -> str:
+def _digest(decoder: Learner, examples: Sequence[Example], options: Options) -> str:
     found = sha256(repr((asdict(options), asdict(decoder.tokens))).encode())
     for each in examples:
         found.update(repr((each.ids, each.learnt)).encode())
     return found.hexdigest()
 
 
-def _go_on(
-    decoder: CodeDecoder, optimiser: torch.optim.Optimizer, progress: Progress, path: Path, made_of: str
-) -> None:
+def go_on(decoder: Learner, optimiser: torch.optim.Optimizer, progress: Progress, path: Path, made_of: str) -> None:
     held = _held(path)
     if held is None:
         return
@@ -226,7 +254,7 @@ def _go_on(
         setattr(progress, name, value)
 
 
-def _take(decoder: CodeDecoder, held: dict[str, Any], place: Path) -> None:
+def _take(decoder: Learner, held: dict[str, Any], place: Path) -> None:
     weights = decoder.trained()
     if {name: value.shape for name, value in weights.items()} != {
         name: value.shape for name, value in held["weights"].items()
@@ -247,7 +275,7 @@ def _held(path: Path) -> dict[str, Any] | None:
     return found
 
 
-def _keep(decoder: CodeDecoder, optimiser: torch.optim.Optimizer, progress: Progress, path: Path, made_of: str) -> None:
+def keep(decoder: Learner, optimiser: torch.optim.Optimizer, progress: Progress, path: Path, made_of: str) -> None:
     new = path.with_suffix(".part")
     held = {
         "weights": decoder.trained(),

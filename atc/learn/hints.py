@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from atc.graph.name_affinity import VERBS
 from atc.retrieval.dialogue import harmless
 from atc.retrieval.document_fields import document_fields
-from atc.retrieval.stopwords import STOP_WORDS
 from atc.tools.protocol import Protocol
 
 LEVELS = 5
-"""Attempts at a sub-goal, each with one hint more."""
+"""Attempts at a sub-goal, each told more: the goal alone; the tool's description too; what the last query found; what
+it finds together with the plan; all of the tool but its name."""
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _RUN = re.compile(r"[^\W_]+")
-_KEYWORDS = 8
+_MAX_WHOLE, _PARAMETERS = 1_500, 30
 _WORDLESS = VERBS | {"all", "api", "by", "for", "from", "function", "of", "the", "this", "to", "tool", "use"}
 """Words that tell nothing of a tool: a tool that is called ``search`` makes no query with that word wrong."""
 
@@ -60,27 +62,39 @@ def about(protocol: Protocol) -> str:
 
 
 def hints(id: str, protocol: Protocol, level: int) -> list[str]:
-    """The hints of an attempt: none, then category and service, parameter names, words of the description, all of it.
+    """What an attempt is told of a tool (Fig. 15): nothing, then its description, at the last attempt all but its name.
+
+    The third and the fourth attempt are told no more of the tool, but what earlier queries found.
 
     Args:
         id: of the tool in its index; its parts but the last are its category and service.
         protocol: the tool.
         level: from 0 to :data:`LEVELS` - 1.
     """
+    described = harmless(without_name(protocol.description, protocol))
+    told = [f"we look for a tool with this description: {described}"] if level and described else []
+    if level == LEVELS - 1 and (whole := harmless(_all_but_the_name(id, protocol), _MAX_WHOLE)):
+        told.append(f"all that is known of the tool but its name: {whole} Use its description and its parameters.")
+    return told
+
+
+def _all_but_the_name(id: str, protocol: Protocol) -> str:
+    """The tool's document as JSON; empty where it says nothing."""
     found = document_fields(id, protocol)
-    described = without_name(protocol.description, protocol)
-    steps = (
-        ("category and service", without_name(found.service, protocol)),
-        ("parameters", ", ".join(found.parameters.split())),
-        ("words of its description", ", ".join(_keywords(described, protocol))),
-        ("what it does", f"{described} {'Returns ' + ', '.join(found.returns.split()) if found.returns else ''}"),
-    )
-    return [f"{title}: {text}" for title, content in steps[:level] if (text := harmless(content))]
+    properties = protocol.parameters["properties"]
+    parts = {
+        "category": without_name(found.service, protocol),
+        "description": without_name(protocol.description, protocol)[:_MAX_WHOLE],
+        "parameters": dict(islice(((str(name), _type(schema)) for name, schema in properties.items()), _PARAMETERS)),
+        "returns": found.returns.split()[:_PARAMETERS],
+    }
+    held = {key: value for key, value in parts.items() if value}
+    return json.dumps(held, ensure_ascii=False) if held else ""
 
 
-def _keywords(text: str, protocol: Protocol) -> list[str]:
-    skipped = {*STOP_WORDS, *_WORDLESS, *_parts(protocol.name)}
-    return list(dict.fromkeys(w for w in _words(text) if len(w) > 2 and w not in skipped))[:_KEYWORDS]
+def _type(schema: object) -> str:
+    kind = schema.get("type", "") if isinstance(schema, dict) else ""
+    return kind if isinstance(kind, str) else "/".join(map(str, kind))
 
 
 def _names(protocol: Protocol) -> Iterator[list[str]]:

@@ -5,13 +5,15 @@ R = β₁·R_retrieval + β₂·R_format + β₃·R_plan, where the first two ar
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from atc.retrieval.dialogue import MAX_QUERIES, STOP
+from atc.retrieval.dialogue import MAX_QUERIES, STOP, parse_plan
 from atc.retrieval.metrics import ndcg, recall
+from atc.retrieval.turns import Form
 
 K = 5
 """Places that count (nDCG@5 and Recall@5 of App. C.4)."""
@@ -19,7 +21,10 @@ K = 5
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
 """Texts to vectors of one length."""
 
-_PLAN = re.compile(r"\s*<plan>\s*\d+\. [^<>]*\S[^<>]*</plan>\s*")
+_LIST = re.compile(r"\s*<plan>\s*\d+\. [^<>]*\S[^<>]*</plan>\s*")
+_WORDS = re.compile(
+    r"\s*<task_breakdown>[^<>]*\w[^<>]*</task_breakdown>\s*<sub_goals>(\s*\[[^<>]*\]\s*)</sub_goals>\s*"
+)
 _QUERY = re.compile(r"\s*<query>[^<>]*\w[^<>]*</query>\s*")
 
 
@@ -66,7 +71,7 @@ def retrieval_reward(
 
     Args:
         ranked: ids of the tools, all queries of the rollout aggregated, the best first.
-        baseline: ids found by searching once for the task and the reference plan together.
+        baseline: ids found by searching once for the task and the reference plan together (:func:`with_plan`).
         gold: ids of the tools that are wanted.
         k: places that count.
         weights: of the two gains.
@@ -82,30 +87,43 @@ def retrieval_reward(
     return weights.ndcg * gain + weights.recall * found
 
 
-def format_reward(turns: Sequence[str], weights: Weights = DEFAULT) -> float:
+def with_plan(query: str, plan: str) -> str:
+    """Concat(q, 𝒫) of App. C.4: a query and a plan in words as one text to search for.
+
+    Args:
+        query: the user's words, or a planner's query.
+        plan: in words (:attr:`~atc.retrieval.dialogue.Plan.text`).
+    """
+    return f"{query}\n{plan}" if plan else query
+
+
+def format_reward(turns: Sequence[str], weights: Weights = DEFAULT, form: Form = "list") -> float:
     """R_format = β₂,f·R_f + β₂,s·R_s (App. C.4).
 
     Args:
         turns: what the planner said, turn by turn, as it said it.
         weights: of the two parts.
+        form: of the plan.
 
     Returns:
         From 0 to 2.1 with the paper's weights; 0 for a rollout that said nothing.
     """
-    return weights.form * well_formed(turns) + weights.stop * float(ends_by_stop(turns))
+    return weights.form * well_formed(turns, form) + weights.stop * float(ends_by_stop(turns))
 
 
-def well_formed(turns: Sequence[str]) -> float:
+def well_formed(turns: Sequence[str], form: Form = "list") -> float:
     """R_f: the share of turns in the right form, from 0 to 1.
 
-    The first is ``<plan>`` with numbered sub-goals and nothing else; each later one is one ``<query>`` and nothing
-    else, or the stop, which is right at the end only. Queries beyond :data:`~atc.retrieval.dialogue.MAX_QUERIES` are
-    wrong. Unlike the reading of replies at run time this forgives nothing.
+    The first is the plan and nothing else: ``<plan>`` with numbered sub-goals, or, of the form ``paper``,
+    ``<task_breakdown>`` with words and ``<sub_goals>`` with a JSON list of texts. Each later one is one ``<query>`` and
+    nothing else, or the stop, which is right at the end only. Queries beyond
+    :data:`~atc.retrieval.dialogue.MAX_QUERIES` are wrong. Unlike the reading of replies at run time this forgives
+    nothing.
     """
     if not turns:
         return 0.0
     last = len(turns) - 1
-    right = bool(_PLAN.fullmatch(turns[0])) + sum(
+    right = _is_plan(turns[0], form) + sum(
         (number == last) if _is_stop(turn) else (number <= MAX_QUERIES and bool(_QUERY.fullmatch(turn)))
         for number, turn in enumerate(turns)
         if number
@@ -122,8 +140,8 @@ def plan_reward(plan: str, reference: str, embed: Embed, weights: Weights = DEFA
     """R_plan = β₃·Sim(P, 𝒫) (App. C.4): the cosine of the two plans' vectors, so that a plan stays with the task.
 
     Args:
-        plan: what the planner wrote in its first turn.
-        reference: the plan of the training data.
+        plan: what the planner wrote in its first turn, in words (:func:`~atc.retrieval.dialogue.parse_plan`).
+        reference: the plan of the training data, in words.
         embed: turns both into vectors.
         weights: of the likeness.
 
@@ -160,17 +178,31 @@ def reward(
     reference: str,
     embed: Embed,
     weights: Weights = DEFAULT,
+    form: Form = "list",
 ) -> Reward:
     """All three rewards of one rollout (§3.3); see each function for its arguments.
+
+    The plan is read from the first turn as forgivingly as at run time; that it has its form is paid for by R_format.
 
     Raises:
         ValueError: as :func:`retrieval_reward` and :func:`plan_reward`.
     """
     return Reward(
         retrieval_reward(ranked, baseline, gold, weights=weights),
-        format_reward(turns, weights),
-        plan_reward(turns[0] if turns else "", reference, embed, weights),
+        format_reward(turns, weights, form),
+        plan_reward(parse_plan(turns[0]).text if turns else "", reference, embed, weights),
     )
+
+
+def _is_plan(turn: str, form: Form) -> bool:
+    if form == "list":
+        return bool(_LIST.fullmatch(turn))
+    match = _WORDS.fullmatch(turn)
+    try:
+        goals = json.loads(match[1]) if match else []
+    except (ValueError, RecursionError):
+        return False
+    return bool(goals) and all(isinstance(goal, str) and goal.strip() for goal in goals)
 
 
 def _is_stop(turn: str) -> bool:

@@ -1,12 +1,14 @@
-"""Asking a model for a reply of a given form, by whatever callable asks the model of a run."""
+"""Asking a model for a reply of a given form, or at a temperature, by whatever callable asks the model of a run."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Protocol as Interface
 
+from atc.errors import UsageError
 from atc.models.base import Message, ModelRequest, Reply, Sampling, fitting_reply
 from atc.models.reply_format import ReplyFormat
 from atc.retrieval.retriever import Ask
@@ -36,7 +38,7 @@ def fitting(ask: Ask | FittingAsk) -> FittingAsk:
     One that takes ``schema`` and ``choices`` itself is asked with them. Of another the form is stated in the prompt,
     and a reply that does not fit is asked for once more.
     """
-    takes = _takes_forms(ask)
+    takes = _takes(ask, "schema", "choices")
 
     async def asked(
         messages: Sequence[Message],
@@ -66,11 +68,39 @@ def _read(reply: Reply, wanted: ReplyFormat) -> Reply:
     return replace(reply, value=read.value, problem=problem)
 
 
-def _takes_forms(ask: object) -> bool:
+def sampled(ask: Ask, temperature: float, seed: int) -> Ask:
+    """An ask at a temperature; at 0 it is ``ask`` itself, which takes the likeliest tokens.
+
+    Args:
+        ask: takes ``temperature`` and ``seed``, as :meth:`atc.models.base.Model.complete` does.
+        temperature: of each reply.
+        seed: of the first reply; each further one has the next.
+
+    Raises:
+        UsageError: the temperature is not between 0 and 2, or ``ask`` takes none.
+    """
+    if not 0 <= temperature <= 2:
+        raise UsageError(f"a temperature of {temperature} is not between 0 and 2")
+    if not temperature:
+        return ask
+    if not _takes(ask, "temperature", "seed"):
+        raise UsageError(
+            f"the planner is to be asked at temperature {temperature}, and its `ask` takes none: write it with the "
+            "keywords temperature and seed, and pass them on to Model.complete"
+        )
+    seeds = itertools.count(seed)
+    options: Callable[..., Awaitable[Reply]] = ask
+
+    async def asked(messages: Sequence[Message], max_tokens: int) -> Reply:
+        return await options(messages, max_tokens, temperature=temperature, seed=next(seeds))
+
+    return asked
+
+
+def _takes(ask: object, *names: str) -> bool:
+    """Whether a callable takes keywords."""
     try:
         parameters = inspect.signature(ask).parameters  # type: ignore[arg-type]
     except (TypeError, ValueError):  # of some builtins nobody can tell
         return False
-    return {"schema", "choices"} <= parameters.keys() or any(
-        each.kind is each.VAR_KEYWORD for each in parameters.values()
-    )
+    return {*names} <= parameters.keys() or any(each.kind is each.VAR_KEYWORD for each in parameters.values())

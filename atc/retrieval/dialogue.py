@@ -1,19 +1,18 @@
-"""The turns of a query planner (ToolQP §3.1, Fig. 7): how they are written, and how a model's replies are read.
+"""The replies of a query planner (ToolQP §3.1, Fig. 7): how they are read; and what stands in any of its turns.
 
-A conversation is: the task, ``<plan>`` with numbered sub-goals, then one ``<query>`` a turn, each answered by the tools
-that it found, until ``<stop_retrieval>``. A planner that runs and the trajectories that train one speak the same turns.
-Small models seldom keep to a format, so reading never fails: it makes the best of what was said.
+A conversation is: the task, a plan with sub-goals, then one ``<query>`` a turn, each answered by the tools that it
+found, until ``<stop_retrieval>``. :mod:`atc.retrieval.turns` writes it. Small models seldom keep to a format, so
+reading never fails: it makes the best of what was said.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from atc.models.base import Message
-from atc.prompting import fenced, prompt
+from atc.prompting import fenced
 from atc.tools.protocol import Protocol
 
 STOP = "<stop_retrieval>"
@@ -35,6 +34,9 @@ _PARAMETERS = 6
 _THOUGHTS = re.compile(r"<(think|thinking|reasoning)>.*?(?:</\1>|\Z)", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]*[ \t]*$", re.MULTILINE)
 _TAG = re.compile(r"(?:</|(?<!\w)<)[a-zA-Z][\w -]{0,40}/?>")  # list<int> holds none
+_BREAKDOWN = re.compile(
+    r"<task_?breakdown>(.*?)(?:</task_?breakdown>|(?=<(?:sub_?goals|plan|query)>)|\Z)", re.DOTALL | re.IGNORECASE
+)
 _PLAN = re.compile(r"<(plan|sub_?goals)>(.*?)(?:</\1>|<query>|\Z)", re.DOTALL | re.IGNORECASE)
 _QUERY = re.compile(
     r"<(query|search|search_query)>(.*?)(?:</\1>|<(?=/?(?:query|search|stop|plan)\b)|\Z)", re.DOTALL | re.IGNORECASE
@@ -75,6 +77,8 @@ _INSTRUCTION = "what the tool does, likely parameter names, its category"
 """The first turn's description of a query; a reply that repeats it is no query."""
 _ROLE = re.compile(r"^[^\S\n]*+(?:assistant|user|system|human|found)\s*:", re.MULTILINE | re.IGNORECASE)
 _JSON_LIST, _JSON_LIST_END = re.compile(r"\[\s*+\""), re.compile(r"\"\s*+\]")
+_CUT_LIST = re.compile(r"[\[,]\s*+\"((?:[^\"\\\n]|\\.)++)\"")
+"""The whole texts of a JSON list that was cut."""
 _INLINE_LIST = re.compile(r"(?<!\S)\d{1,2}[.)]\s+")
 
 
@@ -83,8 +87,8 @@ class Plan:
     """The plan of a task, before anything is searched for.
 
     Attributes:
-        text: the whole plan, tags and fences taken away.
-        goals: its sub-goals in order; empty when the reply held none.
+        text: the plan in words (𝒫 of §3.1), without tags and fences; the list of sub-goals where there are no others.
+        goals: its sub-goals ({sₙ}) in order; empty when the reply held none.
     """
 
     text: str
@@ -98,15 +102,20 @@ def parse_plan(text: str) -> Plan:
     """Read a reply to the first turn.
 
     With or without tags; the sub-goals as a numbered or bulleted list (its sub-items are left to the text), as a JSON
-    list, as lines, or as sentences. At most :data:`MAX_GOALS`.
+    list, as lines, or as sentences. At most :data:`MAX_GOALS`. The words are those of ``<task_breakdown>``, where it is
+    there.
     """
     visible = visible_reply(text)
+    breakdown = _BREAKDOWN.search(visible)
+    words = _untagged(breakdown[1]).strip()[:_MAX_PLAN] if breakdown else ""
+    if breakdown and (rest := visible[: breakdown.start()] + visible[breakdown.end() :]).strip():
+        visible = rest  # sub-goals stand beside the words; words alone are taken apart
     body = next((body for body in _bodies(visible) if _goals(body)), "")
     queries = [match[2] for match in _QUERY.finditer(visible)]
     # a planner that began to search at once: its queries are the plan
     goals = _goals(body) or tuple(filter(None, map(_first_query, queries)))
     whole = _untagged(_STOP.sub("", body)).strip()[:_MAX_PLAN]
-    return Plan(whole or "\n".join(goals), _unique(goals)[:MAX_GOALS])
+    return Plan(words or whole or "\n".join(goals), _unique(goals)[:MAX_GOALS])
 
 
 def parse_query(text: str) -> str | None:
@@ -210,7 +219,7 @@ def _from_json(text: str) -> list[str] | None:
     try:
         value = json.loads(stripped)
     except (ValueError, RecursionError):
-        return None
+        return _CUT_LIST.findall(stripped) or None if _JSON_LIST.match(stripped) else None
     if isinstance(value, dict):
         value = next((member for member in value.values() if isinstance(member, list)), list(value.values()))
     items = value if isinstance(value, list) else [value]
@@ -242,26 +251,6 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
 # -- writing ---------------------------------------------------------------------------------------------------------
 
 
-def opening(task: str) -> list[Message]:
-    """The messages before the planner's first turn."""
-    task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
-    return [
-        Message("system", prompt("turns_system"), fixed=True),
-        Message("user", prompt("turns_task", task=fenced(task))),
-    ]
-
-
-def begin() -> str:
-    """The message after the plan, before the first query."""
-    return prompt("turns_begin")
-
-
-def show_plan(goals: Sequence[str]) -> str:
-    """A plan as the planner writes it."""
-    lines = "\n".join(f"{number}. {harmless(goal)}" for number, goal in enumerate(goals, 1))
-    return f"<plan>\n{lines}\n</plan>"
-
-
 def show_query(query: str) -> str:
     """A query as the planner writes it."""
     return f"<query>{harmless(query)}</query>"
@@ -278,11 +267,6 @@ def show_results(protocols: Iterable[Protocol], top: int = TOP) -> str:
     """
     lines = [f"{number}. {summary(protocol)}" for number, protocol in enumerate(list(protocols)[:top], 1)]
     return "```text\n" + "\n".join(lines or ["(nothing)"]) + "\n```"
-
-
-def answer(protocols: Iterable[Protocol], top: int = TOP) -> str:
-    """The message after a query: :func:`show_results`, and the request for the next one."""
-    return prompt("turns_results", results=show_results(protocols, top))
 
 
 def summary(protocol: Protocol) -> str:

@@ -4,20 +4,23 @@ After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, w
 the model says that it has what it needs. Three things are ours. The sub-goals are searched for at once, as they are: a
 plan already says what is sought, and a small model's queries seldom say it better. Prerequisites of found tools stand
 beside the results (:mod:`atc.retrieval.prerequisites`). And a task that one tool fits clearly is not planned
-(:mod:`atc.retrieval.skip_planning`).
+(:mod:`atc.retrieval.skip_planning`). :data:`~atc.retrieval.turns.PAPER` leaves out the first two.
+
+A :class:`Conversation` is held with any planner: with a model, which :class:`QueryPlanner` asks, or with the verified
+replies of a trajectory (:mod:`atc.learn.trajectories`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message
-from atc.retrieval.dialogue import MAX_QUERIES, TOP, answer, begin, opening, parse_plan, parse_query
-from atc.retrieval.example import worked_example
+from atc.retrieval.asking import sampled
+from atc.retrieval.dialogue import MAX_QUERIES, TOP, parse_plan, parse_query
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import Fusion, anchored_similarity
@@ -25,10 +28,13 @@ from atc.retrieval.retriever import Ask
 from atc.retrieval.skip_planning import one_tool_suffices
 from atc.retrieval.task_parts import DEPTH as PART_DEPTH
 from atc.retrieval.task_parts import one_ranking, parts_of
+from atc.retrieval.turns import PRODUCT, Turns
 
 DEPTH = 20
 """Tools kept of each query, to rank by."""
-PLAN_TOKENS, QUERY_TOKENS = 250, 60
+QUERY_TOKENS = 60
+PAPER_TEMPERATURES = (0.0, 0.5)
+"""Of the plan and of the queries of a planner that is prompted (App. B, Tab. 5)."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +62,7 @@ class Trajectory:
     """A search for the tools of a task, from plan to stop.
 
     Attributes:
+        plan: in words. ``goals``: its sub-goals.
         turns: the task's own words first, then each sub-goal, then the queries of the model.
         said: the tools that the model picked from a menu, the best first; they stand before all others.
         prerequisites: the tools that supply what found tools require.
@@ -63,6 +70,8 @@ class Trajectory:
         calls: of the model.
         skipped: no plan was asked for: one tool fits clearly.
         stopped: why the model's part ended early, if it did: what was found until then stands.
+        own_words: whether the task's own words have a part in the ranking; they always have where nothing else was
+            searched for.
     """
 
     task: str
@@ -75,11 +84,17 @@ class Trajectory:
     calls: int = 0
     skipped: bool = False
     stopped: str = ""
+    own_words: bool = True
 
     @property
     def shown(self) -> frozenset[str]:
-        """The tools that the model has seen."""
-        return frozenset(hit.id for turn in self.turns for hit in turn.hits[:TOP])
+        """The tools that stand first for any of the turns that count."""
+        return frozenset(hit.id for turn in self.counted for hit in turn.hits[:TOP])
+
+    @property
+    def counted(self) -> Sequence[Turn]:
+        """The turns that have a part in the ranking."""
+        return self.turns if self.own_words else self.turns[1:] or self.turns
 
     def summary(self) -> dict[str, Any]:
         """The trajectory as a trace records it."""
@@ -93,7 +108,7 @@ class Trajectory:
 
     def ranked(self, limit: int = 10, fusion: Fusion = anchored_similarity) -> list[str]:
         """The tools of all queries in one ranking, providers right behind those that need them."""
-        ranking = [*(each.id for each in self.said), *fusion([turn.hits for turn in self.turns])]
+        ranking = [*(each.id for each in self.said), *fusion([turn.hits for turn in self.counted])]
         return with_providers(ranking, self.prerequisites)[:limit]
 
 
@@ -127,6 +142,102 @@ def search_without_plan(
     return Trajectory(task, turns=[Turn(task, hits)], prerequisites=sought)
 
 
+class Conversation:
+    """A search in the making: what the planner says comes in, what it is told next goes out.
+
+    Args:
+        index: of the tools.
+        task: the user's words; they are searched for at once.
+        turns: writes what the planner is told.
+        prerequisites: seek what found tools need.
+        graph: what was learnt of the tools, by id.
+        own_words: as :attr:`Trajectory.own_words`.
+    """
+
+    def __init__(
+        self,
+        index: ToolIndex,
+        task: str,
+        turns: Turns = PRODUCT,
+        *,
+        prerequisites: bool = True,
+        graph: ToolGraph | None = None,
+        own_words: bool = True,
+    ) -> None:
+        self._index, self._turns = index, turns
+        self._prerequisites = Prerequisites(index, graph) if prerequisites else None
+        self.found = Trajectory(task, own_words=own_words)
+        """What was found until now."""
+        self.seen: set[str] = set()
+        """The ids of the tools that the planner was shown."""
+        self._look(task)
+
+    @property
+    def messages(self) -> list[Message]:
+        """What was said until now; the last one is the planner's to answer, until the search ends."""
+        return self.found.messages
+
+    def open(self) -> None:
+        """Put the question for a plan."""
+        self.found.messages = self._turns.opening(self.found.task)
+
+    def planned(self, reply: str) -> None:
+        """Take the planner's first reply, its plan."""
+        self.messages.append(Message("assistant", reply))
+        plan = parse_plan(reply)
+        self.found.plan, self.found.goals = plan.text, plan.goals
+        for goal in plan.goals if self._turns.eager else ():
+            self._look(goal)
+        self._tell(self._results(self.found.turns[1:]) if self._turns.eager else self._turns.begin())
+
+    def queried(self, reply: str) -> bool:
+        """Take a later reply, and search for the query that it holds.
+
+        Returns:
+            Whether the planner is to go on: it neither stopped nor, unless the turns are patient, brought nothing new.
+        """
+        self.messages.append(Message("assistant", reply))
+        query = parse_query(reply)
+        if query is None:
+            return False
+        shown, asked = self.found.shown, {turn.query.casefold() for turn in self.found.turns}
+        if query.casefold() in asked and not self._turns.patient:
+            return False
+        self._look(query)
+        if self.found.shown == shown and not self._turns.patient:
+            return False
+        self._tell(self._results(self.found.turns[-1:]))
+        return True
+
+    def brings(self, query: str) -> bool:
+        """Whether the search would go on after a query."""
+        if self._turns.patient:
+            return True
+        if query.casefold() in {turn.query.casefold() for turn in self.found.turns}:
+            return False
+        return not {hit.id for hit in self._index.search(query, limit=DEPTH)[:TOP]} <= self.found.shown
+
+    def _tell(self, text: str) -> None:
+        self.messages.append(Message("user", text))
+
+    def _look(self, query: str) -> None:
+        done = self.found
+        done.turns.append(Turn(query, tuple(self._index.search(query, limit=DEPTH))))
+        if self._prerequisites is not None:
+            known = {(each.tool, each.parameter) for each in done.prerequisites}
+            found = self._prerequisites.of(done.ranked(SURE + len(done.prerequisites)), done.task)
+            done.prerequisites += [each for each in found if (each.tool, each.parameter) not in known]
+
+    def _results(self, turns: Sequence[Turn]) -> str:
+        """The message with what the last queries found, and with missing prerequisites."""
+        found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
+        seen = self.found.prerequisites if self._turns.providers else ()
+        missing = dict.fromkeys(each.provider for each in seen)
+        shown = [*missing, *(tool for tool in found if tool not in missing)]
+        self.seen.update(shown)
+        return self._turns.results(map(self._index.protocol, shown))
+
+
 class QueryPlanner:
     """Searches an index with a model's plan.
 
@@ -134,10 +245,18 @@ class QueryPlanner:
         index: of the tools.
         ask: asks the model.
         prerequisites: seek what found tools need.
-        eager: search for the sub-goals as they are, before the model writes queries.
+        eager: in place of ``turns.eager``.
         adaptive: spend no call of the model where one tool fits clearly and needs nothing.
         queries: that the model may write at most.
         graph: what was learnt of the tools, by id.
+        turns: how the conversation is written; a planner that was trained is given those of its training data.
+        temperatures: of the plan and of the queries; :data:`PAPER_TEMPERATURES` are the paper's. 0 is
+            ``ask`` as it is.
+        seed: of the queries' sampling; each turn has its own, so that a search can be repeated.
+        own_words: let the task's own words have a part in the ranking (without them: Tab. 4).
+
+    Raises:
+        UsageError: there are temperatures, and ``ask`` takes none.
     """
 
     def __init__(
@@ -146,66 +265,56 @@ class QueryPlanner:
         ask: Ask,
         *,
         prerequisites: bool = True,
-        eager: bool = True,
+        eager: bool | None = None,
         adaptive: bool = True,
         queries: int = MAX_QUERIES,
         graph: ToolGraph | None = None,
+        turns: Turns = PRODUCT,
+        temperatures: tuple[float, float] = (0.0, 0.0),
+        seed: int = 0,
+        own_words: bool = True,
     ) -> None:
-        self._index, self._ask, self._queries = index, ask, queries
-        self._eager, self._adaptive = eager, adaptive
-        self._prerequisites = Prerequisites(index, graph) if prerequisites else None
+        self._index, self._queries, self._adaptive = index, queries, adaptive
+        self._turns = turns if eager is None else replace(turns, eager=eager)
+        self._ask, self._temperatures, self._seed = ask, temperatures, seed
+        self._asks()  # what cannot be asked is said at once
+        self._prerequisites, self._graph, self._own_words = prerequisites, graph, own_words
 
     async def search(self, task: str) -> Trajectory:
         """Search for the tools of a task. Where the model fails, what was found without it stands."""
-        done = Trajectory(task)
-        self._look(done, task)
+        talk = Conversation(
+            self._index,
+            task,
+            self._turns,
+            prerequisites=self._prerequisites,
+            graph=self._graph,
+            own_words=self._own_words,
+        )
+        done = talk.found
         if self._adaptive and not done.prerequisites and one_tool_suffices(task, done.turns[0].hits):
             done.skipped, done.stopped = True, "one tool fits clearly: nothing was planned"
             return done
+        for_plan, for_query = self._asks()
         try:
-            await self._plan(done)
+            talk.open()
+            talk.planned(await self._next(done, for_plan, self._turns.plan_tokens))
+            for _ in range(self._queries):
+                if not talk.queried(await self._next(done, for_query, QUERY_TOKENS)):
+                    break
         except (ModelError, ModelUnavailable, BudgetExceeded) as problem:
             done.stopped = str(problem)
         return done
 
-    async def _plan(self, done: Trajectory) -> None:
-        system, task = opening(done.task)
-        messages = done.messages = [system, *worked_example(), task]
-        plan = parse_plan(await self._next(done, PLAN_TOKENS))
-        done.plan, done.goals = plan.text, plan.goals
-        for goal in done.goals if self._eager else ():
-            self._look(done, goal)
-        messages.append(Message("user", self._results(done, done.turns[1:]) if self._eager else begin()))
-        for _ in range(self._queries):
-            shown = done.shown
-            query = parse_query(await self._next(done, QUERY_TOKENS))
-            if query is None or query.casefold() in {turn.query.casefold() for turn in done.turns}:
-                break
-            self._look(done, query)
-            if done.shown == shown:
-                break  # it finds nothing that was not shown before
-            messages.append(Message("user", self._results(done, done.turns[-1:])))
+    def _asks(self) -> tuple[Ask, Ask]:
+        """How one search asks for its plan, and for its queries."""
+        of_plan, of_query = self._temperatures
+        return sampled(self._ask, of_plan, self._seed), sampled(self._ask, of_query, self._seed)
 
-    def _look(self, done: Trajectory, query: str) -> None:
-        done.turns.append(Turn(query, tuple(self._index.search(query, limit=DEPTH))))
-        if self._prerequisites is not None:
-            known = {(each.tool, each.parameter) for each in done.prerequisites}
-            found = self._prerequisites.of(done.ranked(SURE + len(done.prerequisites)), done.task)
-            done.prerequisites += [each for each in found if (each.tool, each.parameter) not in known]
-
-    async def _next(self, done: Trajectory, tokens: int) -> str:
-        """The model's next turn, which joins the conversation."""
-        reply = await self._ask(done.messages, tokens)
+    async def _next(self, done: Trajectory, ask: Ask, tokens: int) -> str:
+        """The model's next turn."""
+        reply = await ask(done.messages, tokens)
         done.calls += 1
-        done.messages.append(Message("assistant", reply.text))
         return reply.text
-
-    def _results(self, done: Trajectory, turns: Sequence[Turn]) -> str:
-        """The message with what the last queries found, and with missing prerequisites."""
-        found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
-        missing = dict.fromkeys(each.provider for each in done.prerequisites)
-        shown = [*missing, *(tool for tool in found if tool not in missing)]
-        return answer([self._index.protocol(tool) for tool in shown], len(shown))
 
 
 def with_providers(ranking: Sequence[str], prerequisites: Sequence[Prerequisite]) -> list[str]:

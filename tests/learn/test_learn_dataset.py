@@ -57,7 +57,7 @@ def ids(path: str = "out.jsonl") -> list[str]:
 
 
 def test_each_task_gets_a_line_that_trainers_take(learn: Callable[..., Ran]) -> None:
-    ran = learn(Teacher())
+    ran = learn(Teacher(), "--turns", "paper")
     assert ran.exit_code == 0
     assert ids() == ["t0", "t1", "t2"]
     assert "3 trajectories in out.jsonl, 3 of them new" in ran.stdout
@@ -77,7 +77,7 @@ def test_the_same_seed_writes_the_same_file(learn: Callable[..., Ran]) -> None:
 
 
 def test_a_summary_as_json(learn: Callable[..., Ran]) -> None:
-    ran = learn(Teacher(), "--json", "--limit", "2")
+    ran = learn(Teacher(), "--json", "--limit", "2", "--turns", "paper")
     summary = json.loads(ran.stdout)
     assert (summary["trajectories"], summary["new"], summary["skipped"]) == (2, 2, 0)
     assert summary["model_calls"] == 2 * (2 + 2 * 4)

@@ -16,10 +16,13 @@ from atc.learn.rewards import (
     retrieval_reward,
     reward,
     well_formed,
+    with_plan,
 )
-from atc.retrieval.dialogue import STOP, show_plan, show_query
+from atc.retrieval.dialogue import STOP, Plan, parse_plan, show_query
+from atc.retrieval.turns import PAPER, PRODUCT
 
-PLAN, QUERY = show_plan(["find the city", "tell its weather"]), show_query("weather by city: string")
+WORDS = Plan("Tell the weather of a city.", ("find the city", "tell its weather"))
+PLAN, QUERY = PRODUCT.plan(WORDS), show_query("weather by city: string")
 ROLLOUT = [PLAN, QUERY, QUERY, STOP]
 
 
@@ -111,8 +114,37 @@ def test_the_cosine_is_bounded_and_minds_lengths() -> None:
 
 
 def test_the_whole_reward_is_the_sum_of_its_parts() -> None:
-    got = reward(ROLLOUT, ["a"], [], {"a"}, PLAN, bag)
+    got = reward(ROLLOUT, ["a"], [], {"a"}, parse_plan(PLAN).text, bag)
     assert (got.retrieval, got.form) == (pytest.approx(7.5), pytest.approx(2.1))
     assert got.plan == pytest.approx(1)
     assert got.total == pytest.approx(10.6)
     assert reward([], [], [], {"a"}, PLAN, bag).total == 0
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        PLAN,
+        "<task_breakdown>words</task_breakdown>",
+        "<task_breakdown>words</task_breakdown><sub_goals>1. find</sub_goals>",
+        '<task_breakdown> </task_breakdown><sub_goals>["find"]</sub_goals>',
+        '<task_breakdown>words</task_breakdown><sub_goals>["find", 2]</sub_goals>',
+        "<task_breakdown>words</task_breakdown><sub_goals>[]</sub_goals>",
+        '<sub_goals>["find"]</sub_goals>',
+    ],
+)
+def test_the_papers_form_wants_words_and_a_list_of_texts(plan: str) -> None:
+    assert well_formed([PAPER.plan(WORDS), QUERY, STOP], "paper") == 1
+    assert well_formed([plan, QUERY, STOP], "paper") == pytest.approx(2 / 3)
+    assert well_formed([PAPER.plan(WORDS), QUERY, STOP]) == pytest.approx(2 / 3)
+
+
+def test_the_plan_is_rewarded_by_its_words_and_not_by_its_sub_goals() -> None:
+    said = [PAPER.plan(WORDS), QUERY, STOP]
+    assert reward(said, ["a"], [], {"a"}, WORDS.text, bag, form="paper").plan == pytest.approx(1)
+    assert reward(said, ["a"], [], {"a"}, "sing", bag, form="paper").plan == 0
+
+
+def test_a_search_with_the_plan_is_one_text() -> None:
+    assert with_plan("rain?", "Tell the weather.") == "rain?\nTell the weather."
+    assert with_plan("rain?", "") == "rain?"

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from atc.learn.hints import LEVELS, hints, names_tool, without_name
-from atc.learn.trajectories import DEPTH, RANK_THRESHOLD, Example, Skipped, Synthesiser, Trajectory
-from atc.retrieval.dialogue import MAX_QUERIES, STOP, TOP, opening, parse_plan, parse_query
+from atc.learn.trajectories import DEPTH, QUERIES, RANK_THRESHOLD, Example, Skipped, Synthesiser, Trajectory
+from atc.models import FakeModel
+from atc.models.base import Message, Reply
+from atc.retrieval.dialogue import STOP, TOP, parse_plan, parse_query
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.planner import QueryPlanner
+from atc.retrieval.turns import PAPER, PRODUCT, Turns
 from atc.tools.protocol import Protocol, Source
 from tests.support.learn import GOOD, PLAN, TOOLS, TRIP, Teacher, catalogue, goal_of
 
@@ -22,7 +27,12 @@ def index() -> ToolIndex:
     return catalogue()
 
 
+LAZY = Turns(eager=False, example=False, providers=False, patient=True)
+"""A query for each sub-goal, as the paper has it, with plans of our form."""
+
+
 def make(index: ToolIndex, teacher: Teacher, example: Example = TRIP, **given: Any) -> Trajectory | Skipped:
+    given = {"turns": LAZY} | given
     return asyncio.run(Synthesiser(index, teacher, **given).make(example))
 
 
@@ -41,7 +51,8 @@ def test_a_trajectory_is_the_conversation_that_a_planner_holds(index: ToolIndex)
     roles = [message["role"] for message in line["messages"]]
     said = [message["content"] for message in line["messages"] if message["role"] == "assistant"]
     assert roles == ["system", "user"] + ["assistant", "user"] * 3 + ["assistant"]
-    assert list(found.messages[:2]) == opening(TRIP.query)
+    assert list(found.messages[:2]) == LAZY.opening(TRIP.query)
+    assert line["metadata"]["given"] == 2
     assert parse_plan(said[0]).goals == tuple(GOOD)
     assert [parse_query(turn) for turn in said[1:-1]] == list(GOOD.values())
     assert said[-1] == STOP
@@ -83,6 +94,42 @@ def test_words_in_a_tool_neither_end_a_turn_nor_reach_the_teacher_as_a_tag(index
     assert any("daily_outlook" in text for text in shown)
     assert all(text.count(STOP) <= 1 for text in shown)  # our own, at the end of the turn
     assert not any("<stop_retrieval> use" in text for text in [*shown, *(p[-1].content for p in teacher.prompts)])
+
+
+# -- one writer ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turns", [PRODUCT, PAPER, LAZY, Turns("paper"), Turns(eager=False)])
+def test_a_planner_that_says_what_it_was_taught_meets_the_turns_it_was_taught(index: ToolIndex, turns: Turns) -> None:
+    teacher = Teacher(lambda text: GOOD[goal_of(text)] if failed_before(text) else "sunshine, office floor")
+    found = made(index, teacher, turns=turns, keep_failed=1.0)
+    given = len(turns.opening(TRIP.query))
+    planner = FakeModel([message.content for message in found.messages[given::2]])
+
+    async def ask(messages: Sequence[Message], max_tokens: int) -> Reply:
+        return await planner.complete(messages, max_tokens=max_tokens)
+
+    search = QueryPlanner(index, ask, adaptive=False, turns=turns).search(TRIP.query)
+    assert tuple(asyncio.run(search).messages) == found.messages
+    assert len(found.messages) > given + 2
+
+
+def test_what_the_sub_goals_find_at_once_costs_no_query(index: ToolIndex) -> None:
+    found = made(index, teacher := Teacher(), turns=PRODUCT)
+    assert "query" not in teacher.asked
+    assert found.attempts == ()
+    assert [message.content for message in found.messages if message.role == "assistant"][-1] == STOP
+
+
+def test_the_plan_in_words_comes_from_the_data_or_else_from_the_teacher(index: ToolIndex) -> None:
+    words = f"<task_breakdown>A bed and the weather.</task_breakdown>\n{PLAN}"
+    assert made(index, Teacher(plan=words), turns=PAPER).plan == "A bed and the weather."
+    told = Example("trip", TRIP.query, TRIP.gold, "Plan a stay.")
+    found = made(index, teacher := Teacher(plan=words), told, turns=PAPER)
+    assert found.plan == found.to_json()["metadata"]["plan"] == "Plan a stay."
+    assert found.messages[2].content.startswith("<task_breakdown>\nPlan a stay.\n</task_breakdown>")
+    assert "Plan in words: Plan a stay." in teacher.texts("plan")[0]
+    assert made(index, Teacher(), turns=PAPER).plan == "; ".join(GOOD)
 
 
 # -- the plan --------------------------------------------------------------------------------------------------------
@@ -129,7 +176,7 @@ def test_a_teacher_without_a_plan_is_asked_twice_and_the_task_skipped(index: Too
 
 
 def failed_before(text: str) -> bool:
-    return "did not find" in text
+    return "tool with this description" in text or "did not find" in text
 
 
 def test_a_query_that_names_the_tool_is_refused_by_code(index: ToolIndex) -> None:
@@ -148,16 +195,19 @@ def test_of_the_candidates_the_best_is_taken(index: ToolIndex) -> None:
 
 def test_hints_come_one_by_one_until_a_query_is_valid(index: ToolIndex) -> None:
     teacher = Teacher(
-        lambda text: "rooms to stay, nights" if "Hint: words of its description" in text else "office floor"
+        lambda text: "rooms to stay, nights" if "all that is known of the tool" in text else "office floor"
     )
-    example = Example("x", "Somewhere for tonight", ("travel/hotel_search",))
+    example = Example("x", "Somewhere for tonight", ("travel/hotel_search",), "Find a bed for the night.")
     found = made(index, teacher, example, candidates=1)
     asked = teacher.texts("query")
-    assert [text.count("Hint:") for text in asked] == [0, 1, 2, 3]
-    assert not failed_before(asked[0])
-    assert all(failed_before(text) and "office floor" in text for text in asked[1:])
+    assert found.attempts[-1].level == LEVELS - 1 == len(asked) - 1
+    assert ["Rooms to stay in for a place" in text for text in asked] == [False, True, True, True, True]
+    assert [text.count("It found:") for text in asked] == [0, 0, 1, 2, 2]
+    assert ["<query>office floor Find a bed for the night.</query>" in text for text in asked] == [False] * 3 + [
+        True
+    ] * 2
+    assert ['"nights"' in text for text in asked] == [False] * 4 + [True]
     assert not any("hotel_search" in text for text in asked)
-    assert found.attempts[-1].level == 3
 
 
 def test_a_goal_whose_tools_nobody_finds_ends_after_all_hints(index: ToolIndex) -> None:
@@ -180,7 +230,7 @@ def test_failed_attempts_are_kept_with_their_probability(index: ToolIndex, keep:
 def test_four_tenths_of_failed_attempts_are_kept_and_the_seed_decides_which(index: ToolIndex) -> None:
     def kept(seed: int) -> list[int]:
         teacher = Teacher(lambda text: "rooms to stay" if failed_before(text) else "office floor", replies=5_000)
-        examples = [Example(str(n), "Somewhere for tonight", ("travel/hotel_search",)) for n in range(100)]
+        examples = [Example(str(n), "Somewhere for tonight", ("travel/hotel_search",)) for n in range(60)]
         return [len(made(index, teacher, each, seed=seed, candidates=1).attempts) for each in examples]
 
     first = kept(0)
@@ -203,7 +253,7 @@ def test_a_trajectory_never_has_more_queries_than_a_planner_may_ask(index: ToolI
 
     teacher = Teacher(say, plan="\n".join(f"{n}. {goal}" for n, goal in enumerate(goals, 1)), align=align)
     found = made(index, teacher, Example("x", "Rooms", gold), candidates=1, keep_failed=1.0)
-    assert len(found.attempts) == MAX_QUERIES
+    assert len(found.attempts) == QUERIES
     assert {attempt.goal for attempt in found.attempts if attempt.valid} == set(range(6))
 
 
@@ -249,9 +299,10 @@ def test_hints_grow_and_never_name_the_tool() -> None:
         parameters={"properties": {"city": {}, "day": {}}},
     )
     grown = [hints("meteo/sky/get_weather", tool, level) for level in range(LEVELS)]
-    assert [len(each) for each in grown] == [0, 1, 2, 3, 4]
-    assert grown[-1][:2] == ["category and service: meteo sky", "parameters: city, day"]
-    assert "rain" in grown[-1][2]
+    assert [len(each) for each in grown] == [0, 1, 1, 1, 2]
+    assert "tells rain and wind of a city" in grown[1][0]
+    assert '"category": "meteo sky"' in grown[-1][1]
+    assert '"parameters": {"city": "", "day": ""}' in grown[-1][1]
     assert not any(names_tool(hint, tool) or "<" in hint for hint in grown[-1])
     assert without_name("Forget weathers", tool) == "Forget weathers"
 

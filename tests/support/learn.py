@@ -65,7 +65,7 @@ class Teacher(FakeModel):
 
         def say(messages: Sequence[Message]) -> str:
             text = messages[-1].content
-            if "Write the plan" in text:
+            if "numbered list of steps" in text:
                 kind, reply = "plan", plan
             elif "Which step does each tool do" in text:
                 kind, reply = "align", align
