@@ -227,10 +227,12 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
 ) -> None:
     """Probe the services of the ruler's environments, and hold the documents against the true ones."""
-    lines = []
-    for name in env.split(","):
-        environment = opened(name.strip(), data)
-        lines += [{"env": name, **probed(environment, service, prober).figures()} for service in services(environment)]
+    found: dict[str, dict[str, Any]] = {}
+    for environment in [opened(name.strip(), data) for name in env.split(",")]:
+        for service in services(environment):
+            if service not in found:  # TMDB answers in two environments
+                found[service] = probed(environment, service, prober).figures()
+    lines = list(found.values())
     if as_json:
         print_json(lines)
         return

@@ -67,7 +67,7 @@ def test_only_what_is_read_of_a_tool_differs() -> None:
     verdict = asyncio.run(judge(environment))
     assert (verdict.tasks, verdict.without, verdict.unsolved, verdict.taken) == (1, [], [], [])
     assert tool.transport is not None
-    asyncio.run(tool.transport({"plant": "fern", "amount": 1}))  # type: ignore[arg-type]
+    asyncio.run(tool.transport({"plant": "fern", "amount": 1}))
     assert (episode.writes, episode.path, episode.precision) == (1, 1.0, 1.0)
 
 

@@ -31,7 +31,7 @@ def played(*calls: GoldCall, solution: list[GoldCall] | None = SOLUTION) -> Epis
         transport = episode.tools[name].transport
         assert transport is not None
         try:
-            asyncio.run(transport(arguments))  # type: ignore[arg-type]
+            asyncio.run(transport(arguments))
         except ToolError:
             continue
     return episode
