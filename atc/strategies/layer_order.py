@@ -56,14 +56,15 @@ class LayerOrder:
         Args:
             ranked: the tools that are offered, the likeliest first where they were chosen.
             hidden: those of them that are not to be named. No other takes the place of one in the line.
-            chosen: they were chosen for the task. Else there is no line: most of its names would have nothing to do
-                with the task, and a small model calls what a line names.
+            chosen: they were chosen for the task: of too many the likeliest are named, else none.
         """
-        layers = self.among(ranked) if chosen else []
+        layers = self.among(ranked)
         if not layers:
             return ""
         layers[0] = [name for name in layers[0] if name in self.suppliers] or layers[0]
         ordered = {name for layer in layers for name in layer}
+        if len(ordered) > MAX_NAMES and not chosen:
+            return ""
         named, room = set[str](), MAX_CHARACTERS
         for name in [name for name in ranked if name in ordered][:MAX_NAMES]:
             if len(name) <= room:
