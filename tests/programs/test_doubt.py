@@ -59,6 +59,11 @@ def double(n: int) -> int:
         ("Sell these: 1) pens 2) ink (3) 40 clips", "answer = f()", ["40"]),
         ("a table (for 4) and, in room 2) a bed", "answer = f()", ["4", "2"]),
         ("Answer in the format of 'xxx@xxx.xxx'", "answer = f()", []),
+        ("How many? In the format of 'xx' (e.g., 9)", "answer = f()", []),
+        ("Sell 200 (e.g. 9 or 10) for 4", "answer = f()", ["200", "4"]),
+        ("Three of them. Example: 'Answer: [1000, 2000]'", "answer = f()", []),
+        ("cancel 901", "done = cancel(id='901')\nanswer = f()", []),
+        ("at 2:30 PM", "answer = f(at='14:30')", []),
         ("Answer in the format 'Mo-Fr' for \"Red Hat\"", "answer = f()", ['"Red Hat"']),
     ],
 )

@@ -21,14 +21,16 @@ _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])\s?%?")
 _QUOTED = re.compile(
     r"""(?<!\w)(?:'(\w(?:[^'\n]{0,60}\w)?)'|"(\w(?:[^"\n]{0,60}\w)?)"|“(\w(?:[^”\n]{0,60}\w)?)”)(?!\w)"""
 )
-# what frames a task and is no part of it: the number of an item of a list, and a sentence that says what day it is
+# what frames a task and is no part of it: the number of an item of a list, a sentence that says what day it is, and
+# an example of how an answer looks
 _FRAME = re.compile(
-    r"^[ \t]*\d{1,3}[.)](?=\s)|\b(?:today(?:['’]s date)?|current (?:date|time)(?: and time)?) is\b[^.!?\n]*",
+    r"^[ \t]*\d{1,3}[.)](?=\s)|\b(?:today(?:['’]s date)?|current (?:date|time)(?: and time)?) is\b[^.!?\n]*"
+    r"|\be\.g\.[^)\n]*|\bexample:[^\n]*",
     re.M | re.I,
 )
 _ITEM = re.compile(r"(?<![\w(])\(?(\d{1,2})\)(?=\s)")  # "1) this 2) that", anywhere
 _FORMAT = re.compile(r"(?i)\bformat\w*\W+(?:(?:of|like|as|is|in)\W+)?$")  # before a quotation that shows a form
-_AFTERNOON = re.compile(r"\s?p\.?m\b", re.I)
+_AFTERNOON = re.compile(r"(?::\d\d)?\s?p\.?m\b", re.I)
 _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 
 
@@ -37,7 +39,7 @@ def unused_facts(task: str, program: Program) -> list[str]:
 
     A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), and a
     quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, what
-    day it is, and a quoted text that shows the form of an answer.
+    day it is, an example (``e.g.``), and a quoted text that shows the form of an answer.
     """
     if program.tree is None:
         return []
@@ -151,12 +153,14 @@ def _digits(text: str) -> set[float]:
 
 
 def _idle(tree: ast.AST) -> set[ast.AST]:
-    """Constants that are given to a name which nothing reads: they are written down, not used."""
+    """Constants that are given to a name which nothing reads: they are written down, not used. Those of a call are."""
     names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
     read = {name.id for name in names if isinstance(name.ctx, ast.Load)} | {"answer"}
     return {
         part
         for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) and t.id not in read for t in node.targets)
+        if isinstance(node, ast.Assign)
+        and all(isinstance(t, ast.Name) and t.id not in read for t in node.targets)
+        and not any(isinstance(part, ast.Call) for part in ast.walk(node.value))
         for part in ast.walk(node.value)
     }
