@@ -101,6 +101,13 @@ class Settings(BaseSettings):
         "Qdrant server, `https://HOST:6333/COLLECTION`; else where they are, at first in its files",
     )
     vectors_key: SecretStr | None = Field(None, description="the API key of that server")
+    rerank_base_url: str | None = Field(
+        None,
+        description="address of a reranking server, up to and without `/rerank`: a cross-encoder orders what a search "
+        "found",
+    )
+    rerank_model: str | None = Field(None, description="the cross-encoder's name there; many servers need none")
+    rerank_key: SecretStr | None = Field(None, description="the key of that server")
     find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="α of the paper: programs that run after the first")

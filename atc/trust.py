@@ -33,7 +33,7 @@ FREE = frozenset({
     "sentence", "temperature", "tool_format",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
-SECRET = frozenset({"api_key", "sandbox_token", "store", "vectors_key"})
+SECRET = frozenset({"api_key", "rerank_key", "sandbox_token", "store", "vectors_key"})
 MAX_FILE = 1_000_000
 """Bytes of a settings file."""
 State = Literal["trusted", "changed", "gone"]

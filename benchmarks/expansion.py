@@ -26,7 +26,7 @@ from atc.errors import EncoderUnavailable
 from atc.models.base import Message, Model, Reply
 from atc.prompting import fenced
 from atc.retrieval.dialogue import MAX_TASK, TOP, parse_plan, parse_query, show_results, visible_reply
-from atc.retrieval.index import Hit, ToolIndex
+from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.rank_fusion import multi_view, reciprocal_rank
 
 COUNT = 5
@@ -46,12 +46,21 @@ class Expansion(abc.ABC):
         feedback: the model sees the tools that the task's own words find.
         count: texts that are sampled.
         seed: of the sampling.
+        base: what the index is searched by. By vectors alone the rankings of several texts are joined by the mean of
+            their vectors (the "dense fusion" of Tab. 5), else by their places.
     """
 
     def __init__(
-        self, model: Model, index: ToolIndex, *, feedback: bool = False, count: int = COUNT, seed: int = 0
+        self,
+        model: Model,
+        index: ToolIndex,
+        *,
+        feedback: bool = False,
+        count: int = COUNT,
+        seed: int = 0,
+        base: Mode = "hybrid",
     ) -> None:
-        self._model, self._index = model, index
+        self._model, self._index, self._base = model, index, base
         self._feedback, self._count, self._seed = feedback, count, seed
 
     @abc.abstractmethod
@@ -72,10 +81,12 @@ class Expansion(abc.ABC):
         return self._joined(await self.queries(task), max(limit, DEPTH))[:limit]
 
     def _joined(self, texts: Sequence[str], depth: int) -> list[str]:
+        if self._base == "dense":
+            return by_mean_vector(self._index.search_many(texts, depth, "dense"), depth)
         return reciprocal_rank(self._index.search_many(texts, depth))
 
     async def _sampled(self, template: str, task: str, tokens: int) -> list[Reply]:
-        text = _prompt(template, task=fenced(task[:MAX_TASK]), results=self._first_pass(task))
+        text = filled(template, task=fenced(task[:MAX_TASK]), results=self._first_pass(task))
         return await self._model.sample(
             [Message("user", text)], self._count, max_tokens=tokens, temperature=TEMPERATURE, seed=self._seed
         )
@@ -112,7 +123,7 @@ class HyDE(QueryToDocument):
         return [task, *await self._documents(task)]
 
     def _joined(self, texts: Sequence[str], depth: int) -> list[str]:
-        if self._index.encoder is not None:
+        if self._index.encoder is not None and self._base != "lexical":
             try:
                 return by_mean_vector(self._index.search_many(texts, depth, "dense"), depth)
             except EncoderUnavailable:
@@ -124,7 +135,7 @@ class Intents(Expansion):
     """Re-Invoke's intents, each searched alone, joined by best place and then score (Fig. 13)."""
 
     async def queries(self, task: str) -> list[str]:
-        text = _prompt("expand_intents", task=fenced(task[:MAX_TASK]))
+        text = filled("expand_intents", task=fenced(task[:MAX_TASK]))
         reply = await self._model.complete([Message("user", text)], max_tokens=200, temperature=0.0, seed=self._seed)
         return list(parse_plan(reply.text).goals) or [task]
 
@@ -132,7 +143,7 @@ class Intents(Expansion):
         return multi_view(self._index.search_many(texts, depth))
 
 
-EXPANSIONS: Mapping[str, Callable[[Model, ToolIndex], Expansion]] = {
+EXPANSIONS: Mapping[str, Callable[..., Expansion]] = {
     "q2e": QueryToExpansion,
     "q2e-prf": partial(QueryToExpansion, feedback=True),
     "q2d": QueryToDocument,
@@ -165,8 +176,8 @@ def _templates() -> jinja2.Environment:
     return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False)
 
 
-def _prompt(name: str, **values: Any) -> str:
-    """Fill in the template ``benchmarks/prompts/<name>.jinja``."""
+def filled(name: str, **values: Any) -> str:
+    """The template, filled in: ``benchmarks/prompts/<name>.jinja``."""
     return _templates().get_template(f"{name}.jinja").render(**values)
 
 

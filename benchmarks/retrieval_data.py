@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,6 +20,8 @@ from atc.tools.protocol import JsonSchema, Protocol, Source
 
 ALL = "all"
 """The pool of all tools together."""
+MEDIUM = 1_500
+"""Tools of a catalogue of at most medium size."""
 DEPENDENT = frozenset(
     """
     nestools complexfuncbench restbench_tmdb restbench_spotify api_bank api_bank_lv3 toolflow comptoolbench
@@ -81,7 +83,7 @@ class Catalogues:
 
     @cached_property
     def _pools(self) -> dict[str, list[str]]:
-        with gzip.open(self._file("pools.json.gz")) as file:
+        with gzip.open(self._file("retrieval/pools.json.gz")) as file:
             named: dict[str, list[str]] = json.load(file)
         for tool, (source, _) in self._records.items():
             named.setdefault(source, []).append(tool)
@@ -112,15 +114,36 @@ class Catalogues:
             query = _query(json.loads(line))
             if not sources or query.source in sources:
                 by_source[query.source].append(query)
-        drawn = {name: sorted(found, key=_order)[:per_source] for name, found in by_source.items()}
-        return [query for name in sorted(drawn) for query in drawn[name]]
+        return [query for name in sorted(by_source) for query in in_order(by_source[name])[:per_source]]
 
-    def _lines(self, name: str) -> Iterator[bytes]:
+    def drawn(self, count: int, at_least: int, largest: int = MEDIUM) -> list[str]:
+        """The names of so many sources, as if drawn at random: the first by the hash of their names.
+
+        Args:
+            count: how many at most.
+            at_least: queries that a source must have.
+            largest: tools that its pool may have.
+        """
+        by_source: dict[str, list[Query]] = defaultdict(list)
+        for query in self.queries():
+            by_source[query.source].append(query)
+        fit = [n for n, found in by_source.items() if len(found) >= at_least and self.size(found[0].pool) <= largest]
+        return sorted(sorted(fit, key=lambda name: hashlib.sha256(name.encode()).digest())[:count])
+
+    def lines(self, name: str) -> Iterator[bytes]:
+        """The lines of a compressed file of the directory.
+
+        Raises:
+            EnvironmentProblem: it is not there.
+        """
         with gzip.open(self._file(name)) as file:
             yield from file
 
+    def _lines(self, name: str) -> Iterator[bytes]:
+        return self.lines(f"retrieval/{name}")
+
     def _file(self, name: str) -> Path:
-        path = self.directory / "retrieval" / name
+        path = self.directory / name
         if not path.is_file():
             raise EnvironmentProblem(f"{path} is not there: give the data's directory with --data DIR or in ATC_DATA")
         return path
@@ -154,8 +177,9 @@ def _query(record: dict[str, Any]) -> Query:
     return Query(record["id"], record["query"], gold, source, record["pool"], record.get("subset") or "", group)
 
 
-def _order(query: Query) -> str:
-    return hashlib.sha256(query.id.encode()).hexdigest()
+def in_order(queries: Iterable[Query]) -> list[Query]:
+    """Queries by the hash of their ids: the first so many are as good as drawn at random, and always the same."""
+    return sorted(queries, key=lambda query: hashlib.sha256(query.id.encode()).hexdigest())
 
 
 def _parameters(given: dict[str, Any], endpoint: str) -> JsonSchema:

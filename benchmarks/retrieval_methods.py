@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, partial
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,18 @@ import bm25s
 import numpy as np
 
 from atc.cli.console import err
+from atc.errors import UsageError
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import QueryPlanner, search_without_plan, with_providers
+from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.rank_fusion import FUSIONS
-from benchmarks.expansion import EXPANSIONS
+from atc.retrieval.turns import PAPER, Turns
+from atc.scorer_names import ScorerName
+from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
+from benchmarks.expansion import COUNT, EXPANSIONS, Intents
 from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
@@ -53,12 +57,18 @@ class Method:
     Attributes:
         asks: whether it asks a language model.
         ours: whether the code of :mod:`atc.retrieval` decides what it finds.
+        based: whether it searches by whatever base retriever is asked for; others have one of their own.
     """
 
     name: str
     rank: Rank
     asks: bool = False
     ours: bool = True
+    based: bool = True
+
+    def label(self, base: Mode) -> str:
+        """Its name in tables, with the base retriever where that is not the usual one."""
+        return f"{self.name} {base}" if self.based and base != "hybrid" else self.name
 
 
 @dataclass(frozen=True)
@@ -75,18 +85,39 @@ class Spent:
 
 @dataclass(frozen=True)
 class Opened:
-    """The indexes over one pool, each had when a method first asks for it: embedding a large one takes minutes."""
+    """The indexes over one pool, each had when a method first asks for it: embedding a large one takes minutes.
 
+    Attributes:
+        pool: its name.
+        base: what the methods that search :attr:`tools` search by.
+    """
+
+    pool: str
     _tools: Callable[[], ToolIndex]
     _plain: Callable[[], Floor]
+    base: Mode = "hybrid"
 
-    @cached_property
-    def tools(self) -> ToolIndex:
+    @property
+    def whole(self) -> ToolIndex:
+        """With all that it can be searched by."""
         return self._tools()
 
     @cached_property
+    def tools(self) -> ToolIndex:
+        """Searched by the base retriever, where a search says nothing else."""
+        return searched_by(self.whole, self.base)
+
+    @property
     def plain(self) -> Floor:
         return self._plain()
+
+
+def searched_by(index: ToolIndex, base: Mode) -> ToolIndex:
+    """The same tools, searched by one base retriever where a search says nothing else."""
+    return index if base == "hybrid" else index.with_scorers(on=_SCORERS[base])
+
+
+_SCORERS: Mapping[Mode, tuple[ScorerName, ...]] = {"lexical": ("words",), "dense": ("vectors",)}
 
 
 class Floor:
@@ -132,11 +163,21 @@ class Bench:
         folder: where indexes and replies are kept.
         model: as ``atc run --model`` takes it.
         encoder: of the indexes.
+        documents: tools of a pool that the model is asked to imagine queries for, at most.
     """
 
-    def __init__(self, catalogues: Catalogues, folder: Path, model: str | Model | None, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        catalogues: Catalogues,
+        folder: Path,
+        model: str | Model | None,
+        encoder: Encoder,
+        documents: int = LARGEST,
+    ) -> None:
         self._catalogues, self._folder, self._spec, self._encoder = catalogues, folder, model, encoder
-        self._opened: tuple[str, Opened] | None = None
+        self._documents = documents
+        self._opened: Opened | None = None
+        self._with_queries: dict[str, ToolIndex] = {}
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest(
@@ -145,16 +186,21 @@ class Bench:
             "atc/graph/*.py",
             "prompts/turns_*",
             "benchmarks/expansion.py",
-            "benchmarks/prompts/*",
+            "benchmarks/document_queries.py",
+            "benchmarks/prompts/expand_*",
+            "benchmarks/prompts/tool_queries.jinja",
         )
         self._progress = ("", 0)
         self.spent = Spent()
 
-    def index(self, pool: str) -> Opened:
+    def index(self, pool: str, base: Mode = "hybrid") -> Opened:
         """The indexes over a pool; one pool's at a time are held."""
-        if self._opened is None or self._opened[0] != pool:
-            self._opened = (pool, Opened(partial(self._tools, pool), partial(Floor, self._catalogues, pool)))
-        return self._opened[1]
+        if self._opened is None or self._opened.pool != pool:
+            plain = cache(partial(Floor, self._catalogues, pool))
+            self._opened = Opened(pool, cache(partial(self._tools, pool)), plain)
+        if self._opened.base != base:
+            self._opened = replace(self._opened, base=base)
+        return self._opened
 
     def _tools(self, pool: str) -> ToolIndex:
         """The index over a pool, built where there is none of this code yet."""
@@ -168,18 +214,51 @@ class Bench:
             self._progress = now
             err.print(f"{stage} {done:,} of {total:,} tools", style="dim")
 
+    async def with_queries(self, pool: Opened) -> ToolIndex:
+        """The tools of a pool with vectors of their imagined queries too, which are made when first asked for.
+
+        What a query's ranking costs does not hold what these cost; that is printed once, as the pool's own cost.
+
+        Raises:
+            UsageError: the pool is too large, or it is searched by words, which this does not change.
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        if pool.base == "lexical":
+            raise UsageError("imagined queries of tools change vectors, not words: take --base dense or hybrid")
+        if pool.pool not in self._with_queries:
+            made = await queries_of(pool.whole, self._asked(), self._on_document, largest=self._documents)
+            err.print(f"{pool.pool}: {made}", markup=False)
+            encoder = QueriesEncoder(self._encoder, made.queries)
+            folder = self._folder / f"{pool.pool}-{self._index_code}-{encoder.digest[:12]}"
+            if (folder / "index.json").exists():
+                index = ToolIndex.load(folder, encoder)
+            else:
+                index = ToolIndex.build(self._catalogues.pool(pool.pool), encoder, folder)
+            self._with_queries[pool.pool] = index
+        return searched_by(self._with_queries[pool.pool], pool.base)
+
+    def _on_document(self, done: int, total: int) -> None:
+        self._on_reply("imagining queries of", done, total)
+
     def version(self, method: Method) -> str:
         """Of the code and the prompts that decide what a method finds, and of the model that it asks."""
         code = self._code if method.ours else _digest("benchmarks/retrieval_methods.py", "benchmarks/retrieval_data.py")
         return f"{code} {self._asked().name}" if method.asks else code
 
-    async def ask(self, messages: Sequence[Message], max_tokens: int) -> Reply:
+    async def ask(
+        self, messages: Sequence[Message], max_tokens: int, *, temperature: float = 0.0, seed: int = 0
+    ) -> Reply:
         """One call of the model."""
-        return await self.model().complete(messages, max_tokens=max_tokens, temperature=0.0, seed=0)
+        return await self.model().complete(messages, max_tokens=max_tokens, temperature=temperature, seed=seed)
 
     def model(self) -> Model:
         """The model; each of its replies is counted at its first cost, wherever it comes from now."""
         return Counted(self._asked(), self._count)
+
+    @property
+    def model_name(self) -> str:
+        """Of the model that is asked."""
+        return self._asked().name
 
     def _count(self, reply: Reply) -> None:
         tokens, kept = reply.prompt_tokens + reply.completion_tokens, reply.seconds if reply.cached else 0.0
@@ -187,7 +266,7 @@ class Bench:
 
     def _asked(self) -> Model:
         if self._model is None:
-            self._model = open_model(self._spec, cache_dir=self._folder / "replies")
+            self._model = open_model(self._spec, cache_dir=self._folder / "replies", slots=COUNT)
         return self._model
 
     async def aclose(self) -> None:
@@ -197,7 +276,7 @@ class Bench:
 
 def _searched(mode: Mode) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        return [hit.id for hit in pool.tools.search(query, limit=DEPTH, mode=mode)]
+        return [hit.id for hit in pool.whole.search(query, limit=DEPTH, mode=mode)]
 
     return rank
 
@@ -218,6 +297,15 @@ def _in_parts(prerequisites: bool) -> Rank:
     return rank
 
 
+async def _by_documents(bench: Bench, pool: Opened, query: str) -> list[str]:
+    index = await bench.with_queries(pool)
+    return [hit.id for hit in index.search(query, limit=DEPTH)]
+
+
+async def _re_invoke(bench: Bench, pool: Opened, query: str) -> list[str]:
+    return await Intents(bench.model(), await bench.with_queries(pool), base=pool.base).rank(query, DEPTH)
+
+
 def _planned(fusion: str = "similarity", **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
         found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
@@ -228,30 +316,46 @@ def _planned(fusion: str = "similarity", **options: Any) -> Rank:
 
 def _expanded(name: str) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        return list(await EXPANSIONS[name](bench.model(), pool.tools).rank(query, DEPTH))
+        return await EXPANSIONS[name](bench.model(), pool.tools, base=pool.base).rank(query, DEPTH)
 
     return rank
+
+
+_PAPER: Mapping[str, Any] = {
+    "turns": PAPER,
+    "prerequisites": False,
+    "adaptive": False,
+    "temperatures": PAPER_TEMPERATURES,
+}
+"""A planner as ToolQP prompts it (App. B, Tab. 5): zero-shot, one query at a time, with the plan of Fig. 7."""
 
 
 METHODS: dict[str, Method] = {
     method.name: method
     for method in (
-        Method("bm25", _floor, ours=False),
-        Method("lexical", _searched("lexical")),
-        Method("dense", _searched("dense")),
-        Method("hybrid", _searched("hybrid")),
+        Method("bm25", _floor, ours=False, based=False),
+        Method("lexical", _searched("lexical"), based=False),
+        Method("dense", _searched("dense"), based=False),
+        Method("hybrid", _searched("hybrid"), based=False),
         Method("needs", _needs),
         Method("parts", _in_parts(False)),
         Method("parts-needs", _in_parts(True)),
         Method("plan", _planned(), asks=True),
         Method("plan-only", _planned(queries=0), asks=True),
         Method("plan-only-peak", _planned("peak", queries=0), asks=True),
+        Method("plan-only-rrf", _planned("rrf", queries=0), asks=True),
+        Method("plan-only-views", _planned("multi_view", queries=0), asks=True),
         Method("plan-always", _planned(adaptive=False), asks=True),
-        Method("plan-paper", _planned("peak", prerequisites=False, eager=False, adaptive=False), asks=True),
+        Method("plan-paper", _planned("peak", **_PAPER), asks=True),
+        Method("plan-no-words", _planned("peak", **_PAPER, own_words=False), asks=True),
+        Method("plan-words", _planned(adaptive=False, turns=Turns("paper")), asks=True),
+        Method("plan-warm", _planned(adaptive=False, temperatures=PAPER_TEMPERATURES), asks=True),
         Method("plan-peak", _planned("peak"), asks=True),
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),
         *(Method(name, _expanded(name), asks=True) for name in EXPANSIONS),
+        Method("d2q", _by_documents, asks=True),
+        Method("re-invoke-d2q", _re_invoke, asks=True),
     )
 }
 

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
+    from atc.retrieval.rerank import Reranker
     from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
     from atc.retrieval.snapshot import Progress
+    from atc.retrieval.turns import Turns
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
 """Asks a model: the messages, and how many tokens it may reply with. One that takes ``schema`` and ``choices`` too is
@@ -109,6 +111,8 @@ class IndexRetriever:
             (:mod:`atc.retrieval.code_tokens`).
         columns: what was learnt for an index; asked before each search.
         vectors: the server that may be asked for the vectors of a saved index, where it names one.
+        reranker: a cross-encoder that orders what was found (:mod:`atc.retrieval.rerank`).
+        turns: how a planner is spoken to; one that was trained is given the turns of its training data.
     """
 
     def __init__(
@@ -123,6 +127,8 @@ class IndexRetriever:
         vocabulary: Vocabulary = "words",
         columns: Columns | None = None,
         vectors: Choice | None = None,
+        reranker: Reranker | None = None,
+        turns: Turns | None = None,
     ) -> None:
         if isinstance(index, str | Path):
             from atc.retrieval.engines.choice import OWN_FILES
@@ -134,6 +140,7 @@ class IndexRetriever:
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
         self._scorers, self._vocabulary, self._given_columns = scorers, vocabulary, columns
+        self._reranker, self._turns = reranker, turns
         self._menu: tuple[Sequence[str], Menu] | None = None
         self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
@@ -163,13 +170,21 @@ class IndexRetriever:
             return all_of(tools)
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
+        from atc.retrieval.turns import PRODUCT
 
         made = await self._of(tools, report)
         columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
         index = made.with_scorers((*columns, *self._runs_of(graph)), self._on)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
+        if self._reranker is not None:
+            from atc.retrieval.rerank import CANDIDATES
+
+            more = max(more, CANDIDATES)
         if self._way == "planned":
-            found = await QueryPlanner(index, ask, prerequisites=self._prerequisites, graph=graph).search(task)
+            planner = QueryPlanner(
+                index, ask, prerequisites=self._prerequisites, graph=graph, turns=self._turns or PRODUCT
+            )
+            found = await planner.search(task)
         elif self._way == "codes":
             walk = await asyncio.to_thread(self._walk, index, tools, ask, graph)
             found = await walk.search(task, more, tools.keys())
@@ -177,7 +192,12 @@ class IndexRetriever:
             found = search_without_plan(
                 index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
             )
-        ranked = found.ranked(more + len(found.prerequisites))
+        ranked = found.ranked(most := more + len(found.prerequisites))
+        if self._reranker is not None:
+            from atc.retrieval.rerank import reranked
+
+            ordered = await reranked(found, index.protocol, self._reranker, most)
+            ranked, notices = ordered.ranking, (*notices, *([ordered.notice] if ordered.notice else []))
         names = [name for name in ranked if name in tools]
         if ranked and not names:
             raise UsageError(

@@ -213,6 +213,18 @@ class ApiBank(Environment):
         )
         return served(protocol, answer)
 
+    def alike(self, name: str, given: Json, recorded: Json) -> bool:
+        """Whether two calls of a tool come to the same; in neither may a required argument be missing."""
+        one, other = self._typed(name, given), self._typed(name, recorded)
+        required = {key for key in self.parameters[name]["required"] if key in other}
+        return required <= one.keys() and _same(one, other)
+
+    @property
+    def dialogues(self) -> dict[str, Json]:
+        """The recorded dialogues of levels 1 and 2, whole, by their ids."""
+        records = {record["id"]: record for record in self._data.lines("tasks.jsonl.gz")}
+        return {id: record for id, record in records.items() if record.get("dialogue")}
+
     def _effect(self, name: str) -> Effect:
         return Effect.READ if self.documents[name]["name"].startswith(READS) else Effect.WRITE
 

@@ -230,7 +230,7 @@ def test_failed_attempts_are_kept_with_their_probability(index: ToolIndex, keep:
 def test_four_tenths_of_failed_attempts_are_kept_and_the_seed_decides_which(index: ToolIndex) -> None:
     def kept(seed: int) -> list[int]:
         teacher = Teacher(lambda text: "rooms to stay" if failed_before(text) else "office floor", replies=5_000)
-        examples = [Example(str(n), "Somewhere for tonight", ("travel/hotel_search",)) for n in range(100)]
+        examples = [Example(str(n), "Somewhere for tonight", ("travel/hotel_search",)) for n in range(60)]
         return [len(made(index, teacher, each, seed=seed, candidates=1).attempts) for each in examples]
 
     first = kept(0)

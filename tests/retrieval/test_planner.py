@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,12 +14,14 @@ from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.result import Effect
+from atc.retrieval.dialogue import STOP, Plan
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import ndcg, recall
-from atc.retrieval.planner import QueryPlanner, Trajectory, with_providers
+from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
 from atc.retrieval.rank_fusion import anchored_similarity, multi_view, peak_rank, reciprocal_rank
 from atc.retrieval.skip_planning import one_tool_suffices, single_step
+from atc.retrieval.turns import PAPER
 from atc.tools.protocol import Protocol, Source
 from tests.support.retrieval import HashedWords, protocol
 from tests.support.time import little_work
@@ -47,7 +50,7 @@ def index() -> ToolIndex:
     return ToolIndex.build(TOOLS)
 
 
-def search(index: ToolIndex, task: str, *replies: str | Exception, **options: bool) -> tuple[Trajectory, list[str]]:
+def search(index: ToolIndex, task: str, *replies: str | Exception, **options: Any) -> tuple[Trajectory, list[str]]:
     """The trajectory, and what the model was told last, by turn."""
     told: list[str] = []
     left = list(replies)
@@ -95,6 +98,50 @@ def test_the_conversation_can_be_given_to_another_model(index: ToolIndex) -> Non
 def test_the_papers_way_searches_for_the_models_queries_only(index: ToolIndex) -> None:
     found, _ = search(index, "a nice evening", PLAN, "<query>letter on paper</query>", "<stop_retrieval>", eager=False)
     assert [turn.query for turn in found.turns] == ["a nice evening", "letter on paper"]
+
+
+def test_the_papers_turns_go_on_where_a_query_brings_nothing_new(index: ToolIndex) -> None:
+    replies = [PAPER.plan(Plan("Dine and stay dry.", ("a table", "rain"))), *["<query>letter on paper</query>"] * 2]
+    found, told = search(index, "a nice evening", *replies, STOP, turns=PAPER)
+    assert (found.plan, found.goals) == ("Dine and stay dry.", ("a table", "rain"))
+    assert found.calls == 4
+    assert told[1] == PAPER.begin()
+    assert told[2] == told[3]
+
+
+def test_without_the_users_own_words_only_the_plan_finds(index: ToolIndex) -> None:
+    replies = ["<plan>\n1. rain forecast\n</plan>", STOP]
+    found, _ = search(index, "post a letter", *replies, adaptive=False)
+    assert "town/send_letter" in found.ranked(20)
+    found, _ = search(index, "post a letter", *replies, adaptive=False, own_words=False)
+    assert found.ranked(1) == ["town/tell_weather"]
+    assert "town/send_letter" not in found.ranked(20)
+    found, _ = search(index, "post a letter", ModelError("gone"), adaptive=False, own_words=False)
+    assert found.ranked(1) == ["town/send_letter"]  # else there would be nothing
+
+
+def test_the_plan_and_the_queries_have_their_temperatures_and_seeds(index: ToolIndex) -> None:
+    asked: list[tuple[float | None, int | None]] = []
+
+    async def ask(messages: Sequence[Message], max_tokens: int, **given: float) -> Reply:
+        asked.append((given.get("temperature"), given.get("seed")))  # type: ignore[arg-type]
+        return Reply(f"<query>thing number {len(asked)}</query>", "stop", 10, 5, 0.1)
+
+    planner = QueryPlanner(index, ask, turns=PAPER, adaptive=False, queries=2, temperatures=PAPER_TEMPERATURES, seed=7)
+    for _ in range(2):  # a search can be repeated
+        asked.clear()
+        asyncio.run(planner.search("rain"))
+        assert asked == [(None, None), (0.5, 7), (0.5, 8)]
+
+
+def test_an_ask_without_temperatures_is_refused_before_the_search(index: ToolIndex) -> None:
+    async def ask(messages: Sequence[Message], max_tokens: int) -> Reply:
+        raise AssertionError
+
+    with pytest.raises(UsageError, match="temperature and seed"):
+        QueryPlanner(index, ask, temperatures=PAPER_TEMPERATURES)
+    with pytest.raises(UsageError, match="between 0 and 2"):
+        QueryPlanner(index, ask, temperatures=(0.0, 3.0))
 
 
 @pytest.mark.parametrize("reply", ["", "<query>", "I cannot do that.", "```", "\x00", "9" * 5000, '{"a": [}'])
