@@ -53,7 +53,8 @@ def training_queries(data: Catalogues, count: int) -> list[Query]:
             by_source[query.source].append(query)
     if not by_source:
         raise UsageError(f"the data has none of the sources that are learnt from: {', '.join(TRAINED)}")
-    drawn, at = [], 0
+    drawn: list[Query] = []
+    at = 0
     while len(drawn) < count and any(at < len(some) for some in by_source.values()):
         drawn += [by_source[name][at] for name in sorted(by_source) if at < len(by_source[name])]
         at += 1

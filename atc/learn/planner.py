@@ -187,7 +187,7 @@ class Policy:
         self._waiting.append((asked, max_tokens, future))
         if len(self._waiting) == 1:
             asyncio.get_running_loop().call_soon(self._answer)  # after all that are ready to ask
-        return Reply(text=await future)
+        return Reply(await future, "stop", len(asked), 0, 0.0)
 
     def _answer(self) -> None:
         waiting, self._waiting = self._waiting, []

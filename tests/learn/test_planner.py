@@ -84,8 +84,8 @@ def test_supervised_training_lowers_the_loss_and_goes_on_as_if_nothing_had_been_
     base()
     from atc.learn.decoder_training import Options, train
 
-    options = Options(rank=4, rate=3e-2, epochs=30, batch=1, at_once=1, decay=0.01, warm_up_steps=3)
-    whole, cut = planner(), planner()
+    options = Options(rank=0, rate=1e-2, epochs=12, batch=1, at_once=1, decay=0.01, warm_up_steps=3)
+    whole, cut = planner(0), planner(0)
     examples = [whole.example(SAID), whole.example(SAID[:2])]
     progress = train(whole, examples, options, tmp_path / "whole")
     assert progress.losses[-1] < 0.8 * progress.losses[0]
@@ -100,7 +100,7 @@ def test_supervised_training_lowers_the_loss_and_goes_on_as_if_nothing_had_been_
         patch.setattr(decoder_training, "_KEPT_S", 0.0)
         with pytest.raises(KeyboardInterrupt):
             train(cut, examples, options, tmp_path / "cut", report=stop)
-    again = planner()
+    again = planner(0)
     assert train(again, examples, options, tmp_path / "cut").losses == progress.losses
     for name, value in whole.trained().items():
         assert torch.equal(value, again.trained()[name])
