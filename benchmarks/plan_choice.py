@@ -39,7 +39,7 @@ from atc.retrieval.words import words
 from benchmarks.retrieval import AT_LEAST, RESULTS, Arm, in_turns
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import METHODS, Bench, Opened
-from benchmarks.retrieval_report import bootstrapped, completeness
+from benchmarks.retrieval_report import Line, bootstrapped, completeness
 
 SAMPLES, TEMPERATURE = 4, 0.7
 FIRST = 3
@@ -140,11 +140,11 @@ async def planned(bench: Bench, query: Query, version: str, samples: int) -> Row
     return Row(query.id, query.source, version, first, others)
 
 
-def summary(rows: Sequence[Row]) -> list[dict[str, object]]:
+def summary(rows: Sequence[Row]) -> list[Line]:
     """A line for each choice: macro over sources, its 95 % interval, and that of the difference to the greedy plan."""
     sources = sorted({row.source for row in rows})
     by_source = [[row for row in rows if row.source == source] for source in sources]
-    lines: list[dict[str, object]] = []
+    lines: list[Line] = []
     for name, choice in CHOICES.items():
         chosen = [[choice(row) for row in found] for found in by_source]
         gains = [
@@ -227,11 +227,11 @@ def main(
         return
     table = Table("choice", "nDCG@10", "95 %", "C@10", "to greedy", "95 %", box=box.SIMPLE_HEAD)
     for line in lines:
-        (low, high), (less, more) = line["nDCG@10 interval"], line["gain interval"]  # type: ignore[misc]
-        shown = (f"{100 * line[name]:.1f}" for name in ("nDCG@10", "C@10", "gain"))  # type: ignore[operator]
-        score, complete, gain = shown
+        low, high = line["nDCG@10 interval"]
+        less, more = line["gain interval"]
+        score, complete, gain = (f"{100 * line[name]:.1f}" for name in ("nDCG@10", "C@10", "gain"))
         spans = (f"{100 * low:.1f}-{100 * high:.1f}", f"{100 * less:+.1f} … {100 * more:+.1f}")
-        table.add_row(str(line["choice"]), score, spans[0], complete, gain, spans[1])
+        table.add_row(line["choice"], score, spans[0], complete, gain, spans[1])
     out.print(table)
     out.print(f"{len(rows)} queries of {lines[0]['sources']} sources, {samples} plans sampled of each")
 
