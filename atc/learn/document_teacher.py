@@ -1,8 +1,8 @@
 """A teacher without a model: plans and queries are made from the documents of the tools that a task takes.
 
 It does what a model does in Alg. 1 of ToolQP (§3.2) with the words of descriptions, and is held to the same: no query
-names its tool, each is verified against the index, failed ones stay with the same chance. A thousand trajectories take
-seconds. Its plans sound like catalogues, not like users: that is what they teach.
+names its tool, each is verified against the index, failed ones stay with the same chance. Its plans sound like
+catalogues, not like users: that is what they teach.
 """
 
 from __future__ import annotations
