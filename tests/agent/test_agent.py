@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from atc import Agent, Result, RunFailed, Toolset, UsageError
 from atc.errors import ModelError, ModelUnavailable
-from atc.models.base import Reply
+from atc.models.base import Message, Reply
 from atc.models.fake import FakeModel, Scripted
 from atc.result import Effect, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
@@ -165,13 +166,16 @@ def test_run_works_inside_a_running_loop() -> None:
 
 
 def test_two_runs_at_once_do_not_meet() -> None:
-    made = Agent([double], model=FakeModel([GOOD, GOOD.replace("21", "4")]), approve="always", sentence=False)
+    def reply(messages: Sequence[Message]) -> str:  # which of the two asks first is open
+        return GOOD if "double 21" in messages[-1].content else GOOD.replace("21", "4")
+
+    made = Agent([double], model=FakeModel([reply, reply]), approve="always", sentence=False)
 
     async def go() -> list[Result]:
         return await asyncio.gather(made.arun("double 21"), made.arun("double 4"))
 
     results = asyncio.run(go())
-    assert sorted(result.value for result in results) == [8, 42]
+    assert [result.value for result in results] == [42, 8]
     assert len({result.run_id for result in results}) == 2
     assert all(len(result.calls) == 1 for result in results)
 
