@@ -1,6 +1,6 @@
 """``atc learn planner``: a language model that is taught to plan and to search (ToolQP §3.3, App. C.3 and C.4).
 
-It was run with a model of 135M parameters on a processor, and never at the paper's size.
+It was tried for a few steps with a model of 135M parameters on a processor, and never at the paper's size.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def planner(
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Teach a model to plan and to search (needs torch). It was tried at 135M parameters, not at the paper's size.
+    """Teach a model to plan and to search (needs torch). It was never run at the paper's size.
 
     Exit codes: 0 trained to the end, 1 stopped before it, 2 wrong use, 3 something is missing in the environment.
     """
