@@ -16,8 +16,9 @@ from typing import Annotated, Any
 import typer
 
 from atc.cli.console import err, guarded
-from atc.errors import ToolError, UsageError
-from benchmarks.environments import ENVIRONMENTS, Environment, Episode, GoldCall, Task, open_environment
+from atc.errors import UsageError
+from benchmarks.environments import ENVIRONMENTS, Environment, Episode, Task, open_environment
+from benchmarks.environments.self_test import play
 from benchmarks.read_tasks import in_part
 from benchmarks.rows import Row, append
 from benchmarks.tasks import listed
@@ -42,7 +43,7 @@ async def made_tries(environment: Environment, tasks: Iterable[Task], folder: Pa
         for kind in kinds:
             calls = gold.calls if kind != "recipe-one-call-less" else gold.calls[:-1]
             episode = environment.open(task)
-            await _played(episode, calls)
+            await play(episode, calls)
             answer = gold.answer if kind == "recipe-whole" else other_answer(gold.answer, episode)
             solved = episode.check(answer)
             row = Row(
@@ -53,17 +54,6 @@ async def made_tries(environment: Environment, tasks: Iterable[Task], folder: Pa
             write_transcript(folder, row, Transcript(episode).text(task, gold, row), record)
             rows.append(row)
     return rows
-
-
-async def _played(episode: Episode, calls: Iterable[GoldCall]) -> None:
-    async with episode.tools.opened():
-        for name, arguments in calls:
-            transport = episode.tools[name].transport
-            assert transport is not None  # an episode has no others
-            try:
-                await transport(dict(arguments))
-            except ToolError:
-                continue  # some solutions look for what is not there
 
 
 def other_answer(answer: Any, episode: Episode) -> Any:

@@ -27,7 +27,8 @@ try:
     from transformers import DynamicCache as DynamicCache
 except ImportError:
     raise EnvironmentProblem(
-        "a decoder needs torch and transformers, which are not installed: `pip install 'atc-runtime[train]'`"
+        "training a language model needs torch and transformers, which are not installed: "
+        "`pip install 'atc-runtime[train]'`"
     ) from None
 
 

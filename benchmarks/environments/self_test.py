@@ -71,6 +71,12 @@ def _spoilt(gold: Gold, episode: Episode) -> list[tuple[tuple[GoldCall, ...], An
 
 
 async def _solves(episode: Episode, calls: Iterable[GoldCall], answer: Any) -> bool:
+    await play(episode, calls)
+    return episode.check(answer)
+
+
+async def play(episode: Episode, calls: Iterable[GoldCall]) -> None:
+    """Make the calls of a solution one after the other; one that its tool refuses is passed over."""
     async with episode.tools.opened():
         for name, arguments in calls:
             transport = episode.tools[name].transport
@@ -79,7 +85,6 @@ async def _solves(episode: Episode, calls: Iterable[GoldCall], answer: Any) -> b
                 await transport(dict(arguments))
             except ToolError:
                 continue  # some solutions look for what is not there
-    return episode.check(answer)
 
 
 def main() -> int:

@@ -159,6 +159,17 @@ def test_whatever_the_server_does_the_ranking_stays_with_one_notice(answer: Answ
         asyncio.run(reranker.scores("x", ["a", "b"]))
 
 
+def test_the_time_is_of_the_whole_request_however_the_server_spends_it() -> None:
+    async def silent(request: httpx.Request) -> httpx.Response:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    reranker = Reranker("http://localhost:1/v1", timeout_s=0.05, transport=httpx.MockTransport(silent))
+    ranking, notice = order(reranker, found("a", "b"))
+    assert ranking == ["a", "b"]
+    assert "did not answer within 0.05 s" in notice
+
+
 @pytest.mark.parametrize(
     ("url", "key"),
     [
