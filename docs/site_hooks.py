@@ -1,0 +1,1 @@
+"""What the site does to the pages beside rendering them."""
