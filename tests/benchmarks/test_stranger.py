@@ -54,9 +54,9 @@ def test_a_time_may_stand_in_a_longer_text() -> None:
 def test_a_service_stands_for_github(tmp_path: Path) -> None:
     document = tmp_path / "github.json"
     document.write_text('{"openapi": "3.0.3", "servers": [{"url": "https://api.github.com"}], "paths": {}}')
-    with stranger.github(document) as (address, title):
+    with stranger.github(document) as (address, tag):
         assert got(f"{address}/openapi.json") == {"openapi": "3.0.3", "servers": [{"url": address}], "paths": {}}
-        assert got(f"{address}{stranger.ISSUE_PATH}")["title"] == title  # type: ignore[index]
+        assert got(f"{address}{stranger.RELEASE_PATH}")["tag_name"] == tag  # type: ignore[index]
         with pytest.raises(urllib.error.HTTPError, match="404"):
             got(f"{address}/user")
 
