@@ -95,9 +95,13 @@ def check_site(root: Path) -> None:
     """``make docs`` builds the site, strictly: a dead link or anchor is an error.
 
     Raises:
-        NotYet: it does not.
+        NotYet: it does not, or nothing was built: without a target of that name, make takes the folder for one.
     """
+    site = root / "build" / "site"
+    shutil.rmtree(site, ignore_errors=True)
     _run("make", "--no-print-directory", "-C", str(root), "docs")
+    if not (site / "index.html").is_file():
+        raise NotYet("`make docs` built no build/site/index.html")
 
 
 def check_pages(root: Path) -> None:

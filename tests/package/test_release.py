@@ -91,13 +91,23 @@ def test_examples_that_are_broken_or_on_no_page_are_no_release(
         release_check.check_examples(with_example(tmp_path, name, text, page))
 
 
-@pytest.mark.parametrize("ends", [0, 1])
-def test_a_site_that_does_not_build_is_no_release(ends: int, tmp_path: Path) -> None:
-    (tmp_path / "Makefile").write_text(f"docs:\n\t@echo 'a dead link'; exit {ends}\n")
-    if not ends:
-        release_check.check_site(tmp_path)
-        return
+def test_a_site_that_is_built_holds(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("docs:\n\t@mkdir -p build/site && touch build/site/index.html\n")
+    release_check.check_site(tmp_path)
+
+
+def test_a_site_that_does_not_build_is_no_release(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("docs:\n\t@echo 'a dead link'; exit 1\n")
     with pytest.raises(NotYet, match="failed"):
+        release_check.check_site(tmp_path)
+
+
+def test_a_folder_of_documents_and_an_older_site_are_no_site(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("other:\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "build" / "site").mkdir(parents=True)
+    (tmp_path / "build" / "site" / "index.html").touch()
+    with pytest.raises(NotYet, match="built no build/site/index.html"):
         release_check.check_site(tmp_path)
 
 
