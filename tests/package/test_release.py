@@ -107,7 +107,7 @@ def test_a_folder_of_documents_and_an_older_site_are_no_site(tmp_path: Path) -> 
     (tmp_path / "docs").mkdir()
     (tmp_path / "build" / "site").mkdir(parents=True)
     (tmp_path / "build" / "site" / "index.html").touch()
-    with pytest.raises(NotYet, match="built no build/site/index.html"):
+    with pytest.raises(NotYet, match=r"built no build/site/index\.html"):
         release_check.check_site(tmp_path)
 
 
