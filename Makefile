@@ -60,7 +60,7 @@ package-check: $(VENV)/.test release-tools  ## the wheel and the sdist, installe
 release-check: package-check  ## all that a release must hold (docs/releasing.md); archives, hashes and SBOM in dist/; REHEARSAL=1 before the tag
 	$(RELEASE)/bin/python deploy/release_check.py $(if $(REHEARSAL),--rehearsal)
 
-stranger: release-tools  ## from `pip install` to the first right answer, commands and seconds: ARGS="--container"
+stranger: release-tools  ## from `pip install` to the first right answer, four ways, commands and seconds: ARGS="--document FILE --container IMAGE"
 	$(RELEASE)/bin/python -m benchmarks.stranger $(ARGS)
 
 frameworks:  ## LangChain, pydantic-ai and smolagents in an environment of their own, and the tests that need them

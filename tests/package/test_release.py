@@ -62,6 +62,55 @@ def test_a_tree_that_is_not_committed_or_not_tagged_is_no_release(tmp_path: Path
     release_check.check_changelog(root, release_check.version_of(root))
 
 
+def with_example(folder: Path, name: str, text: str, page: str) -> Path:
+    (folder / "docs").mkdir()
+    (folder / "examples").mkdir()
+    (folder / "examples" / name).write_text(text)
+    (folder / "docs" / "index.md").write_text(page)
+    (folder / "README.md").write_text("Nothing.\n")
+    return folder
+
+
+def test_examples_that_compile_and_stand_on_a_page_hold(tmp_path: Path) -> None:
+    assert release_check.check_examples(with_example(tmp_path, "one.py", "print(1)\n", "See `examples/one.py`.")) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "page", "why"),
+    [
+        ("one.py", "print(1", "examples/one.py", "examples/one.py is broken"),
+        ("one.ipynb", "{}", "examples/one.ipynb", "examples/one.ipynb is broken"),
+        ("one.py", "print(1)", "examples/one.pyc, examples/one.py.txt", "no page names examples/one.py"),
+        ("one.txt", "", "", "there are no examples"),
+    ],
+)
+def test_examples_that_are_broken_or_on_no_page_are_no_release(
+    name: str, text: str, page: str, why: str, tmp_path: Path
+) -> None:
+    with pytest.raises(NotYet, match=re.escape(why)):
+        release_check.check_examples(with_example(tmp_path, name, text, page))
+
+
+def test_a_site_that_is_built_holds(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("docs:\n\t@mkdir -p build/site && touch build/site/index.html\n")
+    release_check.check_site(tmp_path)
+
+
+def test_a_site_that_does_not_build_is_no_release(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("docs:\n\t@echo 'a dead link'; exit 1\n")
+    with pytest.raises(NotYet, match="failed"):
+        release_check.check_site(tmp_path)
+
+
+def test_a_folder_of_documents_and_an_older_site_are_no_site(tmp_path: Path) -> None:
+    (tmp_path / "Makefile").write_text("other:\n")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "build" / "site").mkdir(parents=True)
+    (tmp_path / "build" / "site" / "index.html").touch()
+    with pytest.raises(NotYet, match=r"built no build/site/index\.html"):
+        release_check.check_site(tmp_path)
+
+
 def test_hashes_are_written_as_sha256sum_reads_them(tmp_path: Path) -> None:
     (tmp_path / "a.whl").write_bytes(b"a")
     release_check.write_hashes([tmp_path / "a.whl"], tmp_path / "SHA256SUMS")
