@@ -25,10 +25,13 @@ SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10
 RELEASE := .venv-release
 RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes-validate>=1.37' 'twine>=7' 'uv>=0.13'
 REHEARSAL ?=
+# What the site is built with: mkdocs reads the docstrings without importing them, so ATC itself is not needed.
+SITE := .venv-docs
+SITE_PACKAGES := 'mkdocs>=1.6,<2' 'mkdocs-material>=9.8,<10' 'mkdocstrings[python]>=1.0'
 # Frameworks of others whose tools come in, and into which an agent goes: the tests need them beside ATC, and nothing else does.
 FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' 'pydantic-ai-slim>=2.68' 'smolagents>=1.26' hypothesis pytest
 
-.PHONY: frameworks help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: docs frameworks help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -53,6 +56,12 @@ services:  ## services and MCP servers of others, from the package index; the te
 release-tools:  ## what archives and manifests are built and checked with; the tests that need it skip without
 	-@[ -f $(RELEASE)/.done ] || { $(PYTHON) -m venv $(RELEASE) && \
 	  $(RELEASE)/bin/python -m pip install $(PIP_FLAGS) $(RELEASE_TOOLS) && touch $(RELEASE)/.done; }
+
+docs:  ## the documentation as a site, in build/site; every link and every heading that is linked must be there
+	@[ -f $(SITE)/.done ] || { $(PYTHON) -m venv $(SITE) && \
+	  $(SITE)/bin/python -m pip install $(PIP_FLAGS) $(SITE_PACKAGES) && touch $(SITE)/.done; }
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/mkdocs build --quiet
+	@echo "open build/site/index.html, or: $(SITE)/bin/mkdocs serve"
 
 package-check: $(VENV)/.test release-tools  ## the wheel and the sdist, installed outside the repository and used from there
 	$(BIN)/python -m pytest -rs tests/package

@@ -1,1 +1,0 @@
-"""What the site does to the pages beside rendering them."""
