@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import shlex
 import subprocess
@@ -24,7 +25,7 @@ FOLDER = ROOT / "examples"
 SCRIPTS = sorted(FOLDER.glob("*.py"))
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 LIMIT_S = 120
-"""Of one example with the embedded model, while the machine does other things too; alone, each takes less than a minute."""
+"""Seconds of one example, while the machine does other things too; alone, each takes less than a minute."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,17 @@ def test_an_example_imports_only_what_is_installed_for_it(example: Path) -> None
     there = distributions(README_EXTRAS + EXPECTED[example.name].extras)
     for top in {name.partition(".")[0] for name in names} - {"atc", *sys.stdlib_module_names}:
         assert there & {plain(name) for name in packages_of().get(top, ())}, f"{top} comes with none of its extras"
+
+
+@each_of(NOTEBOOKS)
+def test_a_notebook_holds_what_it_printed(example: Path) -> None:
+    cells = json.loads(example.read_text(encoding="utf-8"))["cells"]
+    run = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in run] == list(range(1, len(run) + 1))
+    outputs = [output for cell in run for output in cell["outputs"]]
+    assert {output["output_type"] for output in outputs} == {"execute_result", "stream"}
+    assert any("answered 216" in "".join(output.get("text", "")) for output in outputs)
+    assert not re.search(r"/(home|root|work|Users)/", json.dumps(outputs)), "a path of the machine that ran it"
 
 
 packages_of = cache(packages_distributions)
