@@ -58,10 +58,10 @@ def blocks_of(document: Path) -> Iterator[Block]:
 
 
 def blocks(language: str) -> list[tuple[str, str]]:
-    """Each block of a language, with a name: its document and its number there, from 0."""
+    """Each block of a language that is no file, with a name: its document and its number there, from 0."""
     return [
         (block.name, block.body)
         for document in DOCUMENTS
         for block in blocks_of(document)
-        if block.language == language
+        if block.language == language and not block.title
     ]
