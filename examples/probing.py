@@ -8,6 +8,7 @@ import tempfile
 import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 from atc import Agent, Toolset, probe
@@ -29,7 +30,7 @@ DOCUMENT = {  # what the service says of itself: paths, and nothing of arguments
 class Ferries(BaseHTTPRequestHandler):
     """The service. It counts the requests for each path."""
 
-    asked: dict[str, int] = {}
+    asked: ClassVar[dict[str, int]] = {}
 
     def do_GET(self) -> None:
         path, given = urlsplit(self.path).path, dict(parse_qsl(urlsplit(self.path).query))
