@@ -16,8 +16,8 @@ VERBS = "list get search count export archive create update approve cancel".spli
 THINGS = (
     "invoices contracts shipments tickets meetings loans vehicles rooms patients courses recipes plants members "
     "suppliers discounts reminders refunds forms reports notes photos keys badges audits budgets policies surveys "
-    "permits deliveries returns quotes subscriptions warranties inspections rosters allergies grants menus lockers tools "
-    "parcels visits"
+    "permits deliveries returns quotes subscriptions warranties inspections rosters allergies grants menus lockers "
+    "tools parcels visits"
 ).split()
 
 
