@@ -15,10 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer.main
 from pydantic.fields import FieldInfo
 
-from atc.cli import app
+from atc.cli.lazy import COMMANDS, loaded
 from atc.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -28,11 +27,12 @@ def commands_page() -> str:
     """Every command with its help, arguments and options, as Markdown."""
     parts = [
         "# Commands\n",
-        "What `atc --help` and `atc COMMAND --help` say, on one page. [The command line](../command-line.md) goes by what you want to do,",
-        "and has the exit codes.\n",
+        "What `atc --help` and `atc COMMAND --help` say, on one page.",
+        "[The command line](../command-line.md) goes by what you want to do, and has the exit codes.\n",
         "```console\n$ atc --version\n```\n",
     ]
-    for path, command in _commands(typer.main.get_command(app), "atc"):
+    found = [found for name in COMMANDS for found in _commands(loaded(name), f"atc {name}")]
+    for path, command in found:
         parts.append(f"## {path}\n")
         parts.append(f"{_text(command.help)}\n")
         rows = [row for parameter in command.params if (row := _row(parameter))]
@@ -45,8 +45,9 @@ def settings_page() -> str:
     """Every setting with its environment variable, default and meaning, as Markdown."""
     parts = [
         "# Settings\n",
-        "A setting is given as an argument (`Agent(tools, max_tools=40)`), as an environment variable (`ATC_MAX_TOOLS=40`), or in `atc.toml` in",
-        "the working folder (`max_tools = 40`). The first of these that is there counts. [What a folder may set](../approval.md) is less.\n",
+        "A setting is given as an argument (`Agent(tools, max_tools=40)`), as an environment variable",
+        "(`ATC_MAX_TOOLS=40`), or in `atc.toml` in the working folder (`max_tools = 40`).",
+        "The first of these that is there counts. [What a folder may set](../security.md) is less.\n",
         "```console\n$ atc doctor --settings\n```\n",
         "It prints each setting with the value that it has here.\n",
         "| setting | environment variable | default | meaning |",
@@ -77,13 +78,18 @@ def _row(parameter: Any) -> str:
     if getattr(parameter, "hidden", False) or parameter.name == "help":
         return ""
     if parameter.param_type_name == "option":
-        names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
-        value = "" if parameter.is_flag or parameter.count else f" {parameter.metavar or parameter.type.name.upper()}"
+        value = "" if parameter.is_flag or parameter.count else f" {parameter.metavar or _value(parameter.opts[0])}"
+        names = ", ".join(f"`{name}{value}`" for name in (*parameter.opts, *parameter.secondary_opts))
     else:
-        names, value = f"`{(parameter.metavar or parameter.name or '').upper()}`", ""
+        names = f"`{(parameter.metavar or parameter.name or '').upper()}`"
     default = parameter.default
     shown = "" if default in (None, False, (), []) or callable(default) else f"`{default}`"
-    return f"| {names}{value} | {_text(getattr(parameter, 'help', ''))} | {shown} |"
+    return f"| {names} | {_text(getattr(parameter, 'help', ''))} | {shown} |"
+
+
+def _value(option: str) -> str:
+    """What stands for an option's value: ``--base-url`` → ``BASE_URL``."""
+    return option.lstrip("-").replace("-", "_").upper()
 
 
 def _default(field: FieldInfo) -> str:
@@ -99,8 +105,11 @@ def _default(field: FieldInfo) -> str:
 
 
 def _text(said: str | None) -> str:
-    """Help as one line of a Markdown table."""
-    return re.sub(r"\s+", " ", inspect.cleandoc(said or "")).replace("|", "\\|")
+    """Help as one line of a Markdown table: no cell ends in it, and what is no code is no markup."""
+    line = re.sub(r"\s+", " ", inspect.cleandoc(said or "")).replace("|", "\\|")
+    return "".join(
+        part if part[0] == "`" else re.sub(r"([<*])", r"\\\1", part) for part in re.findall("`[^`]*`|[^`]+", line)
+    )
 
 
 def main() -> int:
@@ -113,9 +122,7 @@ def main() -> int:
         for name in old:
             (FOLDER / name).write_text(PAGES[name](), encoding="utf-8")
     elif old:
-        print(
-            f"out of date: {', '.join(old)}; write them by `python -m deploy.reference_pages --write`", file=sys.stderr
-        )
+        print(f"out of date: {', '.join(old)}; write them: python -m deploy.reference_pages --write", file=sys.stderr)
     return int(bool(old) and not write)
 
 

@@ -26,7 +26,16 @@ FOLDER = "repository"
 
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$\n?", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)")
-_LANGUAGES = {".cfg": "ini", ".jinja": "jinja", ".json": "json", ".md": "markdown", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}  # fmt: skip
+_LANGUAGES = {
+    ".cfg": "ini",
+    ".jinja": "jinja",
+    ".json": "json",
+    ".md": "markdown",
+    ".py": "python",
+    ".toml": "toml",
+    ".yaml": "yaml",
+    ".yml": "yaml",
+}
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
