@@ -105,12 +105,12 @@ def ask(url: str) -> None:
 
 
 def main() -> None:
-    port = int(sys.argv[1]) if len(sys.argv) > 1 else 0  # 0: any free port
+    port = int(sys.argv[1]) if sys.argv[1:] else 0  # 0: any free port
     server = ThreadingHTTPServer(("127.0.0.1", port), CityBikes)
     url = f"http://127.0.0.1:{server.server_address[1]}"
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        if port:
+        if sys.argv[1:]:  # the service alone, for the command line
             input(f"City bikes at {url}. Press Enter to end it. ")
         else:
             ask(url)
