@@ -1,0 +1,101 @@
+"""The tutorials of a service with a key and of MCP servers, with a scripted model: what is sent where, and what is said."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.docs import ROOT, blocks_of
+from tests.support.fake_openai_server import Server, says, serving
+
+OPENAPI, MCP = (ROOT / "docs" / "tutorials" / f"{name}.md" for name in ("openapi", "mcp"))
+BIKES = 'station = find_station(name="Harbour")\nanswer = count_bikes(station_id=station["station_id"])["free_bikes"]'
+DESKS = 'person = find_person(name="Mia Lund")\nanswer = get_office(office_id=person["office_id"])["desks"]'
+KEY = "blue-otter-5193"
+
+pytestmark = pytest.mark.slow
+
+
+@contextmanager
+def model(program: str) -> Iterator[tuple[Server, dict[str, str]]]:
+    """A scripted endpoint, and the environment that names it."""
+    with serving(says(f"```python\n{program}\n```")) as server:
+        there = {name: value for name, value in os.environ.items() if not name.startswith("ATC_AUTH_")}
+        path = os.pathsep.join((str(Path(sys.executable).parent), there["PATH"]))
+        yield server, {**there, "PATH": path, "OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": "k", "ATC_MODEL": "tiny"}
+
+
+def ran(arguments: list[str], environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True, timeout=60,
+        stdin=subprocess.DEVNULL, check=False,
+    )  # fmt: skip
+
+
+@contextmanager
+def bikes(environment: dict[str, str]) -> Iterator[str]:
+    """The service of the example, as its tutorial starts it for the command line; its address."""
+    script = subprocess.Popen(
+        [sys.executable, "-u", "examples/openapi_with_a_key.py", "0"], cwd=ROOT, env=environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert script.stdin is not None and script.stdout is not None
+    said = ""
+    while not (found := re.search(r"at (http://\S+)\. ", said)):
+        said += (more := script.stdout.read(1))
+        assert more, said
+    try:
+        yield found[1]
+    finally:
+        script.communicate("\n", timeout=20)
+        assert script.returncode == 0
+
+
+def test_neither_prompt_nor_trace_has_the_key(tmp_path: Path) -> None:
+    with model(BIKES) as (server, environment):
+        said = ran(["examples/openapi_with_a_key.py"], {**environment, "ATC_RUNS_DIR": str(tmp_path)}, ROOT)
+        assert said.returncode == 0, said.stdout + said.stderr
+        assert "find_station" in json.dumps(server.requests)
+        assert KEY not in json.dumps(server.requests)
+    kept = [path.read_text(errors="replace") for path in tmp_path.rglob("*") if path.is_file()]
+    assert any("count_bikes" in text for text in kept)
+    assert not [text for text in kept if KEY in text]
+    assert "the key is in the result: False\nwithout the key: missing\n" in said.stdout
+    assert said.stdout.endswith("\nanswered 17\n")
+
+
+def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_path: Path) -> None:
+    with model(BIKES) as (_, environment), bikes(environment) as url:
+        command = ["-m", "atc", "run", "How many free bikes are there?", "--tools", url, "--no-sentence"]
+        with_key = ran(command, {**environment, "ATC_AUTH_STATION_KEY": KEY}, tmp_path)
+        without = ran(command, environment, tmp_path)
+        misnamed = ran([*command, "--auth", "X-Station-Key=1"], environment, tmp_path)
+    assert with_key.returncode == 0 and re.search(r"^value: 17$|^17$", with_key.stdout, re.MULTILINE), with_key.stdout
+    assert KEY not in with_key.stdout + with_key.stderr
+    assert without.returncode == 3
+    assert misnamed.returncode == 2
+    page = " ".join(OPENAPI.read_text().split())
+    for said in (without, misnamed):
+        shown = " ".join((said.stdout + said.stderr).split())
+        quoted = [text for text in re.findall(r"`([^`\n]{30,})`", page) if text in shown]
+        assert quoted, f"the page does not show: {shown}"
+
+
+def test_a_file_of_servers_gives_the_tools_of_both(tmp_path: Path) -> None:
+    (servers,) = (block.body for block in blocks_of(MCP) if block.language == "json")
+    kept = tmp_path / "servers.json"
+    kept.write_text(servers)
+    with model(DESKS) as (_, environment):
+        command = ["-m", "atc", "run", "How many desks?", "--tools", str(kept), "--no-sentence"]
+        said = ran(command, environment, ROOT)
+        example = ran(["examples/mcp_servers.py"], environment, ROOT)
+    assert said.returncode == 0 and re.search(r"^value: 31$|^31$", said.stdout, re.MULTILINE), said.stdout + said.stderr
+    assert example.returncode == 0 and example.stdout.endswith("\nanswered 31\n"), example.stdout + example.stderr
