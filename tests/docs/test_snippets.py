@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import typer
 import yaml
 from typer.core import TyperCommand
 from typer.testing import CliRunner
@@ -17,6 +18,7 @@ from typer.testing import CliRunner
 from atc.cli import app
 from atc.permissions.document import read_document
 from atc.settings import Settings
+from benchmarks import tasks
 from tests.docs.test_papers import problems_of_benchmark
 from tests.support.docs import ROOT, Block, blocks_of
 from tests.support.fake_openai_server import says, serving
@@ -181,6 +183,8 @@ def runs_here() -> Iterator[list[Snippet]]:
     yield from found.values()
 
 
+ruler = typer.Typer()
+ruler.command()(tasks.main)
 HERE_RUN = list(runs_here())
 
 
@@ -203,15 +207,9 @@ def test_commands_run(commands: list[Snippet], folder: Path, monkeypatch: pytest
             ran = CliRunner().invoke(app, shlex.split(found[2]), input=found[1] + "\n")
             assert ran.exit_code == 0, ran.output
         elif command.startswith("python -m benchmarks.tasks"):
-            import typer
-
-                from benchmarks.tasks import main
-
-                benchmark = typer.Typer()
-                benchmark.command()(main)
 
             monkeypatch.chdir(ROOT)
-            ran = CliRunner().invoke(benchmark, shlex.split(command)[3:])
+            ran = CliRunner().invoke(ruler, shlex.split(command)[3:])
             assert ran.exit_code == 0, ran.output
         else:
             words = [word if word != "…" else "How many people live in Lyon?" for word in words_of(command)]
