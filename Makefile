@@ -27,7 +27,7 @@ RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes
 REHEARSAL ?=
 # What the site is built with: mkdocs reads the docstrings without importing them, so ATC itself is not needed.
 SITE := .venv-docs
-SITE_PACKAGES := 'mkdocs>=1.6,<2' 'mkdocs-material>=9.8,<10' 'mkdocstrings[python]>=1.0'
+SITE_PACKAGES := 'linkchecker>=10.6' 'mkdocs>=1.6,<2' 'mkdocs-material>=9.8,<10' 'mkdocstrings[python]>=1.0'
 # Frameworks of others whose tools come in, and into which an agent goes: the tests need them beside ATC, and nothing else does.
 FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' 'pydantic-ai-slim>=2.68' 'smolagents>=1.26' hypothesis pytest
 

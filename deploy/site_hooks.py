@@ -7,11 +7,12 @@ folder a page that lists it. mkdocs calls the functions that begin with ``on_``.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files, InclusionLevel
@@ -105,8 +106,21 @@ def _page_of(path: str) -> str:
     text = place.read_text(encoding="utf-8")
     if place.suffix == ".md":
         return text
+    if place.suffix == ".ipynb":
+        return "\n\n".join(_cells(json.loads(text)["cells"]))
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{unsearched}# {path}\n\n{fence}{_LANGUAGES.get(place.suffix, 'text')}\n{text}\n{fence}\n"
+
+
+def _cells(cells: list[dict[str, Any]]) -> Iterator[str]:
+    """The cells of a notebook as Markdown: text, code, and what the code printed."""
+    for cell in cells:
+        source = "".join(cell["source"])
+        yield source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```"
+        for output in cell.get("outputs", ()):
+            text = output.get("text") or output.get("data", {}).get("text/plain")
+            if text:
+                yield f"```text\n{''.join(text).rstrip()}\n```"
 
 
 def _outside(markdown: str, source: str) -> Iterator[str]:

@@ -24,8 +24,8 @@ class Office(BaseModel):
     desks: int
 
 
-staff = MCPServer("staff")
-offices = MCPServer("offices")
+staff = MCPServer("staff", log_level="WARNING")
+offices = MCPServer("offices", log_level="WARNING")
 
 
 @staff.tool(annotations=READS)

@@ -36,7 +36,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^pip install torch", ELSEWHERE, ".ci/run"),
     (r"^python3 -m venv", ELSEWHERE, "Makefile"),
     (r"\batc model pull\b", ELSEWHERE, "tests/models/test_models_fetch.py"),
-    (r"^(\$ )?python examples/\w+\.py", RUN, "tests/docs/test_examples.py"),
+    (r"^(\$ )?python examples/\w+\.py|--strategy examples/", RUN, "tests/docs/test_examples.py"),
     (r"^\$ atc model info", RUN, "tests/docs/test_snippets.py"),
     (r"^\$ atc model serve", ELSEWHERE, "tests/docs/test_examples.py"),
     (r"^git clone", SHOWN, "no address exists yet"),
