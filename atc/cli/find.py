@@ -67,7 +67,7 @@ def index(
         typer.Option(
             "--used-together",
             metavar="FILE",
-            help='What tasks used together, a line each: {"tools": \\[names], "count": n}. It takes the place of '
+            help='What tasks used together, a line each: {"tools": […], "count": n}. It takes the place of '
             "what the index knew of it.",
         ),
     ] = None,

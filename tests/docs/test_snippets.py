@@ -159,6 +159,7 @@ def prepared(folder: Path) -> None:
     (folder / "servers.json").write_text('{"mcpServers": {"none": {"command": "true"}}}')
     for name in ("tools", "tools-index", "stage1", "FOLDER", "shop-docs", "MODEL"):
         (folder / name).mkdir()
+    (folder / "FOLDER" / "atc.toml").write_text("")
 
 
 @pytest.fixture
