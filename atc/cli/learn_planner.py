@@ -34,7 +34,9 @@ def planner(
     format: Annotated[
         bool, typer.Option("--format", help="Teach the tools' documents too (ToolQP-Format); needs --index.")
     ] = False,
-    rank: Annotated[int, typer.Option(min=0, help="Of low-rank changes; 0: all weights, as in the paper.")] = 0,
+    rank: Annotated[
+        int, typer.Option(min=0, help="The rank of the low-rank changes; 0: all weights, as in the paper.")
+    ] = 0,
     rate: Annotated[float, typer.Option(help="The highest learning rate.")] = 2e-5,
     epochs: Annotated[int, typer.Option(min=1, help="Times that each conversation is seen.")] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Conversations of a step.")] = 32,
@@ -45,7 +47,7 @@ def planner(
     recompute: Annotated[bool, typer.Option("--recompute", help="Less memory, a third more time.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or another device of torch.")] = "auto",
     minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many; the same command goes on.")] = math.inf,
-    seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Teach a model to plan and to search (needs torch). It was never run at the paper's size.

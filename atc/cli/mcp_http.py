@@ -54,7 +54,7 @@ AllowOrigin = Annotated[
 TlsCert = Annotated[
     Path | None, _option("--tls-cert", envvar="ATC_MCP_TLS_CERT", help="Certificate chain (PEM): serve https.")
 ]
-TlsKey = Annotated[Path | None, _option("--tls-key", envvar="ATC_MCP_TLS_KEY", help="Its key.")]
+TlsKey = Annotated[Path | None, _option("--tls-key", envvar="ATC_MCP_TLS_KEY", help="The key of the certificate.")]
 DrainS = Annotated[float, _option("--drain-s", min=0, help="Seconds that calls get to end after SIGTERM.")]
 ResourceUrl = Annotated[
     str, _option("--resource-url", envvar="ATC_MCP_RESOURCE_URL", help="Address of /mcp as clients reach it.")

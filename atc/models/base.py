@@ -162,7 +162,7 @@ class Model(abc.ABC):
             for index in range(count):
                 group.start_soon(one, index)
         if failures:
-            raise failures[0]  # by itself: an exception group would hide what to mend
+            raise failures[0]  # by itself: an exception group would hide what is wrong
         return [replies[index] for index in range(count)]
 
     async def complete(

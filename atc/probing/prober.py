@@ -100,7 +100,7 @@ class Prober:
             try:
                 await self._rounds(explorer, records, meter, store)
             except BaseExceptionGroup as group:
-                raise _first(group) from None  # by itself: a group would hide what to mend
+                raise _first(group) from None  # by itself: a group would hide what is wrong
             finally:  # also what tools learnt while others were probed, and while they were under way
                 for record in records.values():
                     store.save(record)

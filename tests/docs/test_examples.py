@@ -159,8 +159,8 @@ def model() -> None:
         pytest.skip(f"the embedded model cannot be had here: {missing}")
 
 
-# It wants two programs that agree, and the embedded model seldom writes them in two minutes; a scripted model runs it in
-# the tests of strategies.
+# It wants two programs that agree, and the embedded model seldom writes them in two minutes; a scripted model runs it
+# in tests/strategies/test_seam.py.
 NEEDS_A_LARGER_MODEL = {"agree.py"}
 
 

@@ -1,4 +1,4 @@
-"""The tutorials of a service with a key and of MCP servers, with a scripted model: what is sent where, and what is said."""
+"""The tutorials of a service with a key and of MCP servers, with a scripted model: what is sent where, what is said."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def bikes(environment: dict[str, str]) -> Iterator[str]:
         [sys.executable, "-u", "examples/openapi_with_a_key.py", "0"], cwd=ROOT, env=environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     )  # fmt: skip
-    assert script.stdin is not None and script.stdout is not None
+    assert script.stdin is not None
+    assert script.stdout is not None
     said = ""
     while not (found := re.search(r"at (http://\S+)\. ", said)):
         said += (more := script.stdout.read(1))
@@ -78,7 +79,8 @@ def test_the_command_line_takes_the_key_from_a_variable_and_says_which_one(tmp_p
         with_key = ran(command, {**environment, "ATC_AUTH_STATION_KEY": KEY}, tmp_path)
         without = ran(command, environment, tmp_path)
         misnamed = ran([*command, "--auth", "X-Station-Key=1"], environment, tmp_path)
-    assert with_key.returncode == 0 and re.search(r"^value: 17$|^17$", with_key.stdout, re.MULTILINE), with_key.stdout
+    assert with_key.returncode == 0, with_key.stdout + with_key.stderr
+    assert re.search(r"^value: 17$|^17$", with_key.stdout, re.MULTILINE), with_key.stdout
     assert KEY not in with_key.stdout + with_key.stderr
     assert without.returncode == 3
     assert misnamed.returncode == 2
@@ -97,5 +99,7 @@ def test_a_file_of_servers_gives_the_tools_of_both(tmp_path: Path) -> None:
         command = ["-m", "atc", "run", "How many desks?", "--tools", str(kept), "--no-sentence"]
         said = ran(command, environment, ROOT)
         example = ran(["examples/mcp_servers.py"], environment, ROOT)
-    assert said.returncode == 0 and re.search(r"^value: 31$|^31$", said.stdout, re.MULTILINE), said.stdout + said.stderr
-    assert example.returncode == 0 and example.stdout.endswith("\nanswered 31\n"), example.stdout + example.stderr
+    assert said.returncode == 0, said.stdout + said.stderr
+    assert re.search(r"^value: 31$|^31$", said.stdout, re.MULTILINE), said.stdout
+    assert example.returncode == 0, example.stdout + example.stderr
+    assert example.stdout.endswith("\nanswered 31\n"), example.stdout

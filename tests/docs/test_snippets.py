@@ -1,4 +1,4 @@
-"""Every snippet of every document is run, or parsed by what would run it, or says why not (tests/support/snippets.py)."""
+"""Every snippet of the documents is run, or parsed by what would run it, or says why not (support/snippets.py)."""
 
 from __future__ import annotations
 

@@ -26,6 +26,8 @@ LANGUAGES = {
 TABLE: list[tuple[str, str, str]] = [
     (r"^\$ atc (?!model (pull|serve|info)|atlas serve)", RUN, "tests/docs/test_docs.py"),
     (r"^\$ echo .*\| atc chat", RUN, "tests/docs/test_snippets.py"),
+    (r"127\.0\.0\.1:8765|ATC_AUTH_STATION_KEY|--tools servers\.json|list servers\.json", ELSEWHERE,
+     "tests/docs/test_service_tutorials.py"),
     (r"^\$ make demo", ELSEWHERE, "tests/docs/test_makefile.py"),
     (r"^(\$ )?make (test|check)\b", ELSEWHERE, ".ci/run"),
     (r"^(\$ )?make image\b", ELSEWHERE, ".ci/run"),
@@ -58,13 +60,13 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^atc probe ", PARSED, "another machine or service"),
     (r"^atc tools browse --index tools-index", PARSED, "asks at the terminal, or needs a large index"),
     (r"--index (tools-index|DIR)", PARSED, "an index that its block makes of a large catalogue"),
-    (r"^atc tools index (catalogue\.yaml|-t tools/)", PARSED, "a large catalogue"),
+    (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", PARSED, "a large catalogue"),
     (r"--tools shop\.(yaml|json)", PARSED, "a service of one's own"),
     (r"--retrieval codes|--documents|catalogue\.yaml", PARSED, "a large catalogue"),
-    (r"^atc trust$", PARSED, "asks at the terminal"),
+    (r"^atc trust( --remove)?$", PARSED, "asks at the terminal, or needs what was said there"),
     (r"^atc mcp (install|uninstall)", PARSED, "changes the settings of a client on this machine"),
     (r"^atc graph (draw|correct)", RUN, "tests/docs/test_snippets.py"),
-    (r"--tools servers\.json|board:", PARSED, "servers of others"),
+    (r"board:", PARSED, "servers of others"),
     (r"^atc ", RUN, "tests/docs/test_snippets.py"),
 ]  # fmt: skip
 """The first pattern that a command matches says what is done with it, and where, or why no more is."""
