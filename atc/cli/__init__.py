@@ -32,7 +32,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A language model writes one whole program over your tools; a sandbox runs it; what fails is traced and mended."""
+    """A language model writes one whole program over your tools. A sandbox runs it. What fails is traced and revised."""
 
 
 def main() -> None:

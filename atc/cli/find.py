@@ -67,7 +67,7 @@ def index(
         typer.Option(
             "--used-together",
             metavar="FILE",
-            help='What tasks used together, a line each: {"tools": \\[names], "count": n}. It takes the place of '
+            help="What tasks used together, a line each: an object with `tools` (names) and `count`. It replaces "
             "what the index knew of it.",
         ),
     ] = None,
@@ -154,9 +154,11 @@ def search(
     ] = None,
     scorers: Annotated[
         str | None,
-        typer.Option(help=f"What ranks, of {', '.join(SCORERS)}, with commas between; as the setting says without it."),
+        typer.Option(
+            help=f"What ranks tools: {', '.join(SCORERS)}; several with commas between. Default: the setting."
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="That plans or picks; as for `atc run`.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that plans or picks, named as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:

@@ -222,12 +222,12 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
             timeout=10,
         )
         if answer.status_code in (401, 403):
-            problem = f"it does not take the key ({answer.status_code}): mend {choice.key_name}"
+            problem = f"it does not take the key ({answer.status_code}): correct {choice.key_name}"
         elif answer.status_code >= 500:
             problem = f"it answers {answer.status_code}"
         listed = _is_listed(choice.model, answer)
     except httpx.HTTPError as error:
-        problem = f"it cannot be reached ({type(error).__name__}): start it, or mend its address"
+        problem = f"it cannot be reached ({type(error).__name__}): start it, or correct its address"
     return {
         "model": choice.model,
         "why": choice.why,

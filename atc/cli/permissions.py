@@ -78,7 +78,7 @@ def explain(
     arguments: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE, JSON or text; several times.")] = None,
     permissions: options.Permissions = None,
     tools: OptionalTools = None,
-    effect: Annotated[Effect, typer.Option(help="Of the tool, where no --tools say it.")] = Effect.UNKNOWN,
+    effect: Annotated[Effect, typer.Option(help="Effect of the tool, where no --tools say it.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
     read_only: options.ReadOnly = None,

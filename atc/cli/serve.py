@@ -60,7 +60,9 @@ def serve(
     tls_cert: Annotated[
         Path | None, typer.Option(envvar="ATC_SERVE_TLS_CERT", help="Certificate chain (PEM): serve https.")
     ] = None,
-    tls_key: Annotated[Path | None, typer.Option(envvar="ATC_SERVE_TLS_KEY", help="Its key.")] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option(envvar="ATC_SERVE_TLS_KEY", help="Key of the certificate (PEM).")
+    ] = None,
 ) -> None:
     """Run programs for agents elsewhere: `Agent(sandbox="http://HOST:8700")`, with the token in ATC_SANDBOX_TOKEN.
 

@@ -172,7 +172,7 @@ class RunView:
         else:
             self.line(text)
         for note in data.get("rewrites", data.get("mended", ())):
-            self.line(f"  mended: {note}", "dim")
+            self.line(f"  rewritten: {note}", "dim")
         self._program = program
 
     def _on_findings(self, data: dict[str, Any]) -> None:

@@ -109,7 +109,7 @@ def explain(error: openai.OpenAIError, endpoint: Endpoint) -> Failure:
         reason = endpoint.quote(error.__cause__ or error)
         if type(error.__cause__).__name__ in _NO_CONNECTION:
             message = (
-                f"no connection to the model's endpoint {endpoint.url} ({reason}): start it, or mend OPENAI_BASE_URL"
+                f"no connection to the model's endpoint {endpoint.url} ({reason}): start it, or correct OPENAI_BASE_URL"
             )
             return unavailable(message, may_pass=True)
         return broken(f"the connection to the model's endpoint {endpoint.url} was lost ({reason})")

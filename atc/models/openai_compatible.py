@@ -111,7 +111,9 @@ class OpenAICompatible(Model):
         facts_headers: Mapping[str, str] | None = None,
     ) -> None:
         if api_key is not None and not (api_key.isascii() and api_key.isprintable() and " " not in api_key):
-            raise SettingsError(f"the API key holds characters that no key has (a space, a line end?): mend {key_name}")
+            raise SettingsError(
+                f"the API key holds characters that no key has (a space, a line end?): correct {key_name}"
+            )
         if taken := _OWN & set(extra_body or {}):
             raise SettingsError(f"extra_body has {sorted(taken)[0]!r}, which every request has already: leave it out")
         self.extra_body = dict(extra_body or {})
