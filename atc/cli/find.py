@@ -48,7 +48,7 @@ def index(
     sources: Sources,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index; what it holds is updated.")],
     encoder: Annotated[
-        str, typer.Option(help="minilm (on this machine), a model at your endpoint, or none: by words alone.")
+        str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
     vectors: Annotated[
         str | None,
@@ -150,7 +150,9 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
     way: Annotated[
         Way | None,
-        typer.Option(help="auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."),
+        typer.Option(
+            help="How to search: auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."
+        ),
     ] = None,
     scorers: Annotated[
         str | None,

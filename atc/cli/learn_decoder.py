@@ -40,7 +40,7 @@ app = typer.Typer(help="A language model that says tools by their codes, for res
 Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc tools index --codes`).")]
 Model = Annotated[Path, typer.Option(help="The model: a folder of transformers, or a GGUF file.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder to write; a training goes on where it stopped.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda or another device of torch.")]
+Device = Annotated[str, typer.Option(help="Device of torch: cpu, cuda or another.")]
 Rank = Annotated[int, typer.Option(min=0, help="Rank of the low-rank changes; 0: all weights, in 32 bits.")]
 Rate = Annotated[float, typer.Option(help="The highest learning rate; for all weights 4e-5.")]
 Batch = Annotated[int, typer.Option(min=1, help="Examples of a step.")]

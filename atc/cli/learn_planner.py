@@ -45,7 +45,7 @@ def planner(
     grpo_steps: Annotated[int, typer.Option("--grpo-steps", min=1, help="Steps of --grpo.")] = 500,
     grpo_batch: Annotated[int, typer.Option("--grpo-batch", min=2, help="Searches of a step of --grpo.")] = 256,
     recompute: Annotated[bool, typer.Option("--recompute", help="Use less memory and a third more time.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or another device of torch.")] = "auto",
+    device: Annotated[str, typer.Option(help="Device of torch: auto, cpu, cuda or another.")] = "auto",
     minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many; the same command goes on.")] = math.inf,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,

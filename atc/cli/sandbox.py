@@ -33,7 +33,7 @@ def check(
     driver: Annotated[
         str | None,
         typer.Argument(
-            help="process, docker, docker:strict, the http(s) address of a service, or the name of an added driver "
+            help="Driver: process, docker, docker:strict, the http(s) address of a service, or the name of an added driver "
             "[default: the setting `sandbox`]"
         ),
     ] = None,

@@ -54,7 +54,7 @@ def serve(
         str,
         typer.Option(
             envvar="ATC_SERVE_ADVERTISE",
-            help="http(s) address of this replica for its runs' channels, behind a balancer.",
+            help="Address (http or https) of this replica for its runs' channels, behind a balancer.",
         ),
     ] = "",
     tls_cert: Annotated[
