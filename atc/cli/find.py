@@ -151,7 +151,7 @@ def search(
     way: Annotated[
         Way | None,
         typer.Option(
-            help="How to search: auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."
+            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid, planned or codes."
         ),
     ] = None,
     scorers: Annotated[

@@ -36,7 +36,10 @@ def serve(
         int, typer.Option(envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; more are told to come back.")
     ] = 32,
     max_runs_per_tenant: Annotated[
-        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Of these, one tenant's; 0: its share.")
+        int,
+        typer.Option(
+            envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Programs of one tenant at once; 0: its share."
+        ),
     ] = 0,
     require: Annotated[
         str | None, typer.Option(help="Least isolation, N, L or F; without it nothing is served. [default: L]")

@@ -132,7 +132,9 @@ PROSE = sorted(
 
 @pytest.mark.usefixtures("only_parsed")
 @pytest.mark.parametrize("command", PROSE)
-def test_a_command_in_a_sentence_has_no_wrong_name(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_in_a_sentence_has_no_wrong_name(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A sentence may leave out what a command needs; what it does name, there is."""
     monkeypatch.chdir(tmp_path)
     said = problem_of(shlex.split(command)[1:])
@@ -207,7 +209,6 @@ def test_commands_run(commands: list[Snippet], folder: Path, monkeypatch: pytest
             ran = CliRunner().invoke(app, shlex.split(found[2]), input=found[1] + "\n")
             assert ran.exit_code == 0, ran.output
         elif command.startswith("python -m benchmarks.tasks"):
-
             monkeypatch.chdir(ROOT)
             ran = CliRunner().invoke(ruler, shlex.split(command)[3:])
             assert ran.exit_code == 0, ran.output
@@ -223,7 +224,12 @@ def run_before(commands: list[Snippet]) -> None:
         CliRunner().invoke(app, ["run", "How many people live in Lyon?", "--tools", "atlas", "--no-sentence"])
 
 
-DATA = [block for document in ALL for block in blocks_of(document) if block.language in ("toml", "json", "yaml", "dockerfile")]
+DATA = [
+    block
+    for document in ALL
+    for block in blocks_of(document)
+    if block.language in ("toml", "json", "yaml", "dockerfile")
+]
 
 
 @pytest.mark.parametrize("block", DATA, ids=[f"{block.name}-{block.language}" for block in DATA])
