@@ -21,9 +21,7 @@ ClientPattern = Annotated[
     str | None,
     typer.Option("--client", metavar="<pattern>", help="Only clients whose principal, or own name, fits this pattern."),
 ]
-Shown = Annotated[
-    Literal["allowed", "refused"] | None, typer.Option("--verdict", help="Show only calls with this verdict.")
-]
+Shown = Annotated[Literal["allowed", "refused"] | None, typer.Option("--verdict", help="Only decisions of this kind.")]
 
 
 @guarded

@@ -53,7 +53,7 @@ def doctor(
     ] = False,
     as_json: options.Json = False,
 ) -> None:
-    """Look at model, sandbox, Docker, store of runs and extras; name what is missing and what to do about it."""
+    """Look at model, sandbox, Docker, store of runs and extras; name what is missing and how to get it."""
     if settings:
         _print_settings(as_json)
         return

@@ -48,7 +48,7 @@ def index(
     sources: Sources,
     folder: Annotated[Path, typer.Option("--out", "-o", help="Folder of the index; what it holds is updated.")],
     encoder: Annotated[
-        str, typer.Option(help="minilm (on this machine), a model at your endpoint, or none: by words alone.")
+        str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
     vectors: Annotated[
         str | None,
@@ -67,7 +67,7 @@ def index(
         typer.Option(
             "--used-together",
             metavar="FILE",
-            help='What tasks used together, a line each: {"tools": […], "count": n}. It takes the place of '
+            help="What tasks used together, a line each: an object with `tools` (names) and `count`. It replaces "
             "what the index knew of it.",
         ),
     ] = None,
@@ -150,13 +150,17 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
     way: Annotated[
         Way | None,
-        typer.Option(help="auto (by words, by meaning where an encoder is there), lexical, hybrid, planned or codes."),
+        typer.Option(
+            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid, planned or codes."
+        ),
     ] = None,
     scorers: Annotated[
         str | None,
-        typer.Option(help=f"What ranks, of {', '.join(SCORERS)}, with commas between; as the setting says without it."),
+        typer.Option(
+            help=f"What ranks tools: {', '.join(SCORERS)}; several with commas between. Default: the setting."
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="That plans or picks; as for `atc run`.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that plans or picks, named as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:

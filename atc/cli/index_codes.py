@@ -18,19 +18,23 @@ from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, useful_size
 Codes = Annotated[
     bool, typer.Option("--codes", help="Give each tool a short sequence of codes, near for near tools; made anew.")
 ]
-Levels = Annotated[int | None, typer.Option("--levels", help=f"With --codes: codes of a tool; {LEVELS} if not given.")]
+Levels = Annotated[
+    int | None, typer.Option("--levels", help=f"With --codes: how many codes a tool has; {LEVELS} if not given.")
+]
 CodeSize = Annotated[
     int | None,
-    typer.Option("--code-size", help=f"With --codes: codes of a level at most; {SIZE} if not given."),
+    typer.Option("--code-size", help=f"With --codes: how many codes each position can have; {SIZE} if not given."),
 ]
 Smoothing = Annotated[
     float | None,
     typer.Option(
         "--smoothing",
-        help=f"With --codes: how near tools come that are used together, from 0 on; {SMOOTHING:g} if not given.",
+        help=f"With --codes: how near tools that are used together come, from 0 on; {SMOOTHING:g} if not given.",
     ),
 ]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="With --codes: of random choices; 0 if not given.")]
+Seed = Annotated[
+    int | None, typer.Option("--seed", min=0, help="With --codes: seed of the random choices; 0 if not given.")
+]
 
 
 @dataclass(frozen=True)

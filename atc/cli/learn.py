@@ -86,7 +86,7 @@ def ranking(
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of all random choices.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     codes: Annotated[
         bool, typer.Option("--codes", help="Learn a head for the codes of the index instead, and keep it there.")
     ] = False,
@@ -127,7 +127,7 @@ def trajectories(
     ] = None,
     base_url: ModelUrl = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of all random choices.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
     turns: Annotated[
         Literal["product", "paper"],

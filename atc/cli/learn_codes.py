@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def codes(
     index: Annotated[Path, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")],
     epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Passes over all tools.")] = None,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="The seed of all random choices.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")] = 0,
     smoothing: Annotated[
         float, typer.Option("--smoothing", min=0.0, max=1_000.0, help="How near tools come that are used together.")
     ] = 1.0,

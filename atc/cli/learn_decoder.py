@@ -40,14 +40,14 @@ app = typer.Typer(help="A language model that says tools by their codes, for res
 Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc tools index --codes`).")]
 Model = Annotated[Path, typer.Option(help="The model: a folder of transformers, or a GGUF file.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder to write; a training goes on where it stopped.")]
-Device = Annotated[str, typer.Option(help="cpu, cuda or another device of torch.")]
-Rank = Annotated[int, typer.Option(min=0, help="The rank of the low-rank changes; 0: all weights, in 32 bits.")]
+Device = Annotated[str, typer.Option(help="Device of torch: cpu, cuda or another.")]
+Rank = Annotated[int, typer.Option(min=0, help="Rank of the low-rank changes; 0: all weights, in 32 bits.")]
 Rate = Annotated[float, typer.Option(help="The highest learning rate; for all weights 4e-5.")]
 Batch = Annotated[int, typer.Option(min=1, help="Examples of a step.")]
 AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="Examples in memory together.")]
-Recompute = Annotated[bool, typer.Option("--recompute", help="Less memory, a third more time.")]
+Recompute = Annotated[bool, typer.Option("--recompute", help="Use less memory and a third more time.")]
 Minutes = Annotated[float, typer.Option(min=0.0, help="Stop after so many; the same command goes on.")]
-Seed = Annotated[int, typer.Option(min=0, help="The seed of all random choices.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 _FACTS = "decoder.json"
 _TOLD = 10  # steps between two lines
 _SHORT = 512

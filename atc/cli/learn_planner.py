@@ -30,24 +30,24 @@ def planner(
     index: Annotated[
         Path | None, typer.Option("--index", "-i", help="Folder of the index that was taught in; --grpo needs it.")
     ] = None,
-    grpo: Annotated[bool, typer.Option("--grpo", help="Then train by what searches find.")] = False,
+    grpo: Annotated[bool, typer.Option("--grpo", help="Train afterwards by what searches find.")] = False,
     format: Annotated[
         bool, typer.Option("--format", help="Teach the tools' documents too (ToolQP-Format); needs --index.")
     ] = False,
     rank: Annotated[
-        int, typer.Option(min=0, help="The rank of the low-rank changes; 0: all weights, as in the paper.")
+        int, typer.Option(min=0, help="Rank of the low-rank changes; 0: all weights, as in the paper.")
     ] = 0,
     rate: Annotated[float, typer.Option(help="The highest learning rate.")] = 2e-5,
     epochs: Annotated[int, typer.Option(min=1, help="Times that each conversation is seen.")] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Conversations of a step.")] = 32,
-    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Of them in memory together.")] = 1,
+    at_once: Annotated[int, typer.Option("--at-once", min=1, help="Conversations in memory together.")] = 1,
     longest: Annotated[int, typer.Option(min=64, help="Tokens of a conversation; it loses its end.")] = 16_384,
     grpo_steps: Annotated[int, typer.Option("--grpo-steps", min=1, help="Steps of --grpo.")] = 500,
     grpo_batch: Annotated[int, typer.Option("--grpo-batch", min=2, help="Searches of a step of --grpo.")] = 256,
-    recompute: Annotated[bool, typer.Option("--recompute", help="Less memory, a third more time.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or another device of torch.")] = "auto",
+    recompute: Annotated[bool, typer.Option("--recompute", help="Use less memory and a third more time.")] = False,
+    device: Annotated[str, typer.Option(help="Device of torch: auto, cpu, cuda or another.")] = "auto",
     minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many; the same command goes on.")] = math.inf,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of all random choices.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:
     """Teach a model to plan and to search (needs torch). It was never run at the paper's size.

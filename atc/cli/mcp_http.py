@@ -54,7 +54,7 @@ AllowOrigin = Annotated[
 TlsCert = Annotated[
     Path | None, _option("--tls-cert", envvar="ATC_MCP_TLS_CERT", help="Certificate chain (PEM): serve https.")
 ]
-TlsKey = Annotated[Path | None, _option("--tls-key", envvar="ATC_MCP_TLS_KEY", help="The key of the certificate.")]
+TlsKey = Annotated[Path | None, _option("--tls-key", envvar="ATC_MCP_TLS_KEY", help="Key of the certificate (PEM).")]
 DrainS = Annotated[float, _option("--drain-s", min=0, help="Seconds that calls get to end after SIGTERM.")]
 ResourceUrl = Annotated[
     str, _option("--resource-url", envvar="ATC_MCP_RESOURCE_URL", help="Address of /mcp as clients reach it.")
@@ -68,7 +68,7 @@ OauthIssuer = Annotated[
 ]
 OauthAudience = Annotated[
     list[str] | None,
-    _option("--oauth-audience", help="OAuth: `aud` of tokens for this server. [default: --resource-url]"),
+    _option("--oauth-audience", help="OAuth: the audience (`aud`) of tokens for this server. Default: --resource-url."),
 ]
 OauthScope = Annotated[
     list[str] | None, _option("--oauth-scope", help="OAuth: a scope that tokens must have. May be given several times.")

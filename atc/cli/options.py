@@ -23,7 +23,9 @@ Tools = Annotated[
 ]
 Only = Annotated[
     list[str] | None,
-    typer.Option("--only", help="Offer only tools whose name fits this pattern. May be given several times."),
+    typer.Option(
+        "--only", help="Use only tools whose name fits this pattern, such as `get_*`. May be given several times."
+    ),
 ]
 BaseUrl = Annotated[
     str | None, typer.Option("--service-url", help="Address of the OpenAPI service, where its document names none.")

@@ -25,7 +25,7 @@ from atc.tools.tool import Toolset
 app = typer.Typer(help="See what may be called unasked, what is asked about, and what is denied.")
 
 File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
-Principal = Annotated[str, typer.Option(help="For whom: `local` (you, and clients over pipes), or a token's owner.")]
+Principal = Annotated[str, typer.Option(help="Who calls: `local` (you, and clients over pipes), or a token's owner.")]
 ClientName = Annotated[str, typer.Option("--client", help="What a client calls itself.")]
 OptionalTools = Annotated[list[str] | None, options.Tools.__metadata__[0]]
 
@@ -78,7 +78,7 @@ def explain(
     arguments: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE, JSON or text; several times.")] = None,
     permissions: options.Permissions = None,
     tools: OptionalTools = None,
-    effect: Annotated[Effect, typer.Option(help="Of the tool, where no --tools say it.")] = Effect.UNKNOWN,
+    effect: Annotated[Effect, typer.Option(help="Effect of the tool, where no --tools say it.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
     read_only: options.ReadOnly = None,

@@ -51,7 +51,7 @@ def probe(
     rounds: Annotated[int, typer.Option(min=1, help="Rounds at most; 1 probes each tool alone.")] = 4,
     budget: Annotated[
         list[str] | None,
-        typer.Option(help="tool=16, minute=300, calls=2000 or bytes=50000000: what the service may be asked."),
+        typer.Option(help="Limits: tool=16, minute=300, calls=2000 or bytes=50000000: what the service may be asked."),
     ] = None,
     allow_effects: Annotated[
         list[str] | None,

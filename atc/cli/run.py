@@ -157,7 +157,7 @@ def run(
     sentence: Sentence = None,
     no_learn: NoLearn = False,
     dry_run: DryRun = False,
-    no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True)] = False,
+    no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True, help="The old name of --no-sentence.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     verbose: Verbose = False,
     as_json: options.Json = False,

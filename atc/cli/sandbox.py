@@ -33,8 +33,8 @@ def check(
     driver: Annotated[
         str | None,
         typer.Argument(
-            help="process, docker, docker:strict, the http(s) address of a service, or the name of an added driver "
-            "[default: the setting `sandbox`]"
+            help="Driver: process, docker, docker:strict, a service's address, or the name of an added driver. "
+            "Default: the setting `sandbox`."
         ),
     ] = None,
     tier: Annotated[

@@ -36,7 +36,10 @@ def serve(
         int, typer.Option(envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; more are told to come back.")
     ] = 32,
     max_runs_per_tenant: Annotated[
-        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Of these, one tenant's; 0: its share.")
+        int,
+        typer.Option(
+            envvar="ATC_SERVE_MAX_RUNS_PER_TENANT", min=0, help="Programs of one tenant at once; 0: its share."
+        ),
     ] = 0,
     require: Annotated[
         str | None, typer.Option(help="Least isolation, N, L or F; without it nothing is served. [default: L]")
@@ -54,14 +57,14 @@ def serve(
         str,
         typer.Option(
             envvar="ATC_SERVE_ADVERTISE",
-            help="http(s) address of this replica for its runs' channels, behind a balancer.",
+            help="Address (http or https) of this replica for its runs' channels, behind a balancer.",
         ),
     ] = "",
     tls_cert: Annotated[
         Path | None, typer.Option(envvar="ATC_SERVE_TLS_CERT", help="Certificate chain (PEM): serve https.")
     ] = None,
     tls_key: Annotated[
-        Path | None, typer.Option(envvar="ATC_SERVE_TLS_KEY", help="The key of the certificate.")
+        Path | None, typer.Option(envvar="ATC_SERVE_TLS_KEY", help="Key of the certificate (PEM).")
     ] = None,
 ) -> None:
     """Run programs for agents elsewhere: `Agent(sandbox="http://HOST:8700")`, with the token in ATC_SANDBOX_TOKEN.

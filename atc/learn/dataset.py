@@ -213,7 +213,7 @@ class Output:
         except OSError as error:
             file.truncate(size)
             raise EnvironmentProblem(
-                f"{path} cannot be written ({error.strerror or error}): mend that and run again, it goes on from there"
+                f"{path} cannot be written ({error.strerror or error}): correct that and run it again: it goes on"
             ) from None
 
 

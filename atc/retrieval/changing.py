@@ -69,7 +69,7 @@ def changed(
         except OSError as error:
             raise ToolIndexError(
                 f"vectors cannot be kept in {folder}: {error.strerror or error}. "
-                "Mend that (a full disk, or rights); an index that was there before is untouched"
+                "Check that (a full disk, or rights); an index that was there before is untouched"
             ) from None
         made = replace(made, vectors=vectors)
     return _with_columns_of(old, made)

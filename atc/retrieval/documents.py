@@ -83,7 +83,7 @@ class Spool:
             self._file.flush()
         except OSError as error:
             raise ToolIndexError(
-                f"the documents of the tools cannot be kept in {folder}: {error.strerror or error}. Mend that (a full "
+                f"the documents of the tools cannot be kept in {folder}: {error.strerror or error}. Check that (a full "
                 "disk, or rights); an index that was there before is untouched"
             ) from None
         self._first += len(self._held)

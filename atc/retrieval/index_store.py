@@ -110,7 +110,7 @@ def write(folder: Path, snapshot: Snapshot, encoder: Coded | None, progress: Pro
                 shutil.rmtree(scratch, ignore_errors=True)
     except OSError as error:
         raise ToolIndexError(
-            f"the index cannot be written to {folder}: {error.strerror or error}. Mend that (a full disk, or rights); "
+            f"the index cannot be written to {folder}: {error.strerror or error}. Check that (a full disk, or rights); "
             "an index that was there before is untouched"
         ) from None
 

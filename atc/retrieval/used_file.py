@@ -103,4 +103,4 @@ def _as_float(count: float) -> float:
 
 
 def _refuse(path: Path, number: int, why: str) -> NoReturn:
-    raise UsageError(f"{path}, line {number}: {why}. Mend the line, or take it out")
+    raise UsageError(f"{path}, line {number}: {why}. Correct the line, or take it out")

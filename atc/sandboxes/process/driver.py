@@ -108,7 +108,7 @@ class JailSandbox(Sandbox):
     def _with_advice(self, why: str) -> str:
         return (
             f"this machine cannot isolate a program as required ({why}). Nothing was run. `atc doctor` says what "
-            "would correct it"
+            "would help"
         )
 
     async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:

@@ -189,7 +189,7 @@ class ServiceSandbox(Sandbox):
         if status == 401:
             raise SandboxUnavailable(f"{at} does not take our token: set ATC_SANDBOX_TOKEN to one that it knows")
         if status == 409:
-            raise SandboxUnavailable(f"{at} refuses: {_reason(answer)}. Lower `sandbox_require`, or correct it there")
+            raise SandboxUnavailable(f"{at} refuses: {_reason(answer)}. Lower `sandbox_require`, or change it there")
         if status == 404:
             raise SandboxUnavailable(f"there is no sandbox service at {self._url}: its address has no path of its own")
         raise SandboxUnavailable(f"{at} answered {status}: {_reason(answer)}. Nothing was run")
@@ -199,7 +199,7 @@ class ServiceSandbox(Sandbox):
         if tier not in self._accepted:
             raise SandboxUnavailable(
                 f"the sandbox service at {self._url} isolates programs by tier {str(tier)[:20]}, and {self._require} "
-                "is required. Nothing was run. Lower `sandbox_require`, or correct it there (`atc doctor` says how)"
+                "is required. Nothing was run. Lower `sandbox_require`, or change it there (`atc doctor` says how)"
             )
         return str(tier)
 

@@ -1,0 +1,197 @@
+"""The words of what a stranger reads: short sentences, one term for one concept, a help text for every option."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from atc.cli import app
+from atc.cli.lazy import COMMANDS, loaded
+from tests.support.docs import ROOT, TUTORIALS
+
+MOST_WORDS = 25
+GLOSSARY = ROOT / "docs" / "glossary.md"
+STYLE = ROOT / "docs" / "style.md"
+SHORT = [ROOT / "README.md", ROOT / "docs" / "tutorials" / "index.md", *TUTORIALS]
+_TERM = re.compile(r"^\| \[([^\]]+)\]\(glossary\.md#([\w-]+)\) \| .+ \|$", re.MULTILINE)
+_END = re.compile(r"""(?<=[.!?…])["'”)*]*\s+(?=["'“(*]*[A-Z0-9`•])|(?<=:)\s+(?=[A-Z])""")
+_ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|Dr|Mr|Ms|No)\.", re.IGNORECASE)
+_CODE, _BREAK = "•", "\n"
+
+OTHER_WORDS = {
+    r"blam(e|es|ed|ing)": "attribution",
+    r"mend(s|ed|ing)?": "repair, revise or correct",
+    r"fix-?ups?": "repair",
+    r"complaints?": "finding or message",
+    r"cache hits?": "replay",
+    r"gateways?": "broker",
+    r"backends?": "driver",
+    r"hygiene": "policy",
+    r"agent types?": "strategy",
+    r"specs?": "protocol or document",
+    r"kept prompts?": "prompt cache",
+    r"retr(y|ies|ied|ying) the program": "revision",
+}
+"""Words that stand for no other concept of ours, so that any use of them is a second word for a term."""
+
+
+def sentences(markdown: str) -> Iterator[tuple[int, str]]:
+    """Each sentence of a document with the line where its paragraph, list item or table row begins, from 1.
+
+    Code, pictures and HTML are left out; a piece of code within a sentence counts as one word.
+    """
+    line = 1
+    for token in MarkdownIt("commonmark").enable("table").parse(markdown):
+        line = token.map[0] + 1 if token.map else line
+        if token.type != "inline":
+            continue
+        text = _ABBREVIATION.sub(r"\1", "".join(_shown(child) for child in token.children or ()))
+        yield from ((line, " ".join(each.split())) for each in _END.split(text) if each and each.strip())
+
+
+def _shown(token: Any) -> str:
+    if token.type == "code_inline":
+        return _CODE
+    if token.type in ("softbreak", "hardbreak"):
+        return _BREAK
+    return token.content if token.type == "text" else ""
+
+
+def words(sentence: str) -> list[str]:
+    """What is counted: pieces with a letter, a digit, or code."""
+    return [piece for piece in sentence.split() if re.search(rf"\w|{_CODE}", piece)]
+
+
+@pytest.mark.parametrize("document", SHORT, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_sentences_are_short(document: Path) -> None:
+    long = [
+        f"{document.name}:{line}: {len(words(each))} words: {each}"
+        for line, each in sentences(document.read_text(encoding="utf-8"))
+        if len(words(each)) > MOST_WORDS
+    ]
+    assert not long, "\n".join(long)
+
+
+@pytest.mark.parametrize(
+    ("markdown", "counts"),
+    [
+        ("One two three. Four `a b c` five.\n", [3, 3]),
+        ("A line\nthat goes on. `code` begins one.", [5, 3]),
+        ("- one\n- two words, e.g. these\n", [1, 4]),
+        ("See [the page of x](a.md#b). Then ![a picture of y](c.png)", [5, 1]),
+        ("```sh\nno words here\n```\n\nWords.", [1]),
+        ("| a | b c |\n| --- | --- |\n| d. E f | g |\n", [1, 2, 1, 2, 1]),
+        ("It takes 2.5 s – or less. **Bold.** Next", [6, 1, 1]),
+    ],
+)
+def test_sentences_are_counted_rightly(markdown: str, counts: list[int]) -> None:
+    assert [len(words(each)) for _, each in sentences(markdown)] == counts
+
+
+def test_a_long_sentence_is_seen_with_its_line() -> None:
+    found = [(line, len(words(each))) for line, each in sentences("# Head\n\nShort.\n\n" + "word " * 26)]
+    assert found == [(1, 1), (3, 1), (5, 26)]
+
+
+@cache
+def helps() -> tuple[tuple[str, str | None], ...]:
+    """Each command and each of its options, with its help text."""
+
+    def below(command: Any, path: str) -> Iterator[tuple[str, str | None]]:
+        yield path, command.help
+        for parameter in command.params:
+            yield f"{path} {'/'.join(parameter.opts)}", getattr(parameter, "help", None)
+        for name, each in getattr(command, "commands", {}).items():
+            yield from below(each, f"{path} {name}")
+
+    callback = app.registered_callback
+    assert callback is not None
+    assert callback.callback is not None
+    return ("atc", callback.callback.__doc__), *(
+        pair for name in COMMANDS for pair in below(loaded(name), f"atc {name}")
+    )
+
+
+def problems_of_help(text: str | None) -> Iterator[str]:
+    """What is wrong with the form of a help text."""
+    if not text or not text.strip():
+        yield "there is none"
+        return
+    if not re.match(r"[A-Z`]", text):
+        yield "it does not begin with a capital letter or with code"
+    if not re.search(r"[.?]$", re.sub(r" \[default: [^\]]*\]$|\n\natc [^\n]*$", "", text.strip())):
+        yield "it does not end with a full stop"
+    if "\\" in text:
+        yield "it has a backslash"
+    if re.match(r"(Of|Its|That|Only these|For whom)\b", text):
+        yield "it is a piece of a sentence: name the thing"
+
+
+def test_every_command_and_option_has_a_help_text_of_one_form() -> None:
+    wrong = [f"{name}: {problem}: {text}" for name, text in helps() for problem in problems_of_help(text)]
+    assert not wrong, "\n".join(wrong)
+    assert len(helps()) > 300
+
+
+@pytest.mark.parametrize("text", [None, " ", "no capital.", "No end", "Of the tool.", "A \\[list]."])
+def test_a_wrong_help_text_is_seen(text: str | None) -> None:
+    assert list(problems_of_help(text))
+
+
+def other_words(text: str) -> Iterator[str]:
+    """The words of a text that stand for a term, with that term."""
+    for pattern, term in OTHER_WORDS.items():
+        yield from (f"{found[0]!r} for {term}" for found in re.finditer(rf"\b({pattern})\b", text, re.IGNORECASE))
+
+
+def test_help_texts_have_one_word_for_one_concept() -> None:
+    assert not [f"{name}: {found}" for name, text in helps() for found in other_words(text or "")]
+
+
+@pytest.mark.parametrize("document", SHORT, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_pages_have_one_word_for_one_concept(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    assert not [f"line {line}: {found}: {each}" for line, each in sentences(text) for found in other_words(each)]
+
+
+def test_another_word_is_seen() -> None:
+    assert list(other_words("It mends the spec, and special gatewayed words pass.")) == [
+        "'mends' for repair, revise or correct",
+        "'spec' for protocol or document",
+    ]
+
+
+def entries() -> dict[str, str]:
+    """The glossary: each term with its meaning."""
+    listed = GLOSSARY.read_text(encoding="utf-8").split("\n## Words\n")[1]
+    parts = re.split(r"^### (.+)$", listed, flags=re.MULTILINE)[1:]
+    return {term: text.strip() for term, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def test_the_terms_of_the_style_stand_in_the_glossary() -> None:
+    terms = _TERM.findall(STYLE.read_text(encoding="utf-8"))
+    assert len(terms) > 25
+    known = {term.lower().replace(" ", "-") for term in entries()}
+    assert [term for term, anchor in terms if anchor != term.lower().replace(" ", "-") or anchor not in known] == []
+
+
+def test_the_glossary_is_in_the_order_of_the_alphabet_and_each_term_is_used_elsewhere() -> None:
+    terms = list(entries())
+    assert terms == sorted(terms, key=str.lower)
+    others = [path for path in (ROOT / "docs").rglob("*.md") if path not in (GLOSSARY, STYLE)]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (*others, ROOT / "README.md"))
+    text = " ".join(text.lower().split())
+    assert [term for term in terms if not re.search(rf"\b{re.escape(term.lower())}", text)] == []
+
+
+@pytest.mark.parametrize("term", entries())
+def test_an_entry_is_short_and_names_the_page_that_has_more(term: str) -> None:
+    meaning = entries()[term]
+    assert re.search(r"\[More\]\([\w./-]+\.md(#[\w-]+)?\)$", meaning)
+    assert all(len(words(each)) <= MOST_WORDS for _, each in sentences(meaning))
