@@ -385,7 +385,7 @@ def tried(name: str, given: argparse.Namespace, scratch: Path, wheels: Path) -> 
             case "mcp":
                 way = mcp(seen, container)
             case _:
-                at = (given.endpoint, given.model) if given.endpoint else stack.enter_context(served())
+                at: tuple[str, str] = (given.endpoint, given.model) if given.endpoint else stack.enter_context(served())
                 way = endpoint(seen, container, *at, lyon(), not given.endpoint)
         if not given.json:
             print(f"{name}{f' ({way.stands_for})' if way.stands_for else ''}")

@@ -126,7 +126,12 @@ def _cells(cells: list[dict[str, Any]]) -> Iterator[str]:
 def _outside(markdown: str, source: str) -> Iterator[str]:
     """The paths outside ``docs/`` that a document of the repository links to."""
     found: list[str] = []
-    _with_links(markdown, lambda target: found.append(target) or target)
+
+    def kept(target: str) -> str:
+        found.append(target)
+        return target
+
+    _with_links(markdown, kept)
     for target in found:
         path = _resolved(target.partition("#")[0], source)
         if not path.startswith("docs/"):

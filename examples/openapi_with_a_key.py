@@ -7,6 +7,7 @@ import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from atc import Agent, Toolset
@@ -20,7 +21,7 @@ STATIONS = {
 BIKES = {"s4": {"free_bikes": 17, "broken_bikes": 3}, "s9": {"free_bikes": 5, "broken_bikes": 0}}
 
 
-def operation(name: str, summary: str, argument: str, place: str, returns: dict) -> dict:
+def operation(name: str, summary: str, argument: str, place: str, returns: dict[str, Any]) -> dict[str, Any]:
     return {
         "operationId": name,
         "summary": summary,

@@ -6,9 +6,10 @@ python examples/probing.py
 import json
 import tempfile
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import ClassVar
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlsplit
 
 from atc import Agent, Toolset, probe
@@ -46,7 +47,7 @@ class Ferries(BaseHTTPRequestHandler):
 
     do_POST = do_GET
 
-    def look_up(self, name: str, given: dict[str, str], rows: dict) -> None:
+    def look_up(self, name: str, given: dict[str, str], rows: dict[str, Any]) -> None:
         if name not in given:
             self.answer(422, {"error": f"{name} is required"})
         elif given[name] not in rows:
@@ -67,7 +68,7 @@ class Ferries(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving():
+def serving() -> Iterator[str]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Ferries)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:

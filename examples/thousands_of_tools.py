@@ -73,5 +73,6 @@ if __name__ == "__main__":
     print(f"searched in {1000 * (time.perf_counter() - began):.0f} ms: {', '.join(found)}")
     with Agent(tools, retriever=IndexRetriever(index), max_tools=8) as agent:
         result = agent.run(task)
-    print(f"the model was offered {len(result.sketch.tools)} tools: {', '.join(result.sketch.tools)}")
+    offered = result.sketch.tools if result.sketch else ()
+    print(f"the model was offered {len(offered)} tools: {', '.join(offered)}")
     print(result.status, result.value)
