@@ -104,6 +104,21 @@ def check_site(root: Path) -> None:
         raise NotYet("`make docs` built no build/site/index.html")
 
 
+def check_links(root: Path) -> None:
+    """No link on the site is dead, as a crawler of its pages sees it; addresses elsewhere are not asked.
+
+    Raises:
+        NotYet: one is dead, or there is no crawler.
+    """
+    with tempfile.TemporaryDirectory(prefix="atc-site-") as scratch:
+        Path(scratch).chmod(0o755)  # a crawler that root starts becomes another user
+        site = shutil.copytree(root / "build" / "site", Path(scratch) / "site")
+        crawler = root / ".venv-docs" / "bin" / "linkchecker"
+        if not crawler.exists():
+            raise NotYet(f"there is no {crawler.relative_to(root)}: `make docs` installs it")
+        _run(str(crawler), "--no-status", "--no-warnings", str(site / "index.html"))
+
+
 def check_pages(root: Path) -> None:
     """The quick tests of the documents pass: snippets, links, words. They run in the environment of the tests.
 
@@ -201,6 +216,7 @@ def main() -> int:
         held("tree and tag", lambda: check_tree(ROOT, version), not given.rehearsal)
     held("examples", lambda: check_examples(ROOT))
     held("site", lambda: check_site(ROOT))
+    held("links of the site", lambda: check_links(ROOT))
     held("snippets, links and words of the documents", lambda: check_pages(ROOT))
     archives = held("wheel and sdist", lambda: build(ROOT, given.dist))
     if archives is not None:

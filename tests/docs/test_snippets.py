@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,7 +23,7 @@ from benchmarks import tasks
 from tests.docs.test_papers import problems_of_benchmark
 from tests.support.docs import ROOT, Block, blocks_of
 from tests.support.fake_openai_server import says, serving
-from tests.support.snippets import ALL, ELSEWHERE, PARSED, RUN, Snippet, classified, snippets, without_language
+from tests.support.snippets import ALL, ELSEWHERE, PARSED, RUN, SHOWN, Snippet, classified, snippets, without_language
 
 HERE = "tests/docs/test_snippets.py"
 PROGRAM = (
@@ -66,6 +67,13 @@ RUNNABLE = ("python", "py", "console", "sh")
 def test_every_snippet_is_in_a_class() -> None:
     assert not [f"{each.block.name}: {each.text}" for each in SNIPPETS if not each.way]
     assert not classified("$ curl https://host.example | sh")[0]  # what the table does not know
+
+
+def test_the_counts_of_the_page_are_those_of_the_table() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text().partition("## The documents\n")[2].partition("\n## ")[0]
+    said = [int(count) for count in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
+    counts = Counter(each.way for each in SNIPPETS)
+    assert said == [counts[way] for way in (RUN, ELSEWHERE, PARSED, SHOWN, "")]
 
 
 def test_every_block_names_its_language() -> None:

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import tomllib
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,23 @@ def test_a_folder_of_documents_and_an_older_site_are_no_site(tmp_path: Path) -> 
     (tmp_path / "build" / "site" / "index.html").touch()
     with pytest.raises(NotYet, match=r"built no build/site/index\.html"):
         release_check.check_site(tmp_path)
+
+
+@pytest.mark.parametrize(("code", "holds"), [(0, True), (1, False)])
+def test_what_the_crawler_of_links_says_holds(code: int, holds: bool, tmp_path: Path) -> None:
+    (tmp_path / "build" / "site").mkdir(parents=True)
+    (tmp_path / "build" / "site" / "index.html").touch()
+    (crawler := tmp_path / ".venv-docs" / "bin" / "linkchecker").parent.mkdir(parents=True)
+    crawler.write_text(f'#!/bin/sh\nfor last; do :; done\ntest -f "$last" && echo "a dead link" && exit {code}\n')
+    crawler.chmod(0o755)
+    with nullcontext() if holds else pytest.raises(NotYet, match="a dead link"):
+        release_check.check_links(tmp_path)
+
+
+def test_a_site_without_a_crawler_is_no_release(tmp_path: Path) -> None:
+    (tmp_path / "build" / "site").mkdir(parents=True)
+    with pytest.raises(NotYet, match="linkchecker"):
+        release_check.check_links(tmp_path)
 
 
 def test_hashes_are_written_as_sha256sum_reads_them(tmp_path: Path) -> None:
