@@ -93,6 +93,11 @@ class Place:
     def text(self) -> str:
         return f"{self.key} {self.schema.get('description') or ''}"
 
+    @property
+    def parted(self) -> bool:
+        """Whether the text says that commas part several items."""
+        return bool(re.search(r"comma.{0,20}(separat|delimit)|(separat|delimit).{0,20}comma", self.text, re.IGNORECASE))
+
     def one(self, items: Sequence[Any]) -> Any:
         return self.draw.one(self.kind + self.key, items)
 
@@ -172,7 +177,16 @@ def _list_of_one(at: Place) -> Changed:
     return (at.key, [at.value]) if at.scalar else None
 
 
+def _list_of_parts(at: Place) -> Changed:
+    """A text of several items, as the document wants it, given as a list."""
+    parts = at.value.split(",") if isinstance(at.value, str) and at.wants == "string" and at.parted else []
+    return (at.key, parts) if len(parts) > 1 and all(part == part.strip() != "" for part in parts) else None
+
+
 def _list_of_two(at: Place) -> Changed:
+    """A list where one value is wanted. Of a text of several items it says what is meant."""
+    if at.parted:
+        return None
     other = f"{at.value}x" if isinstance(at.value, str) else 7 if at.value != 7 else 8
     return (at.key, [at.value, other]) if at.scalar and not isinstance(at.value, bool) else None
 
@@ -297,6 +311,7 @@ MISTAKES: tuple[tuple[str, Rule, Callable[[Place], Changed]], ...] = (
     ("type: words for a number", "refuse", _words_for_number),
     ("type: an item for its list", "lossless", _item_alone),
     ("nest: list of one", "of a read", _list_of_one),
+    ("nest: a list for a text of several", "of a read", _list_of_parts),
     ("nest: list of two", "refuse", _list_of_two),
     ("nest: object of one field", "of a read", _object_of_one),
     ("nest: object, the field by name", "of a read", _object_by_name),

@@ -32,7 +32,7 @@ def argument_repair(made: ArgumentRepair) -> str:
             return f"the model gave {as_text(made.sent)} for {where}"
         case "model":
             return f"the model gave {as_text(made.sent)} in place of {as_text(made.given)} for {where}"
-        case "nearest" | "format" | "wrapped":
+        case "joined" | "nearest" | "format" | "wrapped":
             return f"took {as_text(made.given)} as {as_text(made.sent)} for {where}"
 
 

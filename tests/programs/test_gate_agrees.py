@@ -28,6 +28,7 @@ PARAMETERS = {
         "unit": {"enum": ["km", "mile"]},
         "exact": {"type": "boolean"},
         "tags": {"type": "array", "items": {"type": "string"}},
+        "codes": {"type": "string", "description": "A comma-separated list of codes."},
     },
     "required": ["city_name"],
 }
@@ -70,6 +71,9 @@ def kinds(checker: Checker, program: str) -> set[str]:
         {"city_name": {"name": "Rome", "x": 1}},
         {"city_name": "Rome", "tags": "a"},
         {"city_name": "Rome", "tags": {"a": 1}},
+        {"city_name": "Rome", "codes": ["a", "b"]},
+        {"city_name": "Rome", "codes": ["a,b", "c"]},
+        {"city_name": "Rome", "codes": {"a": 1}},
         {"city_name": 5},
         {},
     ],
@@ -95,6 +99,13 @@ def test_the_check_finds_what_the_gate_refuses(checker: Checker, protocol: Proto
         ("name = cities()['name']\nanswer = look(city_name=[name, name])", True),
         ("unit = 'miles'\nanswer = look(city_name='Rome', unit=unit)", False),
         ("unit = 'miles'\nanswer = book(city_name='Rome', unit=unit)", True),
+        ("name = cities()['name']\nanswer = look(city_name=name, codes=[name, name])", False),
+        ("name = cities()['name']\nanswer = book(city_name=name, codes=[name, 'x'])", False),
+        ("name = cities()['name']\nanswer = look(city_name=name, codes=[each for each in (name, 'x')])", False),
+        ("codes = ['a', 'b']\nanswer = look(city_name='Rome', codes=codes)", False),
+        ("codes = []\nfor n in (1, 2):\n    codes.append(str(n))\nanswer = look(city_name='Rome', codes=codes)", False),
+        ("codes = {'a': 'b'}\nanswer = look(city_name='Rome', codes=codes)", True),
+        ("codes = ['a', 'b']\nanswer = look(city_name=codes)", True),
         ("unit = 'league'\nanswer = look(city_name='Rome', unit=unit)", True),
     ],
 )
@@ -103,10 +114,12 @@ def test_so_it_does_with_what_is_not_written_out(checker: Checker, program: str,
 
 
 def test_what_a_rule_repairs_is_a_finding_where_it_is_off() -> None:
-    rules = DEFAULT - {"argument-unwrap", "argument-respelling", "argument-enum", "argument-format"}
+    rules = DEFAULT - {"argument-unwrap", "argument-respelling", "argument-enum", "argument-format", "argument-join"}
     made = Checker([READS], rules=rules)
     try:
-        for argument in ("city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'"):
+        for argument in (
+            "city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'", "city_name='', codes=['a', 'b']",
+        ):  # fmt: skip
             assert kinds(made, f"answer = look({argument})"), argument
     finally:
         made.close()

@@ -19,6 +19,7 @@ from tests.support.time import little_work
 
 READ, WRITE, UNKNOWN = Effect.READ, Effect.WRITE, Effect.UNKNOWN
 INTEGER, NUMBER, TEXT, TRUTH = ({"type": kind} for kind in ("integer", "number", "string", "boolean"))
+CODES = {"type": "string", "description": "A comma-separated list of codes."}
 
 
 def sent(schema: dict[str, Any], arguments: dict[str, Any], effect: Effect = READ, **more: Any) -> Any:
@@ -333,12 +334,13 @@ def test_the_field_of_an_object_is_the_one_that_fits_by_type_format_and_name() -
 
 def test_a_rule_that_is_off_repairs_nothing() -> None:
     schema = {
-        **parameters(taskId=INTEGER, unit={"enum": ["km"]}, flag=TRUTH, mode={"default": "x"}),
+        **parameters(taskId=INTEGER, unit={"enum": ["km"]}, flag=TRUTH, mode={"default": "x"}, codes=CODES),
         "required": ["taskId", "mode"],
     }
     for rule, arguments in {
         "argument-respelling": {"taskid": 1, "mode": "x"},
         "argument-unwrap": {"taskId": [1], "mode": "x"},
+        "argument-join": {"taskId": 1, "codes": ["a", "b"], "mode": "x"},
         "argument-enum": {"taskId": 1, "unit": "KM", "mode": "x"},
         "argument-format": {"taskId": 1, "flag": "yes", "mode": "x"},
         "argument-default": {"taskId": 1},
@@ -346,6 +348,42 @@ def test_a_rule_that_is_off_repairs_nothing() -> None:
         assert sent(schema, arguments) is not None, rule
         assert sent(schema, arguments, rules=RULES - {rule}) is None, rule
         assert sent(schema, arguments, rules=frozenset({rule})) is not None, rule
+
+
+@pytest.mark.parametrize(
+    ("description", "given", "text"),
+    [
+        ("A comma-separated list of ids.", ["a", "b"], "a,b"),
+        ("ids, separated by commas", ["a", 2, 1.5], "a,2,1.5"),
+        ("comma delimited", ["New York", "Rome"], "New York,Rome"),
+        ("Pipe-separated titles", ["a", "b,c"], "a|b,c"),
+        ("A list of ids.", ["a", "b"], None),  # the document does not say how
+        ("separated by commas or semicolons", ["a", "b"], None),
+        ("comma-separated", ["a,b", "c"], None),  # it would say three things
+        ("comma-separated", ["a", ""], None),
+        ("comma-separated", ["a", True], None),
+        ("comma-separated", ["a", ["b"]], None),
+        ("comma-separated", ["a", None], None),
+        ("comma-separated", [], None),
+        ("comma-separated", {"a": "b"}, None),
+    ],
+)
+@pytest.mark.parametrize("effect", [READ, WRITE])
+def test_a_list_is_one_text_where_the_document_names_the_sign_between(
+    description: str, given: Any, text: str | None, effect: Effect
+) -> None:
+    schema = {"type": "string", "description": description}
+    assert one(schema, given, effect) == text
+    if text is not None:
+        assert same_request(parameters(x=schema), {"x": given}, {"x": text})
+        assert not same_request(parameters(x=schema), {"x": given}, {"x": text + ",z"})
+
+
+def test_a_list_that_the_document_takes_stays_one() -> None:
+    either = {"anyOf": [{"type": "array", "items": TEXT}, {"type": "string"}], "description": "comma-separated"}
+    assert one(either, ["a", "b"]) == ["a", "b"]
+    assert one({**CODES, "pattern": "^[a-z]$"}, ["a", "b"]) is None
+    assert one({"type": ["string", "null"], "title": "comma-separated"}, ["a", "b"]) == "a,b"
 
 
 # -- whether two requests say the same ---------------------------------------------------------------------------------

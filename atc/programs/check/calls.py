@@ -18,13 +18,14 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at
-from atc.programs.analysis.values import Origin
+from atc.programs.analysis.values import Origin, Value
 from atc.programs.attribution.responses import places
 from atc.programs.check.types import literals_of
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
-from atc.schemas.repair import SPELLING, UNWRAP, kinship, repair_arguments
+from atc.schemas.repair import JOIN, SPELLING, UNWRAP, kinship, repair_arguments
 from atc.schemas.repair.places import Place
+from atc.schemas.repair.separated import separator
 from atc.schemas.repair.spelling import respelt
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.paging import paging_of
@@ -33,6 +34,7 @@ from atc.tools.protocol import JsonSchema, Protocol
 
 NOT_LITERAL = object()
 _NUMERIC = re.compile(r"\s*-?\d+(\.\d+)?\s*")
+_LIST = re.compile(r"(?i)list\[")
 _SCALARS = {"string", "integer", "number", "boolean"}
 
 
@@ -65,12 +67,19 @@ def is_repaired(finding: Finding, flow: Flow, protocols: Mapping[str, Protocol],
         return True
     values, schemas = literals_of(finding.found), {p.name: (p.original, p.schema) for p in parameters_of(protocol)}
     names = {name for call in here for name, value in literal_arguments(call, protocol).items() if value is NOT_LITERAL}
+    if finding.kind == "wrong_type" and _LIST.match(finding.found or ""):
+        return any(_joins(protocol, schemas[name][0], rules) for name in names if name in schemas)
     meant = [
         original
         for name, (original, schema) in schemas.items()
         if name in names and bool(_values(protocol, schema)) == (finding.kind == "not_in_enum")
     ]
     return bool(values) and all(any(_repairs(protocol, name, value, rules) for name in meant) for value in values)
+
+
+def _joins(protocol: Protocol, original: str, rules: Rules) -> bool:
+    """Whether the gate makes one text of a list that is given for an argument."""
+    return JOIN in rules and bool(separator(Place(protocol.parameters, "", _schema(protocol, original))))
 
 
 def _values(protocol: Protocol, schema: JsonSchema) -> list[Any]:
@@ -96,6 +105,9 @@ def _repaired_names(call: ToolCall, protocol: Protocol, rules: Rules) -> set[str
         if isinstance(node, ast.Dict) and len(node.keys) == 1 and isinstance(node.keys[0], ast.Constant):
             rank = kinship(str(node.keys[0].value), originals.get(name, name), 1)
             found |= {name} if rank == 0 or (rank is not None and not strict) else set()
+    for name, node in _written(call, parameters):
+        if isinstance(node, ast.List | ast.ListComp) and name in originals and literals[name] is NOT_LITERAL:
+            found |= {name} if _joins(protocol, originals[name], rules) else set()
     return found
 
 
@@ -241,12 +253,21 @@ def _responses(
             and all(_unwrapped(o, parameter.original, wanted, protocols) for o in value.origins)
         ):
             continue
+        if _joins(protocol, parameter.original, rules) and _is_list(value, protocols):
+            continue
         unfit = [_unfit(origin, wanted, protocols) for origin in sorted(value.origins, key=str)]
         if value.cells and not value.origins and all(cell.made_by is None for cell in value.cells):
             unfit = [{"case": "container"}]
         if unfit and all(unfit) and (not value.cells or not value.origins):
             expected = tuple(sorted(wanted))
             yield _finding("wrong_type", call, arguments=(parameter.name,), expected=expected, **unfit[0])
+
+
+def _is_list(value: Value, protocols: Mapping[str, Protocol]) -> bool:
+    """Whether a value may only be a list: one that the program made, or one of a response."""
+    made = all(cell.keys is None and cell.made_by is None for cell in value.cells)
+    shapes = [shape_at(protocols[origin.tool].returns, origin.path).kind for origin in value.origins]
+    return made and all(shape == "list" for shape in shapes)
 
 
 def _wanted(protocol: Protocol, parameter: Parameter) -> set[str]:

@@ -2,7 +2,8 @@
 
 What fits is left alone, the whole and each part of it. What does not is repaired step by step, and held to the schema
 after each: keys in the schema's spelling; the one field of an object, or the one item of a list, where a plain value is
-wanted; the nearest value of an enumeration; formats and defaults; what is unknown is left out.
+wanted; a list as one text, where the document names the sign between its items; the nearest value of an enumeration;
+formats and defaults; what is unknown is left out.
 
 What is not a read gets less: the arguments say afterwards exactly what they said before. An unknown argument of it is a
 problem, because what it asks for would not be done.
@@ -23,17 +24,18 @@ from atc.result import Effect
 from atc.schemas.repair.formats import MISSING, as_type, holds_whole_float, in_date_form, in_format
 from atc.schemas.repair.places import Gate, Place, TooMuch, gate_of
 from atc.schemas.repair.problems import argument_problems, slip_of
+from atc.schemas.repair.separated import joined
 from atc.schemas.repair.shown import MAX_SHOWN, cut
 from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt
 from atc.schemas.validate import Problem
 from atc.tools.protocol import JsonSchema
 
-SPELLING, UNWRAP, ENUM = "argument-respelling", "argument-unwrap", "argument-enum"
+SPELLING, UNWRAP, JOIN, ENUM = "argument-respelling", "argument-unwrap", "argument-join", "argument-enum"
 FORMAT, DEFAULT = "argument-format", "argument-default"
-RULES = frozenset({SPELLING, UNWRAP, ENUM, FORMAT, DEFAULT})
+RULES = frozenset({SPELLING, UNWRAP, JOIN, ENUM, FORMAT, DEFAULT})
 """The rules that can be taken away (:mod:`atc.programs.rules`); the other repairs are always made."""
 RULE_OF: Mapping[RepairKind, str] = {
-    "respelt": SPELLING, "unwrapped": UNWRAP, "nearest": ENUM, "format": FORMAT, "default": DEFAULT,
+    "respelt": SPELLING, "unwrapped": UNWRAP, "joined": JOIN, "nearest": ENUM, "format": FORMAT, "default": DEFAULT,
 }  # fmt: skip
 """The rule that a repair is of. A ``format`` may also be a conversion that is always made: ``"5"`` for 5."""
 MAX_REPAIRS = 20
@@ -147,6 +149,7 @@ class Repair:
         steps: tuple[tuple[str, _Step], ...] = (
             (SPELLING, self._respell),
             (UNWRAP, self._unwrap),
+            (JOIN, self._join),
             (ENUM, self._take_nearest),
             ("", self._convert),
             ("", self._drop),
@@ -286,6 +289,13 @@ class Repair:
                 ranked.setdefault(rank, []).append((key, made))
         best = ranked[min(ranked)] if ranked else []
         return best[0] if len(best) == 1 else ("", MISSING)
+
+    def _join(self, place: Place, value: Any, path: Path) -> Any:
+        made = joined(place, value)
+        if made is MISSING or not self.gate.accepts(place, made):
+            return value
+        self._note("joined", path, value, made)
+        return made
 
     def _take_nearest(self, place: Place, value: Any, path: Path) -> Any:
         made = self._nearest(place, value)

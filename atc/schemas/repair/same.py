@@ -14,6 +14,7 @@ from typing import Any
 from atc.schemas.repair.arguments import MAX_DEPTH
 from atc.schemas.repair.formats import MISSING, as_type, in_format
 from atc.schemas.repair.places import Gate, Place, gate_of
+from atc.schemas.repair.separated import joined
 from atc.schemas.repair.spelling import is_spelling, near, nearest, spelling_key
 from atc.tools.protocol import JsonSchema
 
@@ -71,7 +72,8 @@ def _same_at(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool
         pairs = zip(given, sent, strict=False)
         return items is not None and len(given) == len(sent) and all(_same(items, name, a, b, at) for a, b in pairs)
     if isinstance(given, list):
-        return len(given) == 1 and "array" not in place.types and _same(place, name, given[0], sent, at)
+        one = len(given) == 1 and "array" not in place.types and _same(place, name, given[0], sent, at)
+        return one or (isinstance(sent, str) and joined(place, given) == sent)
     if isinstance(sent, list) and len(sent) == 1 and place.items is not None and not isinstance(given, str):
         return _same(place.items, name, given, sent[0], at)
     if isinstance(given, dict):
