@@ -79,6 +79,19 @@ def test_the_loss_counts_what_the_planner_says_after_its_question_alone() -> Non
 
 
 @pytest.mark.slow
+def test_the_format_teaches_the_document_of_each_tool_of_a_task() -> None:
+    made = planner(longest=2_000)
+    from atc.learn.planner import Line, format_examples
+
+    line = Line((), 0, {"query": TRIP.query, "gold": list(TRIP.gold)})
+    found = list(format_examples(made, [line], catalogue()))
+    for tool, each in zip(TRIP.gold, found, strict=True):
+        said = bytes(i for i, counts in zip(each.ids, each.learnt, strict=True) if counts and i < 256)
+        assert json.loads(said)["name"] == catalogue().protocol(tool).name
+        assert TRIP.query.encode() in bytes(i for i in each.ids if i < 256), "the task stands before it"
+
+
+@pytest.mark.slow
 def test_supervised_training_lowers_the_loss_and_goes_on_as_if_nothing_had_been_between(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch")
     base()
