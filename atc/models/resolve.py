@@ -95,7 +95,7 @@ def choose_model(
     if not name:
         raise ModelUnavailable(
             "an endpoint or a key was given (OPENAI_BASE_URL, or base_url and api_key), but no model is named: set "
-            "ATC_MODEL to one it has, or ATC_MODEL=embedded to use none of it"
+            "ATC_MODEL to one that it has, or ATC_MODEL=embedded to use no endpoint"
         )
     if not url and not key:
         hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else _preset_hint(name)
