@@ -54,27 +54,27 @@ class Agent(RunsBatches, RunsPrograms):
         tools: a toolset; or Python functions, and tools of toolsets, one by one. Not needed beside a catalogue.
         model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
             the embedded model.
-        approve: decides over every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
+        approve: decides about every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
             ``"always"``, or a function; by default what the settings say, else ``"ask"`` on a terminal and ``"never"``
             elsewhere.
-        ask_user: lets programs ask the user: a function from a question to the user's words (``None``: no answer),
+        ask_user: lets programs ask the user: a function that takes a question and returns the answer (``None``: none),
             sync or async; or ``"ask"`` (at the terminal, else as ``"stop"``), ``"stop"`` (the run ends as
             ``needs_input`` and is resumed with the answer) or ``"never"``; by default what the settings say, else
             ``"never"``.
-        strategy: how it acts: a strategy, or the name of one (:func:`atc.strategies.base.open_strategy`); by default
-            what the settings say, else ``"chain"``.
-        retriever: finds the tools to offer where there are more than ``max_tools``; by default an index over them, as
-            the settings say.
-        catalogue: of the tools, shared with other agents; or the folder of the setting of that name. By default the
-            agent makes one.
-        sandbox: where programs run: a sandbox, which stays yours to close, or the setting of that name.
+        strategy: how it solves tasks: a strategy, or the name of one (:func:`atc.strategies.base.open_strategy`); by
+            default what the settings say, else ``"chain"``.
+        retriever: finds the tools to offer if there are more than ``max_tools``; by default an index of them, as the
+            settings say.
+        catalogue: a catalogue of the tools that other agents share; or a folder, as in the setting ``catalogue``. By
+            default the agent makes one.
+        sandbox: where programs run: a sandbox, which you close yourself; or a text, as in the setting ``sandbox``.
         policy: the broker's limits; by default from the settings.
-        permissions: what may be called unasked (:class:`atc.permissions.Permissions`), or the file that says it; by
-            default those of the settings.
-        answer: the type that values of all runs shall have: any type that pydantic takes (``int``, ``list[City]``, a
+        permissions: rules that say what may be called unasked (:class:`atc.permissions.Permissions`), or a file of
+            them; by default those of the settings.
+        answer: the type of every run's value: any type that pydantic takes (``int``, ``list[City]``, a
             model, a union …); or as text ``"number"``, ``"text"``, ``"list"``, ``"yes/no"``, ``"record"``,
-            ``"FILE.json"`` or ``"MODULE:TYPE"``. Programs are held to it before they run where types are known, their
-            values afterwards.
+            ``"FILE.json"`` or ``"MODULE:TYPE"``. If types are known, programs are checked against it before they run;
+            their values are checked afterwards.
         on_event: called with every event as it happens.
         **settings: any field of :class:`atc.settings.Settings`.
 
@@ -121,7 +121,9 @@ class Agent(RunsBatches, RunsPrograms):
         self._approval = of_agent.approval_of(self.permissions, approve, self.settings)
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
-            raise UsageError(f"a tool is named {ASK_USER!r}, by which programs ask the user: rename it, or do without")
+            raise UsageError(
+                f"a tool is named {ASK_USER!r}, by which programs ask the user: rename it, or set ask_user='never'"
+            )
         self._given_strategy = strategy
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         wanted = self.settings.answer if answer is None else answer
@@ -159,14 +161,14 @@ class Agent(RunsBatches, RunsPrograms):
         instructions: str | None = None,
         dry_run: bool = False,
     ) -> Result[Any]:
-        """Solve a task and return how it went; a failure is a result too. Blocks; see :meth:`arun`.
+        """Solve a task and return the result; a failed run has a result too. Blocks; see :meth:`arun`.
 
         Args:
             task: what is wanted, in plain words.
             answer: the type of the value, as for :class:`Agent`; by default the agent's.
             images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
-            instructions: standing wishes in place of the agent's own, such as "answer in German".
-            dry_run: reads run; calls with effects are listed in ``planned`` and ``dry_run`` of the result, not made.
+            instructions: standing wishes that replace the agent's own, such as "answer in German".
+            dry_run: make only reads, and list calls with effects in ``planned`` and ``dry_run`` of the result.
 
         Raises:
             UsageError: the task is empty or far too long, an image cannot be read, the model takes none, or ``answer``
@@ -207,14 +209,14 @@ class Agent(RunsBatches, RunsPrograms):
         source: str | None = None,
         dry_run: bool = False,
     ) -> Result[Any]:
-        """:meth:`run` for asynchronous code. ``source`` is noted in the trace: where the tools are, for a resume."""
+        """:meth:`run` for asynchronous code. The trace keeps ``source``, where the tools are, for a resume."""
         request = self._request(
             task, answer=answer, images=images, instructions=instructions, source=source, dry_run=dry_run
         )
         return await self._begin(request)
 
     def conversation(self) -> Conversation:
-        """A conversation: tasks of which each may refer to those before (:class:`atc.conversation.Conversation`)."""
+        """Begin a conversation: tasks that may each refer to earlier ones (:class:`atc.conversation.Conversation`)."""
         return Conversation(self)
 
     async def stream(
@@ -232,8 +234,8 @@ class Agent(RunsBatches, RunsPrograms):
             task: what is wanted, in plain words.
             answer: as for :meth:`run`, as ``images``, ``instructions`` and ``dry_run`` are. Events hold its JSON form.
 
-        Whoever breaks off before the end stops the run: at once if the stream is closed (``contextlib.aclosing``), else
-        when it is collected as garbage.
+        If you stop reading before the end, the run stops: at once if the stream is closed (``contextlib.aclosing``),
+        else when it is collected as garbage.
 
         Raises:
             As :meth:`arun`, after the events that came before.
@@ -246,15 +248,15 @@ class Agent(RunsBatches, RunsPrograms):
     def resume(
         self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None, trust_run: bool = False
     ) -> Result[Any]:
-        """Go on with a run that was cut off, by its own strategy: what succeeded comes from the journal.
+        """Go on with a run that was cut off, with its own strategy. Calls that succeeded are answered from the journal.
 
         Args:
             run_id: the run, or the beginning of its name.
             answer: the type that the run was begun with, where it was a type of Python and not named by a text.
                 Without it the value is held to that type's JSON Schema, and is JSON.
-            images: those of the run that came as bytes, or whose files have gone. The others are read again.
+            images: the run's images that came as bytes, or whose files are missing. The others are read again.
             reply: the user's answer to the question of a run that ended as ``needs_input``.
-            trust_run: import what its trace names as strategy or type also where others could write to its folder.
+            trust_run: import the strategy or type that its trace names, even if others could write to its folder.
 
         Raises:
             UsageError: there is no such run, it has ended with an answer, its strategy or an image cannot be had, it
@@ -293,7 +295,7 @@ class Agent(RunsBatches, RunsPrograms):
         )
 
     def close(self) -> None:
-        """Let go of the model and the sandbox that this agent opened: their processes end. Done at exit otherwise."""
+        """Close the model and the sandbox that this agent opened: their processes end. Otherwise done at exit."""
         wait_for(self.aclose())
 
     async def aclose(self) -> None:

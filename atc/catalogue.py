@@ -70,11 +70,11 @@ class Memory(Interface):
 
 
 class Catalogue:
-    """Some tools, and all that is known about them. It may be shared by several agents.
+    """Some tools, and everything that is known about them. Several agents may share one.
 
     Args:
         tools: a toolset; or Python functions, and tools of toolsets, one by one.
-        store: what runs have taught; the user's own, in the folder of the setting ``catalogue``, when not given.
+        store: what runs have taught; by default the user's own, in the folder of the setting ``catalogue``.
         retriever: finds the tools for a task; an index over them when not given.
         settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval``, ``rules`` and
             ``tool_index`` with ``vectors`` and ``vectors_key`` count.

@@ -105,14 +105,14 @@ class Upcoming:
 
 
 class Conversation:
-    """Tasks of which each may refer to those before. Made by :meth:`atc.Agent.conversation`; one task at a time.
+    """Tasks that may each refer to earlier ones. Made by :meth:`atc.Agent.conversation`; one task at a time.
 
-    A later task's prompt shows the earlier tasks, their programs and values: bounded, the newest first, as data. Small
-    values stand in the scope of its programs too, as ``answer_1``, ``answer_2`` … by the number of the task. A task
-    that fails or is broken off is shown with what it did, and the next one goes on.
+    A later task's prompt shows the earlier tasks, their programs and values: bounded, the newest first, as data. Its
+    programs also have small values as variables ``answer_1``, ``answer_2`` …, by the number of the task. A task
+    that fails or is stopped is shown with what it did, and the next one goes on.
 
     Attributes:
-        id: of the stored run that holds all tasks: ``atc show`` takes it.
+        id: the id of the stored run that holds all tasks: ``atc show`` takes it.
     """
 
     def __init__(self, agent: Agent) -> None:

@@ -75,7 +75,7 @@ class DryRun(Record):
 
     Attributes:
         planned: the calls that a real run would make, in order.
-        stop: where it ended before its program did; ``None`` where ``planned`` is all.
+        stop: where the dry run ended before its program did; ``None`` if ``planned`` is complete.
         unseen: the numbers of reads that were made after a planned call, and saw nothing of what it would change.
     """
 

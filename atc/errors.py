@@ -5,17 +5,17 @@ AtcError
 │   ├── ToolImportError     a tool document, an OpenAPI file or a function that cannot become a tool
 │   ├── SettingsError       a setting with a wrong value
 │   └── TraceError          a line of a run's trace is damaged
-├── EnvironmentProblem      something outside is missing; the message says the fix
+├── EnvironmentProblem      something outside is missing; the message says what to do
 │   ├── ModelUnavailable    no model is set up, or its endpoint cannot be used
-│   ├── SandboxUnavailable  the isolation that was asked for cannot be had
+│   ├── SandboxUnavailable  the isolation that was asked for is not available
 │   ├── ToolIndexError      an index of tools cannot be read or written
-│   └── EncoderUnavailable  a search by meaning was asked for and its encoder cannot be had
-│       └── VectorsUnavailable  the engine that keeps an index's vectors cannot be had
-├── ModelError              the model's endpoint failed in the middle of work
+│   └── EncoderUnavailable  a search by meaning was asked for, and its encoder is not available
+│       └── VectorsUnavailable  the engine that keeps an index's vectors is not available
+├── ModelError              the model's endpoint failed during a call
 │   └── ContextExceeded     a prompt is longer than the model takes
-├── ToolError               a tool refused or failed; the program in the sandbox may catch its twin
+├── ToolError               a tool refused or failed; the program in the sandbox may catch a copy of it
 │   └── CallRefused         the broker would not make the call: not granted, bad arguments, over a limit
-├── FrameError              bytes out of the sandbox that are not the protocol
+├── FrameError              bytes out of the sandbox that do not follow the channel's protocol
 ├── WritesPlanned           a dry run came to a call with effects: the run ends with ``planned``
 ├── InputNeeded             a program asked the user, and nobody is there: the run ends with ``needs_input``
 ├── BudgetExceeded          a run used up its model calls, tokens, seconds or tool calls
@@ -65,10 +65,10 @@ class TraceError(UsageError):
 
 
 class EnvironmentProblem(AtcError):
-    """Something outside ATC is missing or broken. The message says the fix.
+    """Something outside ATC is missing or broken. The message says what to do.
 
     Attributes:
-        problem: what is missing or broken. ``fix``: what to do about it, where that stands apart.
+        problem: what is missing or broken. ``fix``: what to do about it; empty if ``problem`` says it already.
     """
 
     def __init__(self, problem: str = "", *, fix: str = "") -> None:
@@ -77,11 +77,11 @@ class EnvironmentProblem(AtcError):
 
 
 class ModelUnavailable(EnvironmentProblem):
-    """No model is set up, or its endpoint cannot be used at all."""
+    """No model is set up, or its file or endpoint cannot be used at all."""
 
 
 class SandboxUnavailable(EnvironmentProblem):
-    """The isolation that was asked for cannot be had; nothing weaker is used instead."""
+    """The isolation that was asked for is not available; nothing weaker is used instead."""
 
 
 class ToolIndexError(EnvironmentProblem):
@@ -89,7 +89,7 @@ class ToolIndexError(EnvironmentProblem):
 
 
 class EncoderUnavailable(EnvironmentProblem):
-    """A search by meaning was asked for and its encoder cannot be had."""
+    """A search by meaning was asked for, and its encoder is not available."""
 
 
 class VectorsUnavailable(EncoderUnavailable):
@@ -101,7 +101,7 @@ class LexicalOnly(UserWarning):
 
 
 class ModelError(AtcError):
-    """The model's endpoint failed in the middle of work, after retries."""
+    """The model's endpoint failed during a call, after retries."""
 
 
 class ContextExceeded(ModelError):
@@ -109,8 +109,8 @@ class ContextExceeded(ModelError):
 
     Args:
         message: what happened, in words.
-        limit: tokens that the endpoint says it takes; ``None`` where it does not say.
-        requested: tokens that the endpoint says it was given; ``None`` where it does not say.
+        limit: tokens that the endpoint says it takes; ``None`` if it does not say.
+        requested: tokens that the endpoint says it was given; ``None`` if it does not say.
     """
 
     def __init__(self, message: str, *, limit: int | None = None, requested: int | None = None) -> None:
@@ -124,7 +124,7 @@ TRANSIENT_STATUSES = frozenset({408, 425, 429, 502, 503, 504})
 
 
 class ToolError(AtcError):
-    """A tool refused or failed.
+    """A tool refused a call, or failed.
 
     Args:
         message: what happened, in words that may be shown to a model. Never a credential.
@@ -135,7 +135,7 @@ class ToolError(AtcError):
         received: bytes of an answer that was read and could not be used.
         cause: why it failed, where no other program can help; ``None`` where one might.
         service_message: the service's own words, where ``message`` puts a label before them. Never a credential.
-        raised: the exception of the user's own function that this tells of. Its text may hold anything: the broker
+        raised: the exception of the user's own function behind this error. Its text may hold anything: the broker
             masks the message before it is passed on, and keeps the traceback in a file of the run.
     """
 
@@ -169,7 +169,7 @@ class CallRefused(ToolError):
 
 
 class FrameError(AtcError):
-    """Bytes on the sandbox channel that are not the protocol. Never trusted, never repaired."""
+    """Bytes on the sandbox channel that do not follow its protocol. They are never trusted and never repaired."""
 
 
 class BudgetExceeded(AtcError):
@@ -181,7 +181,7 @@ class BudgetExceeded(AtcError):
 
 
 class InputNeeded(AtcError):
-    """A program asked the user, and nobody can answer now. A strategy lets it pass: the run ends as ``needs_input``.
+    """A program asked the user, and nobody can answer now. Strategies do not catch it: the run ends as ``needs_input``.
 
     Args:
         question: in the program's words.
@@ -193,10 +193,10 @@ class InputNeeded(AtcError):
 
 
 class WritesPlanned(AtcError):
-    """A dry run came to a call that is not a read. A strategy lets it pass: the run ends as ``planned``.
+    """A dry run reached a call that is not a read. Strategies do not catch it: the run ends as ``planned``.
 
     Args:
-        program: that planned it; empty where a strategy called the tool itself.
+        program: the one that planned the call; empty if a strategy called the tool itself.
         outcome: how that program ended; ``None`` without one.
     """
 
@@ -214,7 +214,7 @@ class RunInUse(JournalError):
 
 
 class RunFailed(AtcError):
-    """Raised by :meth:`atc.result.Result.unwrap` when a run has no answer; ``result`` tells why."""
+    """Raised by :meth:`atc.result.Result.unwrap` when a run has no answer; ``result`` says why."""
 
     def __init__(self, result: Result) -> None:
         self.result = result

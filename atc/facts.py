@@ -217,13 +217,13 @@ class _Worded(Record):
 
 
 class Finding(_Worded):
-    """Something wrong in a program that was seen before it ran.
+    """A mistake in a program, found before it ran.
 
     Attributes:
         kind: what is wrong; ``case`` is its form.
         severity: ``error``: the program would surely fail, or do what nobody asked for. ``warning``: it may be right,
-            so a run asks about it once.
-        line: line of the program, from 1; 0 when it is about the whole.
+            so the model is asked about it once.
+        line: line of the program, from 1; 0 if the finding is about the whole program.
         tool: the tool whose call or response it is about.
         arguments: the parameters of ``tool`` that it is about. ``sources``: for each, what can supply it.
         name: what the program has there and should not, or the task has and the program does not: a name, key, module,
@@ -234,7 +234,7 @@ class Finding(_Worded):
         value: a literal that is given.
         reason: why, in the words of Python's parser, the schema validator or the type checker.
         source_line: the program's text there.
-        instead: names and expressions that are meant, perhaps.
+        instead: names and expressions that may be meant.
         message: all that in one sentence, for people and for the model.
     """
 
@@ -265,7 +265,7 @@ class Finding(_Worded):
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What it is about, wherever in the program it stands: equal for the same warning in another program."""
+        """What the finding is about, without its line: equal for the same warning in another program."""
         return self.kind, self.case, self.tool, self.arguments, self.name
 
 
@@ -292,12 +292,12 @@ class Fault(_Worded):
             in it, ``drift`` where it is not what its schema says.
         part: where a call answered with the first part of a longer list.
         value: the empty answer.
-        misfit: where the answer is not of the type that was asked for.
+        misfit: where the answer does not have the type that was asked for.
         finding: what the check found in a last program that never ran.
         answered: a call, and its answer, that may explain the failure.
         origins: which arguments of the refused call came from which response.
         offered: tools that the program asked for, and that the next one can call.
-        substitutes: ``tool`` broke and is banned for this run: these give the same, and the next program can call them.
+        substitutes: if ``tool`` broke and is banned for this run: tools that give the same, for the next program.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
             arguments came from that it refused; short text.
     """

@@ -45,17 +45,17 @@ class Call(Record):
             ran and does not count here, though it has a :class:`Revision`.
         stage: number of the stage that made it, from 0 (:mod:`atc.calls.journal`).
         arguments: as they reached the tool, after repair. ``notes`` names every repair.
-        original: as the program gave them, where a repair changed them. ``repairs``: the changes.
+        original: the arguments as the program gave them, if a repair changed them. ``repairs``: the changes.
         repaired_by: the number of the call that was made in place of this one, which the service had refused, with
             repaired arguments; 0 for none.
         drift: where the response is not what its schema says.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
-        error: what went wrong. Of an exception of the user's own function what looks secret is masked.
-        service_message: the service's own words in ``error``, where they stand apart from ours.
+        error: what went wrong. In an exception of the user's own function, what looks secret is masked.
+        service_message: the service's own words in ``error``, if they can be told from ATC's.
         traceback: as :attr:`Fault.traceback`.
         page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
-        awaits: of a planned call, arguments that are not known before another one is made; not in ``arguments``.
+        awaits: arguments of a planned call that are unknown until another call is made; not in ``arguments``.
     """
 
     index: int
@@ -83,17 +83,17 @@ class Call(Record):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the call has a value: from its tool, or replayed."""
+        """Whether the call has a value, from its tool or from the journal."""
         return self.status in ("ok", "replayed")
 
 
 class Revision(Record):
-    """One program of a run and how it went: findings before it ran, or the fault that ended it, or neither.
+    """One program of a run, the first one too, and how it went: findings before it ran, or a fault, or neither.
 
     Attributes:
         rewrites: one note for each change that a repair made to it.
         stage: number of the stage that it belongs to, from 0.
-        substituted: of the program that answered: a tool that had broken, and the one that it called in its place.
+        substituted: for the program that answered: a broken tool, and the tool that it called instead.
     """
 
     attempt: int
@@ -137,9 +137,9 @@ class Result(Record, Generic[T]):
             approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
             its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated). After
             ``needs_input`` a program waits for the user's answer: ``resume(run_id, reply=…)`` goes on with it.
-            ``planned``: a dry run came to calls with effects, and made none.
-        value: what the program computed, as the type that was asked for (``answer=``); else, and in a result that is
-            read back, JSON values and bytes; ``None`` where there is no answer. ``answer`` says it in a sentence,
+            ``planned``: a dry run reached calls with effects, and made none.
+        value: what the program computed, in the type that was asked for (``answer=``). Without one, and in a result
+            that is read back, JSON values and bytes; ``None`` if there is no answer. ``answer`` says it in a sentence,
             grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
@@ -149,8 +149,8 @@ class Result(Record, Generic[T]):
             that failed, and embeddings at an endpoint, are not in it.
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
-        sketch: the tools that were offered, and why; ``None`` where the run ended before, or an older version ran it.
-        dry_run: what a dry run found (:class:`atc.dry_run_facts.DryRun`); ``None`` of any other run.
+        sketch: the tools that were offered, and why; ``None`` if the run ended before, or an older version ran it.
+        dry_run: what a dry run found (:class:`atc.dry_run_facts.DryRun`); ``None`` for any other run.
     """
 
     run_id: str

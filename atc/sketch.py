@@ -32,13 +32,13 @@ class Sketch:
         subgoals: what the model planned; empty where nothing was planned. ``plan`` is its text.
         layers: names of tools, suppliers in earlier layers than what they supply.
         feeds: what supplies which argument.
-        substitutes: by name of an offered tool, what took its place in earlier runs, or does by the user's word; not
-            offered for that. What else would do is sought when a tool breaks.
+        substitutes: by the name of an offered tool, the tools that replaced it in earlier runs, or that the user named.
+            They are not offered for this. Others are sought when a tool breaks.
         why: by name of a tool, why it is offered.
-        sure: the choice needs no plan: all tools are offered, or one fits clearly.
-        queries: with which tools were sought beside the task's own words.
+        sure: whether the choice needs no plan: all tools are offered, or one fits clearly.
+        queries: the searches that were made beside the task's own words.
         stopped: why the model's part of a plan ended early, if it did.
-        notices: what the user may want to know of how tools are found, a sentence each.
+        notices: sentences for the user about how tools are found.
     """
 
     tools: Toolset
@@ -73,7 +73,7 @@ class Sketch:
 
     @classmethod
     def of_facts(cls, facts: SketchFacts, tools: Toolset) -> Sketch:
-        """The sketch that these facts are of.
+        """Make the sketch that these facts describe.
 
         Args:
             facts: of a trace.
@@ -94,7 +94,7 @@ class Sketch:
         )
 
     def offering(self, tools: Toolset, kind: WhyKind) -> Sketch:
-        """This sketch with other tools offered; those that it did not offer before for this reason."""
+        """This sketch with other tools offered. Those that it did not offer before get this reason."""
         why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
         return replace(self, tools=tools, why=why)
 

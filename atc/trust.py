@@ -162,7 +162,7 @@ class TrustStore:
         try:
             return _StoredTrust.model_validate_json(content).files
         except ValidationError:
-            raise SettingsError(f"{self.path} is damaged: remove it, and trust files anew") from None
+            raise SettingsError(f"{self.path} is damaged: delete it, and trust your files again") from None
 
     def _write(self, files: Mapping[str, str]) -> None:
         text = _StoredTrust(files=dict(files)).model_dump_json(indent=1) + "\n"
@@ -206,7 +206,7 @@ class TrustedFileSource(PydanticBaseSettingsSource):
             shown = ", ".join(f"{name}={visible(repr(value))[:100]}" for name, value in known.items())
             raise SettingsError(
                 f"{file.path} is not trusted, so it may not set {shown}: read it, and accept it with `atc trust`; or "
-                "set this by argument or by ATC_* variables, which count before the file"
+                "set this by argument or by ATC_* variables, which are stronger than the file"
             )
         return file.values
 

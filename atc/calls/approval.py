@@ -33,8 +33,8 @@ class ApprovalRequest:
 
     Attributes:
         warnings: what the check warned about in the program that makes the call, one sentence each.
-        instead_of: tools in whose place it is made: they failed, and surely did nothing.
-        repeats: the run of the same caller that did, or may have done, the same; empty where none did.
+        instead_of: the tools that it replaces: they failed, and surely did nothing.
+        repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
         protocol: of the tool.
     """

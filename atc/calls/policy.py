@@ -13,13 +13,13 @@ class CallPolicy:
     """What the broker allows.
 
     Attributes:
-        max_calls: calls a run, replays not counted; a resumed run counts anew.
+        max_calls: calls in a run, without replays; a resumed run counts from zero.
         call_timeout_s: seconds that one call may take, its retries included.
         response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
         max_values: values that the arguments of one call may hold, and one response: lists, objects, what is in them.
             More arguments are refused; more of a response, as what is over ``response_bytes``.
-        repairs: how often the model may be asked to put wrong arguments right, B of RETO §3.4; 0: never.
-        read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
+        repairs: how often the model may be asked to correct wrong arguments, B of RETO §3.4; 0: never.
+        read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
         retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
             Where the pause would outlast ``call_timeout_s`` there is no further try.
         replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.

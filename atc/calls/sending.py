@@ -31,7 +31,7 @@ class Sender:
     Args:
         clock: of the program that makes the calls; the time limit counts in it.
         timeout_s: seconds that one call may take, its retries included.
-        read_attempts: how often a read that failed in passing is tried in all. A write is tried once.
+        read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
         retry_wait_s: the first pause between two tries.
         reads_only: refuse to send anything but a read: this is a dry run.
         host_time: the run's account: the steps of a call at a service are added there, in our own code. Those of the

@@ -32,7 +32,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """A language model writes one whole program over your tools. A sandbox runs it. What fails is revised."""
+    """A language model writes one program that calls your tools. A sandbox runs it. If it fails, it is revised."""
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import typer
 
 from atc.cli.console import guarded, out
 
-app = typer.Typer(help="The bundled catalogue of offline tools.", no_args_is_help=True)
+app = typer.Typer(help="The bundled offline tools: serve or export them.", no_args_is_help=True)
 
 
 @app.callback()

@@ -26,11 +26,11 @@ Shown = Annotated[Literal["allowed", "refused"] | None, typer.Option("--verdict"
 
 @guarded
 def audit(
-    last: Annotated[int, typer.Option(min=1, max=100_000, help="How many, of the latest.")] = 50,
+    last: Annotated[int, typer.Option(min=1, max=100_000, help="How many of the latest decisions to show.")] = 50,
     tool: Pattern = None,
     client: ClientPattern = None,
     verdict: Shown = None,
-    run: Annotated[str | None, typer.Option(help="Only the run whose id begins so.")] = None,
+    run: Annotated[str | None, typer.Option(help="Only the run whose id begins with this.")] = None,
     file: options.Audit = None,
     as_json: options.Json = False,
 ) -> None:

@@ -155,8 +155,8 @@ def batch(
 ) -> None:
     """Solve the tasks of a file, several at a time, and write a line for each that has ended.
 
-    Run it again to go on: what has ended is passed over, and what was cut off is resumed, with nothing done twice.
-    Budgets are over all tasks.
+    Run it again to go on: tasks that have ended are skipped, and those that were cut off are resumed, with nothing done
+    twice. Budgets are for all tasks together.
 
     Exit codes: 0 all answered, 1 some not, 2 wrong use (all wrong lines are named before anything runs), 3 something is
     missing (a model, a sandbox, a cluster, the store of runs), 130 interrupted.

@@ -39,7 +39,7 @@ def browse(
     ] = "",
     tool: Annotated[str | None, typer.Option("--tool", help="Show where this tool stands.")] = None,
     depth: Annotated[
-        int | None, typer.Option("--depth", "-d", min=1, max=40, help="Pages below each other to show.")
+        int | None, typer.Option("--depth", "-d", min=1, max=40, help="Depth of the menu to show.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Lines to show.")] = _LISTED,
     width: Annotated[int, typer.Option("--width", min=2, max=200, help="Entries of a page.")] = WIDTH,
@@ -48,7 +48,7 @@ def browse(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Go through the tools as a menu: groups of near tools, each named by its telling words.
+    """Browse the tools as a menu: groups of similar tools, each named by its typical words.
 
     On a terminal it asks where to go; with --path, --depth or --tool, and in a pipe, it prints what is there.
     """

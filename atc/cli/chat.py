@@ -84,7 +84,7 @@ def chat(
     instructions: options.Instructions = None,
     reuse_reads_s: Annotated[
         float | None,
-        typer.Option(help="Seconds for which what an earlier task read is used again (default 300; 0: never)."),
+        typer.Option(help="Seconds for which the reads of earlier tasks are used again (default 300; 0: never)."),
     ] = None,
     budget_s: BudgetS = None,
     budget_money: BudgetMoney = None,
@@ -93,9 +93,9 @@ def chat(
     sentence: Sentence = None,
     no_learn: NoLearn = False,
     verbose: Verbose = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON document instead, a line a task.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each task instead.")] = False,
 ) -> None:
-    """Solve tasks one after the other, each of which may refer to those before ("and in Rome?").
+    """Solve a series of tasks, each of which may refer to earlier ones ("and in Rome?").
 
     Each line is a task; `/help` lists what else a line can be. On a terminal Ctrl-C stops the task; at the prompt it
     ends the conversation, as Ctrl-D does. Elsewhere lines are read to their end, and the exit code is that of the first

@@ -10,7 +10,7 @@ import typer
 from atc.errors import EnvironmentProblem, UsageError
 from atc.whole_file import write_whole
 
-Force = Annotated[bool, typer.Option("--force", help="Write over a file that is there.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 
 
 def writable(file: Path, force: bool) -> None:

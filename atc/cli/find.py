@@ -54,7 +54,8 @@ def index(
         str | None,
         typer.Option(
             help="Where its vectors are kept: own (its files), qdrant-edge, or a Qdrant server's collection, "
-            "https://HOST:6333/COLLECTION (ATC_VECTORS_KEY is its key); else as set, or where they are."
+            "https://HOST:6333/COLLECTION (ATC_VECTORS_KEY is its key); default: as in the settings, or where they "
+            "are now."
         ),
     ] = None,
     codes: index_codes.Codes = False,
@@ -74,7 +75,7 @@ def index(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Index tools, so that the right ones are found among thousands. Again: only what changed is embedded."""
+    """Index tools, so that the right ones are found among thousands. Run it again: only changed tools are embedded."""
     wanted = index_codes.wanted(codes, levels, code_size, smoothing, seed)
     tools = options.opened(sources, openapi=openapi)
     used = read_used(used_together, frozenset(tools)) if used_together is not None else None

@@ -22,7 +22,7 @@ from atc.tools.protocol import Protocol
 if TYPE_CHECKING:
     from atc.graph.store import GraphStore
 
-app = typer.Typer(help="See what feeds what among tools, and why; draw it; correct it.", no_args_is_help=True)
+app = typer.Typer(help="Show which tool feeds which, and why; draw it; correct it.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 MaybeTools = Annotated[
     list[str] | None, typer.Option("--tools", "-t", help="Where the tools are; as for `atc run --tools`.")
@@ -31,7 +31,7 @@ MaybeTools = Annotated[
 
 @app.callback()
 def graph() -> None:
-    """See what feeds what among tools, and why; draw it; correct it. No model is needed."""
+    """Show which tool feeds which, and why; draw it; correct it. No model is needed."""
 
 
 @app.command()
@@ -61,7 +61,7 @@ def show(
 @guarded
 def path(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
-    target: Annotated[str, typer.Argument(metavar="TO", help="The tool that is to be fed.")],
+    target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are to be fed.")],
     tools: options.Tools,
     many: Annotated[int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, the surest first.")] = 3,
     only: options.Only = None,
@@ -71,7 +71,7 @@ def path(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Show by which tools one tool's response leads to another tool's arguments.
+    """Show which tools lead from one tool's response to another tool's arguments.
 
     Exit codes: 0 there is a path, 1 there is none, 2 wrong use, 3 something is missing in the environment.
     """
@@ -135,8 +135,10 @@ def draw(
 @app.command()
 @guarded
 def correct(
-    one: Annotated[str, typer.Argument(metavar="FROM", help="TOOL.FIELD; of --instead TOOL, of --same TOOL.ARGUMENT.")],
-    other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; of --instead a tool.")],
+    one: Annotated[
+        str, typer.Argument(metavar="FROM", help="TOOL.FIELD; with --instead: TOOL; with --same: TOOL.ARGUMENT.")
+    ],
+    other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; with --instead: a tool.")],
     tools: options.Tools,
     there: Annotated[
         bool | None, typer.Option("--yes/--no", help="It is so, whatever runs and documents say; or it is not.")

@@ -16,7 +16,8 @@ from atc.retrieval.snapshot import Progress
 from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, useful_size
 
 Codes = Annotated[
-    bool, typer.Option("--codes", help="Give each tool a short sequence of codes, near for near tools; made anew.")
+    bool,
+    typer.Option("--codes", help="Give each tool a short sequence of codes, similar for similar tools; made anew."),
 ]
 Levels = Annotated[
     int | None, typer.Option("--levels", help=f"With --codes: how many codes a tool has; {LEVELS} if not given.")

@@ -9,8 +9,11 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 COMMANDS: dict[str, tuple[str, str]] = {
-    "run": ("run:run", "Solve a task: write a program over the tools, run it in the sandbox, revise what fails."),
-    "chat": ("chat:chat", "Solve tasks one after the other, each of which may refer to those before."),
+    "run": (
+        "run:run",
+        "Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.",
+    ),
+    "chat": ("chat:chat", "Solve a series of tasks, each of which may refer to earlier ones."),
     "batch": (
         "batch:batch",
         "Solve the tasks of a file, several at a time, and write a line for each that has ended.",
@@ -22,12 +25,12 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
     "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
-    "graph": ("graph:app", "See what feeds what among tools, and why; draw it; correct it."),
-    "atlas": ("atlas:app", "The bundled catalogue of offline tools."),
+    "graph": ("graph:app", "Show which tool feeds which, and why; draw it; correct it."),
+    "atlas": ("atlas:app", "The bundled offline tools: serve or export them."),
     "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),
-    "sandbox": ("sandbox:app", "See that a sandbox keeps what it promises."),
-    "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs over them."),
-    "permissions": ("permissions:app", "See what may be called unasked, what is asked about, and what is denied."),
+    "sandbox": ("sandbox:app", "Check that a sandbox keeps its promises."),
+    "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs that call them."),
+    "permissions": ("permissions:app", "See which calls are made unasked, which need a yes, and which are denied."),
     "audit": ("audit:audit", "Read who approved or refused which calls, the latest last."),
     "serve": ("serve:serve", "Run programs for agents elsewhere."),
     "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),

@@ -126,7 +126,7 @@ def trajectories(
         ),
     ] = None,
     base_url: ModelUrl = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first so many tasks.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of the first tasks.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
     turns: Annotated[

@@ -31,8 +31,8 @@ def codes(
 ) -> None:
     """Train codes of tools (needs torch), and keep them only where they are better than codes that need no training.
 
-    Better: of the pairs of tools that were used together and that were held out, more share their first code, and the
-    first codes say as much of the tools. Ctrl-C leaves the index as it was; run it again to go on.
+    Better means: of the held-out pairs of tools that were used together, more share their first code, and the first
+    codes say as much about the tools. Ctrl-C leaves the index as it was; run it again to go on.
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from atc.learn.code_tokens import Example, Turn, Writer
     from atc.learn.decoder_training import Progress
 
-app = typer.Typer(help="A language model that says tools by their codes, for research: no run uses it.")
+app = typer.Typer(help="A language model that names tools by their codes, for research: no run uses it.")
 
 Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc tools index --codes`).")]
 Model = Annotated[Path, typer.Option(help="The model: a folder of transformers, or a GGUF file.")]
@@ -46,7 +46,7 @@ Rate = Annotated[float, typer.Option(help="The highest learning rate; for all we
 Batch = Annotated[int, typer.Option(min=1, help="Examples of a step.")]
 AtOnce = Annotated[int, typer.Option("--at-once", min=1, help="Examples in memory together.")]
 Recompute = Annotated[bool, typer.Option("--recompute", help="Use less memory and a third more time.")]
-Minutes = Annotated[float, typer.Option(min=0.0, help="Stop after so many; the same command goes on.")]
+Minutes = Annotated[float, typer.Option(min=0.0, help="Stop after this many minutes; the same command goes on.")]
 Seed = Annotated[int, typer.Option(min=0, help="Seed of all random choices.")]
 _FACTS = "decoder.json"
 _TOLD = 10  # steps between two lines
@@ -70,7 +70,7 @@ def queries(
     index: Index,
     model: Model,
     output: Output,
-    epochs: Annotated[int, typer.Option(min=1, help="Times that each is seen.")] = 5,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over all examples.")] = 5,
     start: Annotated[str, typer.Option(help="New tokens begin at: words of their tools, or random.")] = "words",
     device: Device = "cpu",
     rank: Rank = 16,
@@ -117,8 +117,10 @@ def trajectories(
     output: Output,
     files: Annotated[list[Path] | None, typer.Argument(help="JSON Lines with `messages`, as chats.")] = None,
     runs: Annotated[bool, typer.Option("--runs", help="Learn from your own runs that were answered, too.")] = False,
-    epochs: Annotated[int, typer.Option(min=1, help="Times that each is seen.")] = 2,
-    longest: Annotated[int, typer.Option(min=64, help="Tokens of a trajectory; it loses its end.")] = MAX_TOKENS,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over all examples.")] = 2,
+    longest: Annotated[
+        int, typer.Option(min=64, help="Most tokens of a trajectory; a longer one loses its end.")
+    ] = MAX_TOKENS,
     device: Device = "cpu",
     rate: Rate = 1e-3,
     batch: Batch = 8,
@@ -158,7 +160,7 @@ def trajectories(
 @app.command()
 @guarded
 def ask(
-    query: Annotated[str, typer.Argument(help="What a tool is sought for.")],
+    query: Annotated[str, typer.Argument(help="What the tool must do.")],
     index: Index,
     model: Model,
     begin: Annotated[Path, typer.Option("--from", help="Folder of the trained decoder.")],
@@ -166,7 +168,7 @@ def ask(
     device: Device = "cpu",
     as_json: options.Json = False,
 ) -> None:
-    """Ask a trained decoder for tools: the likeliest codes, among those of tools that there are."""
+    """Ask a trained decoder for tools: the likeliest codes, among the codes of existing tools."""
     snapshot, codes = _opened_index(index)
     from atc.learn.code_beam import say
     from atc.learn.decoder_training import load

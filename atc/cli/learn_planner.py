@@ -38,15 +38,19 @@ def planner(
         int, typer.Option(min=0, help="Rank of the low-rank changes; 0: all weights, as in the paper.")
     ] = 0,
     rate: Annotated[float, typer.Option(help="The highest learning rate.")] = 2e-5,
-    epochs: Annotated[int, typer.Option(min=1, help="Times that each conversation is seen.")] = 3,
+    epochs: Annotated[int, typer.Option(min=1, help="Passes over all conversations.")] = 3,
     batch: Annotated[int, typer.Option(min=1, help="Conversations of a step.")] = 32,
     at_once: Annotated[int, typer.Option("--at-once", min=1, help="Conversations in memory together.")] = 1,
-    longest: Annotated[int, typer.Option(min=64, help="Tokens of a conversation; it loses its end.")] = 16_384,
+    longest: Annotated[
+        int, typer.Option(min=64, help="Most tokens of a conversation; a longer one loses its end.")
+    ] = 16_384,
     grpo_steps: Annotated[int, typer.Option("--grpo-steps", min=1, help="Steps of --grpo.")] = 500,
     grpo_batch: Annotated[int, typer.Option("--grpo-batch", min=2, help="Searches of a step of --grpo.")] = 256,
     recompute: Annotated[bool, typer.Option("--recompute", help="Use less memory and a third more time.")] = False,
     device: Annotated[str, typer.Option(help="Device of torch: auto, cpu, cuda or another.")] = "auto",
-    minutes: Annotated[float, typer.Option(min=0.0, help="Stop after so many; the same command goes on.")] = math.inf,
+    minutes: Annotated[
+        float, typer.Option(min=0.0, help="Stop after this many minutes; the same command goes on.")
+    ] = math.inf,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:

@@ -36,7 +36,7 @@ ProbeReads = Annotated[
     ),
 ]
 
-app = typer.Typer(help="Serve your tools to an MCP client: its own model writes programs over them.")
+app = typer.Typer(help="Serve your tools to an MCP client: its own model writes programs that call them.")
 
 With = Annotated[
     list[str] | None,
@@ -50,7 +50,8 @@ With = Annotated[
 StubTokens = Annotated[
     int,
     typer.Option(
-        min=0, help="Tokens that all tools may take in what run_program says of itself; else a client searches."
+        min=0,
+        help="Most tokens of all tools in the description of run_program; with more, a client searches for tools.",
     ),
 ]
 ValueCharacters = Annotated[

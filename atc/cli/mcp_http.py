@@ -42,9 +42,9 @@ TokenFile = Annotated[
 ]
 Tokens = Annotated[
     Path | None,
-    _option("--tokens", envvar="ATC_MCP_TOKENS", help="File of lines `name token`: several clients, apart."),
+    _option("--tokens", envvar="ATC_MCP_TOKENS", help="File of lines `name token`: several clients, kept apart."),
 ]
-NoAuth = Annotated[bool, _option("--no-auth", help="Let every program of this machine in. On loopback alone.")]
+NoAuth = Annotated[bool, _option("--no-auth", help="Let every program of this machine in. Only on loopback.")]
 AllowHost = Annotated[
     list[str] | None, _option("--allow-host", help="Name by which clients reach it. May be given several times.")
 ]

@@ -22,7 +22,7 @@ Scope = Annotated[
     Literal["user", "project"],
     typer.Option("--scope", help="Your own configuration, or the one of the project in this folder."),
 ]
-Config = Annotated[Path | None, typer.Option("--config", help="The client's file, where it is not in its usual place.")]
+Config = Annotated[Path | None, typer.Option("--config", help="The client's file, if it is not in its usual place.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write it without being asked.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the change; write nothing.")]
 

@@ -138,9 +138,9 @@ def _is_loopback(host: str) -> bool:
 def bench(
     model: Annotated[str, typer.Option(help="A name that `atc model pull` knows, or a GGUF file.")] = DEFAULT_MODEL,
     threads: Annotated[
-        list[int] | None, typer.Option(min=1, help="Processor threads; several times, each is measured.")
+        list[int] | None, typer.Option(min=1, help="Processor threads. May be given several times: each is measured.")
     ] = None,
-    rounds: Annotated[int, typer.Option(min=1, max=20, help="How often; medians are shown.")] = 1,
+    rounds: Annotated[int, typer.Option(min=1, max=20, help="Times to measure; medians are shown.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> None:
     """Measure the embedded model on this machine: how fast it loads, reads, writes and revises.

@@ -28,7 +28,7 @@ Only = Annotated[
     ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option("--service-url", help="Address of the OpenAPI service, where its document names none.")
+    str | None, typer.Option("--service-url", help="Address of the OpenAPI service, if its document names none.")
 ]
 Auth = Annotated[
     list[str] | None,
@@ -61,15 +61,13 @@ Permissions = Annotated[
     typer.Option(
         "--permissions",
         metavar="<file>",
-        help="What may be called unasked, what is asked about, what is denied (`atc permissions check`). Default: "
-        "permissions.toml in your configuration folder, if it is there.",
+        help="File of rules: which calls are made unasked, need a yes or are denied (`atc permissions check`). "
+        "Default: permissions.toml in your configuration folder, if it is there.",
     ),
 ]
-ReadOnly = Annotated[
-    bool | None, typer.Option("--read-only", help="Make no call but reads, and offer no tool that does more.")
-]
+ReadOnly = Annotated[bool | None, typer.Option("--read-only", help="Make only reads, and offer only tools that read.")]
 Audit = Annotated[
-    Path | None, typer.Option("--audit", metavar="<file>", help="Where decisions over calls are written down.")
+    Path | None, typer.Option("--audit", metavar="<file>", help="File where decisions about calls are recorded.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 

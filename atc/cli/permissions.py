@@ -22,11 +22,11 @@ from atc.settings import Settings
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
-app = typer.Typer(help="See what may be called unasked, what is asked about, and what is denied.")
+app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
 
 File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
 Principal = Annotated[str, typer.Option(help="Who calls: `local` (you, and clients over pipes), or a token's owner.")]
-ClientName = Annotated[str, typer.Option("--client", help="What a client calls itself.")]
+ClientName = Annotated[str, typer.Option("--client", help="Name that a client gives itself.")]
 OptionalTools = Annotated[list[str] | None, options.Tools.__metadata__[0]]
 
 
@@ -75,10 +75,12 @@ def check(
 @guarded
 def explain(
     tool: Annotated[str, typer.Argument(help="The tool, as programs call it.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="KEY=VALUE, JSON or text; several times.")] = None,
+    arguments: Annotated[
+        list[str] | None, typer.Argument(help="KEY=VALUE, with JSON or text. May be given several times.")
+    ] = None,
     permissions: options.Permissions = None,
     tools: OptionalTools = None,
-    effect: Annotated[Effect, typer.Option(help="Effect of the tool, where no --tools say it.")] = Effect.UNKNOWN,
+    effect: Annotated[Effect, typer.Option(help="Effect of the tool, if no --tools say it.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
     read_only: options.ReadOnly = None,

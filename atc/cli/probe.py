@@ -37,7 +37,7 @@ def probe(
     ] = None,
     check: Annotated[
         Path | None,
-        typer.Option(help="Look again at the tools that this folder documents: has one moved? Nothing is written."),
+        typer.Option(help="Check whether the tools that this folder documents have changed. Nothing is written."),
     ] = None,
     only: options.Only = None,
     model: Model = None,
@@ -46,12 +46,14 @@ def probe(
     auth: options.Auth = None,
     openapi: options.OpenApi = None,
     max_tries: Annotated[
-        int, typer.Option(min=0, help="Programs of the model's for a tool in a round; 0: no model.")
+        int, typer.Option(min=0, help="Programs that the model writes for a tool in a round; 0: no model.")
     ] = 3,
     rounds: Annotated[int, typer.Option(min=1, help="Rounds at most; 1 probes each tool alone.")] = 4,
     budget: Annotated[
         list[str] | None,
-        typer.Option(help="Limits: tool=16, minute=300, calls=2000 or bytes=50000000: what the service may be asked."),
+        typer.Option(
+            help="Limits: tool=16, minute=300, calls=2000 or bytes=50000000: the most that the service may be asked."
+        ),
     ] = None,
     allow_effects: Annotated[
         list[str] | None,
@@ -66,13 +68,15 @@ def probe(
     ] = None,
     sandbox_tenant: Annotated[
         bool,
-        typer.Option("--sandbox-tenant", help="The credentials are of a tenant for trials: effects are allowed."),
+        typer.Option(
+            "--sandbox-tenant", help="The credentials belong to a test account: calls with effects are allowed."
+        ),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Call tools until they are documented: arguments, response fields, an example each. Only reads are called.
 
-    Exit codes: 0 all that may be called are documented (with --check: nothing moved), 1 not, 2 wrong use, 3 something
+    Exit codes: 0 all that may be called are documented (with --check: nothing changed), 1 not, 2 wrong use, 3 something
     is missing in the environment.
     """
     if check is not None and output is not None:

@@ -21,14 +21,14 @@ Model = Annotated[
     typer.Option(help="`embedded`, `embedded:NAME`, a model's name at the endpoint, or PROVIDER:NAME (`anthropic:…`)."),
 ]
 ModelUrl = Annotated[
-    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; else OPENAI_BASE_URL.")
+    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; default: OPENAI_BASE_URL.")
 ]
 Images = Annotated[
     list[str] | None,
     typer.Option(
         "--image",
         metavar="FILE",
-        help="Show the model this PNG, JPEG, WebP or GIF with the task; several times, several.",
+        help="Show the model this PNG, JPEG, WebP or GIF with the task. May be given several times.",
     ),
 ]
 ApproveOption = Annotated[
@@ -50,7 +50,7 @@ Ask = Annotated[
     bool | None,
     typer.Option(
         "--ask",
-        help="Programs may ask you, here on the terminal; elsewhere the run ends with the question (exit code 7).",
+        help="Let programs ask you on the terminal; without one, the run ends with the question (exit code 7).",
     ),
 ]
 
@@ -58,13 +58,13 @@ ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(help="How tools are picked of many: auto (default), lexical, hybrid, planned or codes.")
+    str | None, typer.Option(help="How tools are chosen among many: auto (default), lexical, hybrid, planned or codes.")
 ]
 StrategyName = Annotated[
     str | None,
     typer.Option(
-        help="How to act: `chain` (default), `layered`, another one of docs/strategies.md, an installed one, "
-        "MODULE:NAME or FILE.py:NAME."
+        help="How to solve the task: `chain` (default), `layered`, another one of docs/strategies.md, an installed "
+        "one, MODULE:NAME or FILE.py:NAME."
     ),
 ]
 MaxRevisions = Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")]
@@ -94,13 +94,13 @@ Answer = Annotated[
     ),
 ]
 ContextTokens = Annotated[
-    int | None, typer.Option(help="Tokens of prompt and reply together; else what the endpoint reports.")
+    int | None, typer.Option(help="Most tokens of prompt and reply together; default: what the endpoint reports.")
 ]
 PromptTokens = Annotated[
     int | None,
-    typer.Option(help="Tokens of a prompt at most; else 4,000 embedded, and what the context allows for others."),
+    typer.Option(help="Most tokens of a prompt; default: 4,000 for the embedded model, else what the context allows."),
 ]
-Candidates = Annotated[int | None, typer.Option(help="First programs to choose among (default 1).")]
+Candidates = Annotated[int | None, typer.Option(help="First programs to write, of which one is chosen (default 1).")]
 BudgetS = Annotated[float | None, typer.Option(help="Seconds that one task may take.")]
 BudgetMoney = Annotated[
     float | None, typer.Option(help="What one task may cost, by the `prices` of the settings (docs/models.md).")
@@ -111,11 +111,9 @@ NoLearn = Annotated[
 ]
 DryRun = Annotated[
     bool,
-    typer.Option("--dry-run", help="Reads run; calls with effects are listed, with what feeds them, and not made."),
+    typer.Option("--dry-run", help="Make only reads; list the calls with effects, and what feeds them."),
 ]
-Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say of every tool why it is offered, and what feeds what.")
-]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why each tool is offered, and what feeds what.")]
 Sentence = Annotated[
     bool | None,
     typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
@@ -162,7 +160,7 @@ def run(
     verbose: Verbose = False,
     as_json: options.Json = False,
 ) -> None:
-    """Solve a task: write a program over the tools, run it in the sandbox, revise what fails.
+    """Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.
 
     Exit codes: 0 answered (or planned, with --dry-run), 1 not solved, 2 wrong use, 3 something is missing (a model, a
     sandbox, a credential, a service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may

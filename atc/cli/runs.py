@@ -56,10 +56,12 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 @guarded
 def runs(
     limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 20,
-    keep: Annotated[int | None, typer.Option(min=0, help="Delete all but so many of the newest.")] = None,
+    keep: Annotated[int | None, typer.Option(min=0, help="Delete all runs but this many of the newest.")] = None,
     delete: Annotated[
         list[str] | None,
-        typer.Option("--delete", help="Delete this run, named as for `atc show`; several times, several. `all`: all."),
+        typer.Option(
+            "--delete", help="Delete this run, named as for `atc show`, or `all`. May be given several times."
+        ),
     ] = None,
     query: Annotated[
         str,
@@ -128,7 +130,7 @@ def show(
             "--html", metavar="<file>", help="Write it as one page, which loads nothing; - is standard output."
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: options.Json = False,
 ) -> None:
     """Read a run back: its programs, calls, faults and answer, as they happened.
@@ -214,20 +216,22 @@ def resume(
     budget_money: BudgetMoney = None,
     answer: Annotated[
         str | None,
-        typer.Option(metavar="<type>", help="The type that the run was begun with, where only Python named it."),
+        typer.Option(
+            metavar="<type>", help="Type of the answer, if the run was begun with a type that was a Python object."
+        ),
     ] = None,
     sentence: Sentence = None,
     no_learn: NoLearn = False,
     trust_run: Annotated[
         bool,
-        typer.Option("--trust-run", help="Load what its trace names, though others could have written to its folder."),
+        typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
     ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Go on with a run that was cut off, or that asks you something (`--reply`).
 
     What succeeded is not done again; a write in doubt is not repeated. Its tools and its strategy are loaded from where
-    its trace says. If others than you can write to the folder of the run, you are asked before.
+    its trace says. If somebody else can write to the folder of the run, you are asked before.
 
     Exit codes are those of `atc run`.
     """

@@ -17,14 +17,14 @@ from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, pr
 from atc.sandboxes.conformance import CHECKS, Report, Verdict, check_sandbox, factory_for
 from atc.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, help="See that a sandbox keeps what it promises.")
+app = typer.Typer(no_args_is_help=True, help="Check that a sandbox keeps its promises.")
 
 _MARKS = {"passed": ("✓", "green"), "failed": ("✗", "red"), "skipped": ("–", "yellow")}
 
 
 @app.callback()
 def _group() -> None:
-    """See that a sandbox keeps what it promises."""
+    """Check that a sandbox keeps its promises."""
 
 
 @app.command()

@@ -33,7 +33,10 @@ def serve(
         Path | None, typer.Option(envvar="ATC_SERVE_TENANTS", help="File of lines `tenant token`: several callers.")
     ] = None,
     max_runs: Annotated[
-        int, typer.Option(envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; more are told to come back.")
+        int,
+        typer.Option(
+            envvar="ATC_SERVE_MAX_RUNS", min=1, help="Programs at once; a caller with more is told to come back."
+        ),
     ] = 32,
     max_runs_per_tenant: Annotated[
         int,

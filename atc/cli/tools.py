@@ -56,12 +56,12 @@ def show(source: Source, name: Name, openapi: options.OpenApi = None) -> None:
 @guarded
 def stub(
     source: Source,
-    names: Annotated[list[str] | None, typer.Argument(help="The tools' names; all tools without them.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(help="The tools' names; default: all tools.")] = None,
     budget: Annotated[
         int | None,
-        typer.Option("--budget", min=1, help="Tokens (characters / 3) that the stubs may have: what is over is cut."),
+        typer.Option("--budget", min=1, help="Most tokens (characters / 3) of the stubs; the rest is cut."),
     ] = None,
-    task: Annotated[str, typer.Option("--task", help="With --budget: what its words name is kept.")] = "",
+    task: Annotated[str, typer.Option("--task", help="With --budget: a task, whose words say what is kept.")] = "",
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:

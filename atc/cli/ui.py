@@ -83,8 +83,8 @@ def ui(
 ) -> None:
     """Open a page of your runs: see them live, approve writes, begin and resume tasks.
 
-    Without --tools the page only shows. It is served to this machine alone, to who has its address: one address gives
-    all rights, others less. Ctrl-C ends it, and stops the runs that it began.
+    Without --tools the page only shows runs. Only this machine can open it, and needs the address: one address gives
+    all rights, others fewer. Ctrl-C ends it, and stops the runs that it began.
 
     Exit codes: 0 it was ended, 2 wrong use, 3 something is missing (a port, a folder of runs, a package).
     """

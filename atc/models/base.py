@@ -119,7 +119,7 @@ class Model(abc.ABC):
         _adapt_complete(cls)
 
     def prepare(self) -> None:
-        """Begin what takes time before the first reply, and return at once. What fails, the first call says."""
+        """Begin what takes time before the first reply, and return at once. The first call raises what fails."""
         return
 
     async def context_size(self) -> int:
@@ -132,7 +132,7 @@ class Model(abc.ABC):
 
     @abc.abstractmethod
     async def generate(self, request: ModelRequest) -> Reply:
-        """Make one reply. This is what a model's author writes; callers use :meth:`complete`.
+        """Make one reply. The author of a model implements this; callers use :meth:`complete`.
 
         ``request.format`` may be ignored where its kind is not in :attr:`enforces`.
 
@@ -230,7 +230,7 @@ class Model(abc.ABC):
         return await self.generate_many(ModelRequest(tuple(messages), sampling), count)
 
     def check_images(self, messages: Sequence[Message]) -> None:
-        """Look whether messages have images that this model would not see.
+        """Check that messages have no images that this model would not see.
 
         Raises:
             UsageError: they have.
@@ -294,7 +294,7 @@ def _adapt_complete(cls: type[Model]) -> None:
 
 
 class WrappedModel(Model):
-    """A model around another: what it does not change is that model's own.
+    """A model that wraps another one, and passes on what it does not change.
 
     Args:
         inner: the model to ask.

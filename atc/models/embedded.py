@@ -106,7 +106,7 @@ class EmbeddedModel(Model):
         return f"EmbeddedModel({str(self.path)!r}, slots={self.settings.slots})"
 
     def check(self) -> None:
-        """Look whether file and runtime are there, without starting anything.
+        """Check that the file and the runtime are there, without starting anything.
 
         Raises:
             ModelUnavailable: one is missing; the message says how to get it.
@@ -114,7 +114,7 @@ class EmbeddedModel(Model):
         if not self.path.is_file():
             raise ModelUnavailable(f"no language model: {self.path} is not there. To get one, {HOW_TO_GET_A_MODEL}")
         if self._entry is not None and self.path.stat().st_size != self._entry.size:
-            raise ModelUnavailable(f"{self.path} is not whole: delete it and run `atc model pull {self._entry.name}`")
+            raise ModelUnavailable(f"{self.path} is incomplete: delete it and run `atc model pull {self._entry.name}`")
         if not runtime_installed():
             raise ModelUnavailable(
                 f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
@@ -122,8 +122,8 @@ class EmbeddedModel(Model):
         if library := missing_library():
             package = {"libgomp.so.1": "libgomp1", "libstdc++.so.6": "libstdc++6"}[library]
             raise ModelUnavailable(
-                f"the embedded model's runtime needs {library}, which small images of containers lack: "
-                f"`apt-get install {package}`, or the like"
+                f"the embedded model's runtime needs {library}, which small container images lack: "
+                f"run `apt-get install {package}`, or your system's own command"
             )
         if missing := missing_instructions():
             raise ModelUnavailable(

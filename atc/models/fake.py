@@ -13,7 +13,7 @@ Scripted = str | Reply | Exception | Callable[[Sequence[Message]], str]
 
 
 class FakeModel(Model):
-    """Gives the replies one after the other. Where a reply must fit a format and does not, the next one is asked for.
+    """Gives scripted replies one after the other. If a reply must fit a format and does not, the next one is used.
 
     Args:
         replies: each a text, a whole :class:`Reply`, an exception to raise, or a function of the messages.

@@ -58,7 +58,7 @@ def choose_model(
     """Decide which model to use; see :func:`open_model` for the rules. Nothing is opened.
 
     Raises:
-        UsageError: the spec means nothing, or contradicts ``base_url`` or ``api_key``.
+        UsageError: ``spec`` names no model, or contradicts ``base_url`` or ``api_key``.
         ModelUnavailable: an endpoint is given without a model's name, or a name without an endpoint.
     """
     env = os.environ if environment is None else environment
@@ -95,7 +95,7 @@ def choose_model(
     if not name:
         raise ModelUnavailable(
             "an endpoint or a key was given (OPENAI_BASE_URL, or base_url and api_key), but no model is named: set "
-            "ATC_MODEL to one it has, or ATC_MODEL=embedded to use none of it"
+            "ATC_MODEL to one that it has, or ATC_MODEL=embedded to use no endpoint"
         )
     if not url and not key:
         hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else _preset_hint(name)
@@ -135,13 +135,13 @@ def open_model(
     threads: int | None = None,
     keep_prompts: KeepPrompts = "tools",
 ) -> Model:
-    """Return the model that is meant.
+    """Open the model that the arguments, else the environment, name.
 
     Args:
         spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
             for an endpoint; ``"anthropic:NAME"`` and others for the endpoint of a provider, with its own key
             (:data:`atc.models.presets.PRESETS`), unless an address is given; a model, which is returned as it is. When
-            not given, the environment decides: ``ATC_MODEL`` is such a spec; ``OPENAI_BASE_URL`` means an endpoint, and
+            not given, the environment decides: ``ATC_MODEL`` is such a text; ``OPENAI_BASE_URL`` means an endpoint, and
             so does ``OPENAI_API_KEY`` together with ``OPENAI_MODEL``; else it is the embedded default. A key alone
             chooses nothing: it is there for other programs, too.
         base_url: the endpoint's address, in place of ``OPENAI_BASE_URL``.
@@ -161,7 +161,7 @@ def open_model(
             ``"nothing"``.
 
     Raises:
-        UsageError: the spec means nothing, or contradicts the other arguments.
+        UsageError: ``spec`` names no model, or contradicts the other arguments.
         ModelUnavailable: an endpoint is given without a model's name, or a name without an endpoint. Whether a file is
             there or an endpoint answers shows at the first call.
     """

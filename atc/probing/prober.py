@@ -109,7 +109,7 @@ class Prober:
         return report_of(self.tools, records, meter, spent)
 
     def check(self) -> list[Drift]:
-        """Look again at the tools that ``folder`` documents: has one moved? Blocks.
+        """Check whether the tools that ``folder`` documents have changed. Blocks.
 
         Of the folder nothing is changed but the list of the tools by whose documents programs would fail
         (:attr:`Tool.drifted`).
@@ -188,7 +188,7 @@ class Prober:
         return self._opened
 
     def close(self) -> None:
-        """Let go of the model that this prober opened."""
+        """Close the model that this prober opened."""
         opened, self._opened = self._opened, None
         if opened is not None:
             wait_for(opened.aclose())

@@ -82,7 +82,7 @@ def typed_ending(context: RunContext, ending: Ending) -> tuple[Ending, Fitted | 
 
 
 class Strategy(abc.ABC):
-    """One way of acting. One object serves many runs, also at once: what belongs to one run stands in its context.
+    """One way to solve tasks. One object serves many runs, also at once: the state of a run is in its context.
 
     Attributes:
         name: as the trace and messages have it.

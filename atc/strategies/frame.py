@@ -31,7 +31,7 @@ class Turn(Record):
 
     Attributes:
         number: of the task in its conversation, from 1.
-        status: of the run (:data:`atc.result.RunStatus`), or ``stopped``: it was broken off.
+        status: of the run (:data:`atc.result.RunStatus`), or ``stopped``: it was stopped before its end.
         program: that answered; empty where none did. ``value``: of it, as text.
         variable: by which the programs of later tasks have the value; empty where it is too large.
         problem: why there is no answer.

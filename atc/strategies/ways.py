@@ -19,8 +19,8 @@ class Ways:
         revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
-        author: who writes the programs. Of a ``caller`` of ATC the user's words are not known here: its values are
-            not held to them, its answer may rest on no call, and no model is asked about its faults.
+        author: who writes the programs. If it is a ``caller`` of ATC, the user's words are not known here: its values
+            are not held to them, its answer may rest on no call, and no model is asked about its faults.
     """
 
     tools: Literal["plain", "stubs", "json"] = "plain"
@@ -31,7 +31,7 @@ class Ways:
     author: Literal["model", "caller"] = "model"
 
     def under(self, settings: Settings) -> Ways:
-        """These, as far as the settings say nothing else: ``check``, and three names that are settings no more."""
+        """These ways, with what the settings say instead: ``check``, and three former settings."""
         left = {"tools": settings.tool_format, "revision": settings.revision, "attribution": settings.attribution}
         changed: dict[str, Any] = {name: value for name, value in left.items() if value is not None}
         return replace(self, check=self.check and settings.check, **changed)

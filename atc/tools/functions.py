@@ -66,12 +66,12 @@ def tool(
     name: str | None = None,
     examples: Iterable[ExampleLike] = (),
 ) -> Any:
-    """Attach to a function what its signature cannot express. The function itself is not changed.
+    """Add to a function what its signature cannot express. The function itself is not changed.
 
     Args:
-        function: the function, where the decorator is used bare.
+        function: the function, if the decorator is used without parentheses.
         effect: ``"read"`` if a call changes nothing, ``"write"`` if it does; unknown when left out.
-        name: the tool's name, where it is not the function's.
+        name: the tool's name, if it is not the function's.
         examples: calls with their responses: :class:`Example` or ``{"arguments": …, "response": …}``.
     """
     if function is not None:
@@ -149,11 +149,11 @@ def _refuse_unusable(function: Any, where: str) -> None:
     if inspect.isclass(function):
         raise ToolImportError(f"{where} is a class, not a function: pass a function, or a bound method of an instance")
     if not inspect.isroutine(function):
-        raise ToolImportError(f"{where} is no function: write a `def` with type hints that calls it, and pass that")
+        raise ToolImportError(f"{where} is not a function: write a `def` with type hints that calls it, and pass that")
     if function.__name__ == "<lambda>":
         raise ToolImportError(f"{where} is a lambda, which has no name and no type hints: write it as a `def`")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        raise ToolImportError(f"{where} is a generator, a tool gives one answer: return a list instead of yielding")
+        raise ToolImportError(f"{where} is a generator, but a tool gives one answer: return a list instead of yielding")
 
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
@@ -173,7 +173,7 @@ def _arguments_model(function: Callable[..., Any], hints: dict[str, Any], where:
         parameters = inspect.signature(function).parameters
     except (ValueError, TypeError):
         raise ToolImportError(
-            f"{where} does not tell its signature: write a `def` with type hints that calls it, and pass that"
+            f"{where} has no signature that can be read: write a `def` with type hints that calls it, and pass that"
         ) from None
     fields: dict[str, Any] = {}
     extra: Literal["forbid", "allow"] = "forbid"
@@ -196,9 +196,9 @@ def _arguments_model(function: Callable[..., Any], hints: dict[str, Any], where:
 def _refuse_parameter(function: Callable[..., Any], parameter: inspect.Parameter, index: int, where: str) -> None:
     shown = f"parameter {parameter.name!r} of {where}"
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-        raise ToolImportError(f"{shown} takes *args, tools are called by keyword: take one list parameter instead")
+        raise ToolImportError(f"{shown} takes *args, but tools are called by keyword: take one list parameter instead")
     if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
-        raise ToolImportError(f"{shown} is positional-only, tools are called by keyword: drop the '/' or wrap it")
+        raise ToolImportError(f"{shown} is positional-only, but tools are called by keyword: drop the '/' or wrap it")
     if index == 0 and parameter.name in ("self", "cls") and "." in function.__qualname__:
         raise ToolImportError(f"{where} is an unbound method: pass the bound method of an instance (`thing.method`)")
     if isinstance(parameter.default, FieldInfo):

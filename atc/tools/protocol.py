@@ -74,7 +74,7 @@ class Source(_Document):
 
     @property
     def service(self) -> str:
-        """Within which identifiers mean something: a document or a server; functions, the user's own, are one."""
+        """The scope of identifiers: a document or a server; the user's own functions are one scope."""
         return "functions" if self.in_process else self.location
 
     @property

@@ -178,7 +178,7 @@ SOURCES = (
         _open_mcp,
     ),
     ToolSource(
-        "an OpenAPI file or URL (of a service too)",
+        "an OpenAPI file or URL (also a service's address)",
         _is_openapi,
         lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
     ),

@@ -28,7 +28,7 @@ class Transport(Interface):
         ...
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """What must be entered for the length of a run (an HTTP client, say); ``None`` if nothing must.
+        """What a run needs for its whole length, such as an HTTP client; ``None`` if there is nothing.
 
         Tools that share a resource return an equal, hashable manager: it is entered once.
         """
@@ -118,7 +118,7 @@ class Tool:
     """One tool: what is known about it and how it is called. Without a transport it can be shown, not called.
 
     Attributes:
-        drifted: it answers otherwise than its document says; a program written by that is likely to fail.
+        drifted: whether it answers differently from its document; a program that follows the document will likely fail.
     """
 
     protocol: Protocol
@@ -131,7 +131,7 @@ class Tool:
         return self.protocol.name
 
     def graded(self, effect: Effect) -> Tool:
-        """The tool with another effect; itself where it has this one."""
+        """The tool with this effect; itself if it has this effect already."""
         if effect is self.protocol.effect:
             return self
         transport = self.transport

@@ -156,7 +156,7 @@ def test_a_damaged_store_trusts_nothing(content: str) -> None:
     trusted()
     TrustStore().path.write_text(content)
     for use in (Settings.load, trusted):
-        with pytest.raises(SettingsError, match=r"trusted\.json is damaged: remove it"):
+        with pytest.raises(SettingsError, match=r"trusted\.json is damaged: delete it"):
             use()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -11,14 +12,19 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
+import atc
 from atc.cli import app
 from atc.cli.lazy import COMMANDS, loaded
-from tests.support.docs import ROOT, TUTORIALS
+from tests.support.docs import DOCUMENTS, ROOT, TUTORIALS
 
 MOST_WORDS = 25
 GLOSSARY = ROOT / "docs" / "glossary.md"
 STYLE = ROOT / "docs" / "style.md"
 SHORT = [ROOT / "README.md", ROOT / "docs" / "tutorials" / "index.md", *TUTORIALS]
+SEARCHED = [
+    *(page for page in DOCUMENTS if page not in (STYLE, ROOT / "docs" / "benchmarks.md")),  # a list of words; records
+    ROOT / "CHANGELOG.md",
+]
 _TERM = re.compile(r"^\| \[([^\]]+)\]\(glossary\.md#([\w-]+)\) \| .+ \|$", re.MULTILINE)
 _END = re.compile(r"""(?<=[.!?…])["'”)*]*\s+(?=["'“(*]*[A-Z0-9`•])|(?<=:)\s+(?=[A-Z])""")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|etc|vs|Dr|Mr|Ms|No)\.", re.IGNORECASE)
@@ -34,11 +40,16 @@ OTHER_WORDS = {
     r"backends?": "driver",
     r"hygiene": "policy",
     r"agent types?": "strategy",
+    r"phases?": "stage",
+    r"twins?": "substitute",
     r"specs?": "protocol or document",
     r"kept prompts?": "prompt cache",
     r"retr(y|ies|ied|ying) the program": "revision",
 }
 """Words that stand for no other concept of ours, so that any use of them is a second word for a term."""
+
+NAMES = re.compile(r"Redpanda AI gateway")
+"""Names of others that hold such a word."""
 
 
 def sentences(markdown: str) -> Iterator[tuple[int, str]]:
@@ -146,6 +157,7 @@ def test_a_wrong_help_text_is_seen(text: str | None) -> None:
 
 def other_words(text: str) -> Iterator[str]:
     """The words of a text that stand for a term, with that term."""
+    text = NAMES.sub("", text)
     for pattern, term in OTHER_WORDS.items():
         yield from (f"{found[0]!r} for {term}" for found in re.finditer(rf"\b({pattern})\b", text, re.IGNORECASE))
 
@@ -154,7 +166,41 @@ def test_help_texts_have_one_word_for_one_concept() -> None:
     assert not [f"{name}: {found}" for name, text in helps() for found in other_words(text or "")]
 
 
-@pytest.mark.parametrize("document", SHORT, ids=lambda path: path.relative_to(ROOT).as_posix())
+@cache
+def docstrings() -> tuple[tuple[str, str | None], ...]:
+    """Each public name, and each public method and property of a class among them, with its docstring."""
+
+    def members(name: str, owner: type) -> Iterator[tuple[str, str | None]]:
+        for each, member in vars(owner).items():
+            function = getattr(member, "__func__", getattr(member, "fget", None) or getattr(member, "func", member))
+            if not each.startswith("_") and inspect.isfunction(function) and function.__module__.startswith("atc."):
+                yield f"{name}.{each}", function.__doc__
+
+    public = [(name, getattr(atc, name)) for name in atc.__all__]
+    inner = [pair for name, each in public if inspect.isclass(each) for pair in members(name, each)]
+    return (("atc", atc.__doc__), *((name, each.__doc__) for name, each in public), *inner)
+
+
+def prose(docstring: str) -> str:
+    """A docstring without code and names of parameters, which are no words of ours to choose."""
+    return re.sub(r"(?m)``[^`]*``|:\w+:`[^`]*`|^ *\**\w+:(?= )", _CODE, docstring)
+
+
+def test_docstrings_of_public_names_have_one_word_for_one_concept() -> None:
+    assert not [f"{name}: {found}" for name, text in docstrings() for found in other_words(prose(text or ""))]
+
+
+def test_every_public_name_has_a_docstring_and_those_of_methods_are_searched() -> None:
+    assert not [name for name, text in docstrings() if not text and name in atc.__all__]
+    assert {"Agent.run", "Toolset.from_openapi", "Result.in_doubt", "open_model"} <= dict(docstrings()).keys()
+
+
+def test_a_parameter_may_have_any_name_and_the_text_may_not() -> None:
+    docstring = "Open it.\n\n    Args:\n        spec: such as ``spec``, or another spec.\n"
+    assert len(list(other_words(prose(docstring)))) == 1
+
+
+@pytest.mark.parametrize("document", SEARCHED, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_pages_have_one_word_for_one_concept(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     assert not [f"line {line}: {found}: {each}" for line, each in sentences(text) for found in other_words(each)]

@@ -372,8 +372,8 @@ def generator() -> Iterator[int]:
         (Thing, "Thing is a class.*bound method"),
         (Thing.method, "Thing.method is an unbound method: pass the bound method"),
         (lambda x: x, "lambda.*write it as a `def`"),
-        (max, "builtins:max does not tell its signature.*write a `def`"),
-        (Thing(), "is no function: write a `def`"),
+        (max, "builtins:max has no signature that can be read.*write a `def`"),
+        (Thing(), "is not a function: write a `def`"),
     ],
 )
 def test_what_cannot_be_a_tool_is_told_why_where_and_what_to_do(function: Any, what: str) -> None:
