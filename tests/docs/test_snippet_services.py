@@ -136,7 +136,9 @@ class Place:
         """Run what never ends: once it answers at its address, it is interrupted."""
         arguments = [sys.executable, "-m", "atc", *shlex.split(command)[1:]]
         with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as served:
-            (guard := Timer(120, served.kill)).start()
+            guard = Timer(120, served.kill)
+            guard.daemon = True
+            guard.start()
             assert served.stdout is not None
             said = ""
             while not (found := re.search(r"127\.0\.0\.1:\d+(/\S*)?", said)):

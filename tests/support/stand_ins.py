@@ -23,7 +23,6 @@ from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from benchmarks import batch_kills
-from tests.cli.test_learn_decoder import model_in
 from tests.support import code_head, docker, mcp, openapi, probe, ruler, service
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import Handler, says
@@ -31,6 +30,7 @@ from tests.support.probe_services import add_goods
 from tests.support.qdrant import QdrantDouble, served
 from tests.support.ranking import SmallEncoder, ran
 from tests.support.retrieval import protocol
+from tests.support.tiny_model import model_in
 
 # -- models ------------------------------------------------------------------------------------------------------------
 
