@@ -180,14 +180,9 @@ def test_the_benchmarks_that_are_not_run_have_these_options() -> None:
 def prepared(folder: Path) -> None:
     """Write what the commands name."""
     (folder / "shop.yaml").write_text(yaml.safe_dump(SHOP))
-    (folder / "tasks.jsonl").write_text('"How many people live in Lyon?"\n')
-    for name in ("cert.pem", "key.pem", "map.png", "pairs.jsonl", "chats.jsonl", "FILE", "used.jsonl"):
+    for name in ("cert.pem", "key.pem", "map.png", "FILE", "used.jsonl"):
         (folder / name).write_text("")
-    (folder / "catalogue.yaml").write_text(yaml.safe_dump(SHOP))
     (folder / "servers.json").write_text('{"mcpServers": {"none": {"command": "true"}}}')
-    for name in ("tools", "tools-index", "stage1", "FOLDER", "shop-docs", "MODEL"):
-        (folder / name).mkdir()
-    (folder / "FOLDER" / "atc.toml").write_text("")
 
 
 @pytest.fixture

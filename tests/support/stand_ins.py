@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import os
@@ -25,7 +26,7 @@ from atc.tools.protocol import Protocol
 from benchmarks import batch_kills
 from tests.support import code_head, docker, mcp, openapi, probe, ruler, service
 from tests.support.docs import ROOT
-from tests.support.fake_openai_server import Handler, says
+from tests.support.fake_openai_server import Handler, says, serving
 from tests.support.probe_services import add_goods
 from tests.support.qdrant import QdrantDouble, served
 from tests.support.ranking import SmallEncoder, ran
@@ -42,7 +43,12 @@ class Encoder(SmallEncoder):
 
 
 KEY = "a-key"
-ENCODERS = ("atc.retrieval.minilm.MiniLM", "atc.cli.find.MiniLM", "atc.cli.learn_ranking.MiniLM")
+ENCODERS = (
+    "atc.retrieval.minilm.MiniLM",
+    "atc.cli.find.MiniLM",
+    "atc.cli.learn_ranking.MiniLM",
+    "benchmarks.codes_data.MiniLM",
+)
 """Where commands find their encoder."""
 FERRY = """\
 harbours = {each["title"]: each["harbour_id"] for each in get_harbours()["items"]}
@@ -55,6 +61,7 @@ PROGRAMS = [
     (r"get_good\b", 'answer = get_good(good_id=list_goods()[0]["good_id"])["price"]'),
     (r"\b(convert|count)_\w+", 'answer = {tool}(name="Ann")["found"]'),
     (r"\bthing_\w+", 'answer = {tool}()["found"]'),
+    (r"list_films", 'answer = list_films()["films"]'),
     (r"list_products", 'answer = list_products()["found"]'),
     (r"shop_get_item", 'answer = shop_get_item(product_id="p1")["price"]["cents"]'),
 ]
@@ -165,6 +172,13 @@ def cluster() -> Iterator[str]:
 
 
 @contextmanager
+def model() -> Iterator[str]:
+    """An endpoint."""
+    with serving(answering) as server:
+        yield server.url
+
+
+@contextmanager
 def ferries(folder: Path) -> Iterator[str]:
     """The tutorial's service; the file with its document, which has its address."""
     example = runpy.run_path(str(ROOT / "examples" / "probing.py"))
@@ -179,6 +193,7 @@ ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "https://HOST:6333": lambda _: served(QdrantDouble(KEY)),
     "http://127.0.0.1:8700": lambda _: sandboxes(),
     "10.0.0.1:6379": lambda _: cluster(),
+    "https://api.openai.com/v1": lambda _: model(),
     "openapi.json": ferries,
 }
 """The addresses in snippets, and what answers in their place. Nothing else of a command is changed."""
@@ -256,6 +271,50 @@ def the_benchmarks(folder: Path) -> None:
             (folder / "benchmarks" / each.name).symlink_to(each)
 
 
+def _packed(path: Path, *lines: Any) -> None:
+    """A compressed file of JSON lines."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt") as file:
+        file.writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def data_of_paths(folder: Path) -> None:
+    """The benchmarks, and a task of RestBench and of ToolFlow that is not sealed, in the form of their data."""
+    the_benchmarks(folder)
+    content = {"schema": {"type": "object"}, "examples": {"response": {"value": {"films": ["Alma"]}}}}
+    answered = {"200": {"description": "", "content": {"application/json": content}}}
+    films = openapi.document({"/films": {"get": {"operationId": "list_films", "responses": answered}}})
+    place = {"method": "GET", "url": "https://films.example/films", "servers": [{"url": "https://films.example"}]}
+    task = {"dataset": "tmdb", "query": "Which films are there?"}
+    data = folder / "DIR" / "restbench"
+    _packed(data / "tmdb_oas.json.gz", films)
+    _packed(data / "spotify_oas.json.gz", films)
+    _packed(data / "tasks.jsonl.gz", {**task, "id": "tmdb:1", "solution": ["GET /films"]})
+    _packed(data / "endpoint_docs.jsonl.gz", {"dataset": "tmdb", "name": "films", "description": "Films.", **place})
+    _packed(data / "toolflow_tasks.jsonl.gz", {**task, "qid": 3, "solution": ["films"], "api_list": ["films"]})
+
+
+def data_of_catalogues(folder: Path) -> None:
+    """Pools of tools, and queries for them, in the form of the data of retrieval."""
+    data, tools = folder / "DIR" / "retrieval", [each for each in many_tools() if each.description]
+    for source, name in (("toolbench", "corpus_toolbench"), ("metatool", "corpus_other")):
+        told = ({"id": f"{source}/{t.name}", "name": t.name, "description": t.description} for t in tools)
+        _packed(data / f"{name}.jsonl.gz", *({**each, "source": source} for each in told))
+    _packed(data / "pools.json.gz", {"toolbench_g3": [f"toolbench/{each.name}" for each in tools]})
+    queries = [
+        {
+            "id": f"{source}:{n}",
+            "query": pair.query,
+            "gold": [f"{source}/{pair.gold[0]}"],
+            "source": source,
+            "pool": source,
+        }
+        for source in ("toolbench", "metatool")
+        for n, pair in enumerate(asked()[:9])
+    ]
+    _packed(data / "queries.jsonl.gz", *queries)
+
+
 def an_engine(_: Path) -> None:
     """A Docker engine with the image."""
     if why := docker.why_not():
@@ -275,6 +334,7 @@ def ray(_: Path) -> None:
 BEFORE: dict[str, Callable[[Path], None]] = {
     "approval.md-0": settings_files,
     "batch.md-1": ray,
+    "benchmarks.md-1": data_of_catalogues,
     "codes.md-1": runs_and_an_index,
     "codes.md-3": tools_used_together,
     "codes.md-5": grouped_index,
@@ -285,5 +345,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "mcp-server.md-3": a_client_with_a_server,
     "retrieval.md-1": edge,
     "ruler.md-0": the_benchmarks,
+    "ruler.md-1": data_of_paths,
 }
 """What a block finds beside the files of all."""
