@@ -32,6 +32,7 @@ from tests.support.terminal import Terminal
 BLOCKS = run_by(SERVICES)
 SLOW = {
     "batch.md-1",
+    "benchmarks.md-2",
     "codes.md-3",
     "codes.md-7",
     "comparison.md-0",
@@ -69,6 +70,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc tools browse .*--html", r"27 tools are in tools\.html", {"tools.html": "music_spotify_2"}),
     (r"^atc tools browse", r"all tools: 27 tools.*q to end.*music.*: 9 tools", {}),
     (r"^python .*\.codes browse", r"menu of metatool.*menu of toolbench_g3.*menu of toolbench\b", {}),
+    (r"^python .*\.codes decoder", r"2 levels.*held-out.*decoder", {"OUT/metatool-words/figures.json": "perplexity"}),
     (r"^python .*\.paper", r"table1: .*restbench +atc +whole +1/1 100%", {"benchmarks/results/paper.jsonl": "tmdb:1"}),
     (r"^python .*--summary", RULER, {"solved.svg": "<svg"}),
     (r"^python .*self_test", r"atlas\D+40\D+0\D+0\D+0\D", {}),

@@ -231,9 +231,15 @@ def runs_and_an_index(folder: Path) -> None:
         ran(folder / "runs", number, pair.query, pair.gold[0])
 
 
+def with_trainings() -> None:
+    """The packages of trainings."""
+    for package in ("torch", "transformers"):
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'atc-runtime[train]'")
+
+
 def tools_used_together(folder: Path) -> None:
     """An index that knows which tools are used together: those of each half."""
-    pytest.importorskip("torch", reason="the extra train has torch, which trains codes")
+    with_trainings()
     index = ToolIndex.build(many_tools(), Encoder())
     half = len(index) // 2
     index.use_together([(pair, 3) for some in (index.ids[:half], index.ids[half:]) for pair in combinations(some, 2)])
@@ -243,8 +249,7 @@ def tools_used_together(folder: Path) -> None:
 
 def a_model_and_chats(folder: Path) -> None:
     """A tiny model, documents of three tools, and a chat and pairs of a query with its tool."""
-    pytest.importorskip("torch", reason="the extra train has torch, which trains decoders")
-    pytest.importorskip("transformers", reason="the extra train has transformers")
+    with_trainings()
     model_in(folder / "MODEL")
     (folder / "tools").mkdir()
     for name in ("weather_now", "weather_week", "mail_send"):
@@ -315,6 +320,13 @@ def data_of_catalogues(folder: Path) -> None:
     _packed(data / "queries.jsonl.gz", *queries)
 
 
+def a_decoder_and_catalogues(folder: Path) -> None:
+    """The data of retrieval, and a tiny model under the name of a file."""
+    with_trainings()
+    data_of_catalogues(folder)
+    model_in(folder / "smollm2-135m-instruct-q4_1.gguf")
+
+
 def an_engine(_: Path) -> None:
     """A Docker engine with the image."""
     if why := docker.why_not():
@@ -335,6 +347,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "benchmarks.md-1": data_of_catalogues,
+    "benchmarks.md-2": a_decoder_and_catalogues,
     "codes.md-1": runs_and_an_index,
     "codes.md-3": tools_used_together,
     "codes.md-5": grouped_index,
