@@ -6,10 +6,12 @@ The commands of a block are run in order in one folder. Of a command nothing is 
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -37,6 +39,8 @@ SLOW = {
     "codes.md-7",
     "comparison.md-0",
     "docker.md-0",
+    "mcp-server.md-1",
+    "mcp-server.md-2",
     "ruler.md-0",
     "ruler.md-1",
     "service.md-0",
@@ -76,6 +80,14 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^python .*self_test", r"atlas\D+40\D+0\D+0\D+0\D", {}),
     (r"^python -m benchmarks\.tasks", RULER, {"benchmarks/results/tasks.jsonl": '"system":"codeact"'}),
     (r"^atc (serve|ui)", r"it answers 200\n", {}),
+    (r"^atc mcp .*--tokens|^atc mcp .*--tls", r"MCP at https?://127\S+/mcp.*it answers 401", {}),
+    (r"^atc mcp .*--oauth-self", r"pass phrase in .*MCP at http.*it answers 401", {}),
+    (r"^atc mcp .*--http", r"the token in .*MCP at http.*it answers 401", {}),
+    (r"^atc mcp .*--check", r"1 tools behind .*def current_time\(\)", {}),
+    (r"^atc mcp .*--with probe", r'"run_program".*"name":"probe"', {}),
+    (r"^atc mcp .*--enrich", r'"current_time"', {}),
+    (r"^atc mcp --tools", r'"run_program"', {}),
+    (r"^atc mcp install cursor --tools servers", r"written", {".cursor/mcp.json": r'"clock".*"atc".*/servers\.json"'}),
     (r"^atc mcp install --list", r"cursor +Cursor +yes +atc +1 ", {}),
     (r"^atc mcp install cursor --move", r"behind ATC.*: clock\n", {".config/atc/mcp/cursor.servers.json": '"clock"'}),
     (r"^atc mcp install cursor .*--dry-run", r"already has it", {".cursor/mcp.json": '"atc"'}),
@@ -142,6 +154,29 @@ class Place:
         """Run it in a process."""
         return _process(sys.executable, *shlex.split(command)[1:])
 
+    def over_pipes(self, command: str) -> tuple[int, str]:
+        """Run it as a client does: ask it for its tools, then end its input."""
+        about = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "a client", "version": "1"},
+        }
+        asked = [
+            ("initialize", {"id": 1, "params": about}),
+            ("notifications/initialized", {}),
+            ("tools/list", {"id": 2}),
+        ]
+        arguments = [sys.executable, "-m", "atc", *shlex.split(command)[1:]]
+        with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as served:
+            assert served.stdin is not None
+            assert served.stdout is not None
+            for method, more in asked:
+                served.stdin.write(json.dumps({"jsonrpc": "2.0", "method": method, **more}) + "\n")
+            served.stdin.flush()
+            said = next((line for line in served.stdout if json.loads(line).get("id") == 2), "")
+            served.stdin.close()
+        return served.returncode, said
+
     def at_a_terminal(self, command: str) -> tuple[int, str]:
         """Run it at a terminal: go down once, then end it."""
         said = ""
@@ -161,11 +196,12 @@ class Place:
             guard.start()
             assert served.stdout is not None
             said = ""
-            while not (found := re.search(r"127\.0\.0\.1:\d+(/\S*)?", said)):
+            while not (found := re.search(r"(https?://)?(127\.0\.0\.1:\d+)(/\S*)?", said)):
                 said += (line := served.stdout.readline())
                 assert line, said
-            asked = f"http://{found[0]}" + ("" if found[1] else "/healthz")
-            said += f"it answers {httpx.get(asked, follow_redirects=True, timeout=60).status_code}\n"
+            asked = (found[1] or "http://") + found[2] + (found[3] or "/healthz")
+            with httpx.Client(verify=False, follow_redirects=True, timeout=60) as client:
+                said += f"it answers {client.get(asked).status_code}\n"
             served.send_signal(signal.SIGINT)
             said += served.stdout.read()
             guard.cancel()
@@ -181,7 +217,8 @@ WAYS: list[tuple[str, Callable[[Place, str], tuple[int, str]]]] = [
     (r"^export ", Place.export),
     (r"^python -m benchmarks\.codes ", Place.codes),
     (r"^python ", Place.process),
-    (r"^atc (serve|ui)\b", Place.until_it_answers),
+    (r"^atc (serve|ui|mcp .*--http)\b", Place.until_it_answers),
+    (r"^atc mcp (?!install|uninstall|.*--check)", Place.over_pipes),
     (r"^atc tools browse --index \S+$", Place.at_a_terminal),
     (r"\batc ", Place.here),
 ]
@@ -200,9 +237,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with ExitStack() as opened:
         stand_ins.write_files(tmp_path, opened.enter_context(stand_ins.operations()))
         url = opened.enter_context(serving(stand_ins.answering)).url
-        home = {"HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / ".config"), "PYTHONPATH": str(ROOT)}
+        home = {
+            "HOME": str(tmp_path),
+            "XDG_CONFIG_HOME": str(tmp_path / ".config"),
+            "XDG_STATE_HOME": str(tmp_path / "state"),
+            "PYTHONPATH": str(ROOT),
+        }
         model = {"OPENAI_BASE_URL": url, "OPENAI_API_KEY": "not-a-real-key", "ATC_MODEL": "tiny"}
-        port = {"ATC_SERVE_PORT": "0", "ATC_SERVE_TOKEN": "a-token-of-the-tests-0123456789"}  # any port that is free
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = {"ATC_MCP_PORT": str(free.getsockname()[1])}
+        port |= {"ATC_SERVE_PORT": "0", "ATC_SERVE_TOKEN": "a-token-of-the-tests-0123456789"}  # any port that is free
         for variable, value in (home | model | port).items():
             monkeypatch.setenv(variable, value)
         yield Place(tmp_path, monkeypatch, opened)

@@ -27,6 +27,7 @@ LANGUAGES = {
 TABLE: list[tuple[str, str, str]] = [
     (r"^\$ atc (?!model (pull|serve|info)|atlas serve)", RUN, "tests/docs/test_docs.py"),
     (r"^\$ echo .*\| atc chat", RUN, "tests/docs/test_snippets.py"),
+    (r"^atc mcp ", RUN, SERVICES),
     (r"127\.0\.0\.1:8765|ATC_AUTH_STATION_KEY|--tools servers\.json|list servers\.json", ELSEWHERE,
      "tests/docs/test_service_tutorials.py"),
     (r"^\$ make demo", ELSEWHERE, "tests/docs/test_makefile.py"),
@@ -52,7 +53,6 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^export ", RUN, "tests/docs/test_snippets.py"),
     (r"^echo '", RUN, "tests/docs/test_snippets.py"),
     (r"^atc (ui|serve)\b", RUN, SERVICES),
-    (r"^atc mcp (install|uninstall)", RUN, SERVICES),
     (r"^atc learn (codes|decoder|ranking --(codes|index|pairs|tools))", RUN, SERVICES),
     (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:|qdrant)", RUN, SERVICES),
     (r"^ATC_\w+=", RUN, SERVICES),

@@ -10,7 +10,8 @@ import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
+from cryptography.x509.oid import NameOID
 
 from atc.learn.pairs import Pair
 from atc.retrieval.codes import Codes, CodesFacts
@@ -192,6 +198,8 @@ ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "https://host.example/mcp": mcp.shop_over_http,
     "https://HOST:6333": lambda _: served(QdrantDouble(KEY)),
     "http://127.0.0.1:8700": lambda _: sandboxes(),
+    "0.0.0.0": lambda _: nullcontext("127.0.0.1"),
+    "tools.example.org": lambda _: nullcontext(f"127.0.0.1:{os.environ['ATC_MCP_PORT']}"),
     "10.0.0.1:6379": lambda _: cluster(),
     "https://api.openai.com/v1": lambda _: model(),
     "openapi.json": ferries,
@@ -200,9 +208,12 @@ ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
 
 
 def add_programs(folder: Path) -> Path:
-    """A server ``server.py`` with a tool that reads, and ``uvx``, which starts it whatever it is told; its folder."""
+    """A server ``server.py`` with a tool that reads, ``servers.json``, which names it, and ``uvx``, which starts it
+    whatever it is told; the folder of that."""
     command = mcp.raw_server(folder, calls={"current_time": {"value": {"time": "12:00"}}})
     (folder / "server.py").write_text(f"import os\nos.execv({command[0]!r}, {command!r})\n")
+    servers = {"mcpServers": {"clock": {"command": sys.executable, "args": [str(folder / "server.py")]}}}
+    (folder / "servers.json").write_text(json.dumps(servers))
     (programs := folder / "programs").mkdir()
     (programs / "uvx").write_text(f"#!{sys.executable}\n{(folder / 'server.py').read_text()}")
     (programs / "uvx").chmod(0o755)
@@ -259,6 +270,18 @@ def a_model_and_chats(folder: Path) -> None:
     messages = [{"role": "user", "content": "mail"}, {"role": "assistant", "tool_calls": [call]}]
     (folder / "chats.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
     (folder / "pairs.jsonl").write_text(json.dumps({"query": "write to Ann", "gold": ["mail_send"]}) + "\n")
+
+
+def credentials(folder: Path) -> None:
+    """A token of a client, and a certificate with its key."""
+    (folder / "FILE").write_text("ann a-token-of-the-tests-0123456789\n")
+    (folder / "FILE").chmod(0o600)
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tools")])
+    now = datetime.now(UTC)
+    made = x509.CertificateBuilder(name, name, key.public_key(), 1, now, now + timedelta(days=1))
+    (folder / "cert.pem").write_bytes(made.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM))
+    (folder / "key.pem").write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, serialization.NoEncryption()))
 
 
 def a_client_with_a_server(folder: Path) -> None:
@@ -355,6 +378,8 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "codes.md-7": a_model_and_chats,
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
+    "mcp-server.md-0": a_client_with_a_server,
+    "mcp-server.md-2": credentials,
     "mcp-server.md-3": a_client_with_a_server,
     "retrieval.md-1": edge,
     "ruler.md-0": the_benchmarks,
