@@ -45,6 +45,8 @@ async def _footprint(gateway: Gateway) -> Footprint:
         await gateway.prepare()
         if gateway.live is not None:
             await gateway.live.settled(WAIT_S)
+            gateway.change_tools(gateway.live.tools)  # nothing is kept of servers that were never listed
+            told([*gateway.live.down.values()])
         return await footprint(gateway)
     finally:
         await gateway.aclose()

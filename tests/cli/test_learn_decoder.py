@@ -14,8 +14,8 @@ from atc.cli import app
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
-from tests.learn.test_code_decoder import base
 from tests.support.retrieval import HashedWords
+from tests.support.tiny_model import model_in
 
 TOOLS = {"weather/now": (0, 1), "weather/week": (0, 2), "mail/send": (3, 1)}
 
@@ -30,22 +30,6 @@ def index_in(folder: Path, codes: dict[str, tuple[int, int]] | None = None) -> P
         books = (np.zeros((4, encoder.dimensions), np.float32),) * 2
         index.use_codes(Codes(values, books, CodesFacts("closed-form", encoder=encoder.digest)))
     index.save(folder)
-    return folder
-
-
-def model_in(folder: Path) -> Path:
-    """A model of two layers with a tokenizer of bytes, as transformers writes them."""
-    model = base()
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    made = Tokenizer(models.BPE({letter: number for number, letter in enumerate(letters)}, []))
-    made.pre_tokenizer, made.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made)
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
     return folder
 
 

@@ -23,7 +23,18 @@ from benchmarks import tasks
 from tests.docs.test_papers import problems_of_benchmark
 from tests.support.docs import ROOT, Block, blocks_of
 from tests.support.fake_openai_server import says, serving
-from tests.support.snippets import ALL, ELSEWHERE, PARSED, RUN, SHOWN, Snippet, classified, snippets, without_language
+from tests.support.snippets import (
+    ALL,
+    ELSEWHERE,
+    PARSED,
+    RUN,
+    SHOWN,
+    Snippet,
+    classified,
+    run_by,
+    snippets,
+    without_language,
+)
 
 HERE = "tests/docs/test_snippets.py"
 PROGRAM = (
@@ -114,14 +125,21 @@ def problem_of(words: list[str]) -> str:
     return "" if ran.exit_code == 0 else ran.output[-300:] or repr(ran.exception)
 
 
-CALLS = sorted({each.text for each in SNIPPETS if each.way == PARSED and "atc " in each.text})
+CALLS = sorted(
+    {
+        each.text
+        for each in SNIPPETS
+        if each.way in (PARSED, ELSEWHERE) and re.match(r"(\$ )?([A-Z_]+=\S+ )*atc ", each.text)
+    }
+)
 
 
 @pytest.mark.usefixtures("only_parsed")
-def test_the_command_line_takes_what_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_takes_what_is_not_run_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prepared(tmp_path)
     found = {call: problem for call in CALLS if (problem := problem_of(words_of(call)))}
+    assert CALLS
     assert not found, found
     assert problem_of(["learn", "ranking", "--nowhere"])
     assert problem_of(["graph", "sho", "x"])
@@ -149,10 +167,10 @@ def test_a_command_in_a_sentence_has_no_wrong_name(
     assert not re.search(r"No such (option|command)|unexpected extra", said), said
 
 
-def test_the_benchmarks_that_are_not_run_have_these_options() -> None:
+def test_the_benchmarks_have_these_options() -> None:
     found = {}
     for each in SNIPPETS:
-        if each.text.startswith("python -m benchmarks.") and each.way == PARSED:
+        if each.text.startswith("python -m benchmarks."):
             _, _, module, *arguments = shlex.split(each.text)
             found[each.text] = list(problems_of_benchmark(module, arguments))
     assert found
@@ -162,14 +180,9 @@ def test_the_benchmarks_that_are_not_run_have_these_options() -> None:
 def prepared(folder: Path) -> None:
     """Write what the commands name."""
     (folder / "shop.yaml").write_text(yaml.safe_dump(SHOP))
-    (folder / "tasks.jsonl").write_text('"How many people live in Lyon?"\n')
-    for name in ("cert.pem", "key.pem", "map.png", "pairs.jsonl", "chats.jsonl", "FILE", "used.jsonl"):
+    for name in ("cert.pem", "key.pem", "map.png", "FILE", "used.jsonl"):
         (folder / name).write_text("")
-    (folder / "catalogue.yaml").write_text(yaml.safe_dump(SHOP))
     (folder / "servers.json").write_text('{"mcpServers": {"none": {"command": "true"}}}')
-    for name in ("tools", "tools-index", "stage1", "FOLDER", "shop-docs", "MODEL"):
-        (folder / name).mkdir()
-    (folder / "FOLDER" / "atc.toml").write_text("")
 
 
 @pytest.fixture
@@ -185,18 +198,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield tmp_path
 
 
-def runs_here() -> Iterator[list[Snippet]]:
-    """The commands of each block that are run here, in their order."""
-    found: dict[tuple[Path, int], list[Snippet]] = {}
-    for each in SNIPPETS:
-        if each.way == RUN and each.by == HERE and each.block.language in ("sh", "console"):
-            found.setdefault((each.block.document, each.block.line), []).append(each)
-    yield from found.values()
-
-
 ruler = typer.Typer()
 ruler.command()(tasks.main)
-HERE_RUN = list(runs_here())
+HERE_RUN = [[each for each in commands if each.by == HERE] for commands in run_by(HERE)]
 
 
 @pytest.mark.parametrize("commands", HERE_RUN, ids=[each[0].block.name for each in HERE_RUN])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -19,6 +20,7 @@ from atc.models.messages import bounded_tokens
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 from tests.support.cli import atc
+from tests.support.mcp import raw_server, reading
 from tests.support.mcp_face import LEGACY, MODERN, connected
 from tests.support.tools import make_tool
 
@@ -153,6 +155,17 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     shown = json.loads(ran.stdout)
     assert [each["name"] for each in shown["offered"]] == ["search_tools", "tool_docs", "run_program"]
     assert shown["tokens"] <= MOST < shown["plain_tokens"]
+
+
+def test_the_check_shows_servers_that_were_never_listed_and_tells_which_cannot_be(tmp_path: Path) -> None:
+    command, *arguments = raw_server(tmp_path, [reading("count_sheep")])
+    servers = {"good": {"command": command, "args": arguments}, "bad": {"command": "/nowhere/x"}}
+    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": servers}))
+    ran = atc("mcp", "--tools", str(tmp_path / "servers.json"), "--check")
+    assert ran.exit_code == 0
+    assert "1 tools behind 1 that a client sees" in ran.stdout
+    assert "def count_sheep()" in ran.stdout
+    assert "bad (x) cannot be started: there is no command '/nowhere/x'" in ran.stderr
 
 
 def test_the_command_offers_what_a_gateway_offers_by_itself() -> None:

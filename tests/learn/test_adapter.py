@@ -15,7 +15,7 @@ from atc.learn.adapter_fit import Asked, fit
 from atc.learn.keeping import MIN_HELD_OUT
 from atc.learn.pairs import MAX_A_TOOL, MAX_GOLD, Pair, TooLittle, usable
 from atc.retrieval.index import ToolIndex
-from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, pairs, tools
+from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, pairs, ran, tools
 
 
 def right(searched: ToolIndex) -> int:
@@ -215,25 +215,6 @@ def test_too_little_ends_with_one(catalogue: Path) -> None:
     assert "0 different queries" in printed("ranking", "--index", "index", code=1)["why"]
     Path("pairs.jsonl").write_text('{"query": "a", "gold": ["gone"]}')
     assert "0 different queries" in printed("ranking", "--pairs", "pairs.jsonl", "--index", "index", code=1)["why"]
-
-
-def ran(folder: Path, number: int, task: str, tool: str, *, status: str = "answered", program: str = "p") -> None:
-    """A run on disk that called one tool, and another one in a program that failed."""
-    run = folder / f"20260101-{number:06d}-abcdef"
-    run.mkdir(parents=True)
-    events = [
-        ("run_started", {"run_id": run.name, "task": task, "source": json.dumps({"tools": ["tools.py"]})}),
-        ("program_written", {"program": "q"}),
-        ("program_started", {}),
-        ("call_ended", {"index": 1, "tool": "do_garden", "arguments": {}, "status": "ok", "effect": "read"}),
-        ("program_written", {"program": "p"}),
-        ("program_started", {}),
-        ("call_ended", {"index": 2, "tool": tool, "arguments": {}, "status": "ok", "effect": "read"}),
-        ("call_ended", {"index": 3, "tool": "do_photo", "arguments": {}, "status": "failed", "effect": "read"}),
-        ("run_ended", {"status": status, "program": program}),
-    ]
-    lines = (json.dumps({"v": 1, "kind": kind, "at": 0, "data": data}) for kind, data in events)
-    (run / "trace.jsonl").write_text("\n".join(lines) + "\n")
 
 
 def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:

@@ -16,27 +16,10 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.learn.code_tokens import CodeMask, CodeTokens, Turn
 from atc.retrieval.code_trie import Trie
 from tests.learn.test_code_tokens import CODES, read, writer
+from tests.support.tiny_model import base
 
 TOKENS = CodeTokens(2, 4, 258)
 QUERIES = {"weather/now": "is it cold", "weather/week": "rain this week", "mail/send": "write to Ann"}
-
-
-def base(seed: int = 0, tied: bool = True) -> Any:
-    """A causal language model of two layers, over bytes and two control tokens."""
-    torch = pytest.importorskip("torch")
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(seed)
-    config = transformers.LlamaConfig(
-        vocab_size=258,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=tied,
-    )
-    return transformers.LlamaForCausalLM(config)
 
 
 def mask() -> CodeMask:

@@ -15,9 +15,9 @@ from atc.learn.document_teacher import DocumentSynthesiser
 from atc.learn.hints import names_tool
 from atc.learn.trajectories import RANK_THRESHOLD, Example, Skipped, Trajectory
 from atc.retrieval.turns import PAPER, Turns
-from tests.learn.test_code_decoder import base
 from tests.learn.test_code_tokens import read, writer
 from tests.support.learn import TRIP, catalogue
+from tests.support.tiny_model import base
 
 pytestmark = pytest.mark.filterwarnings("ignore::atc.errors.LexicalOnly")
 SHORT = Turns(eager=False, example=False, providers=False, patient=True)

@@ -110,8 +110,8 @@ class Service:
         function = answer if callable(answer) else lambda _: answer
         self.routes.append(Route(tool, method, template, function, parameters, named))
 
-    def tools(self, **options: Any) -> Toolset:
-        """The service's tools, out of a document that has names and paths only."""
+    def document(self) -> dict[str, Any]:
+        """What it says of itself: names and paths only."""
         paths: dict[str, Any] = {}
         for route in self.routes:
             operation: dict[str, Any] = {
@@ -123,8 +123,11 @@ class Service:
             if route.method in ("POST", "PUT", "PATCH"):
                 operation["requestBody"] = {"content": {"application/json": {"schema": {"type": "object"}}}}
             paths.setdefault(route.template, {})[route.method.lower()] = operation
-        root = {"openapi": "3.0.3", "info": {"title": "Test", "version": "1"}, "paths": paths}
-        return import_openapi(root, base_url=self.url, **options)
+        return {"openapi": "3.0.3", "info": {"title": "Test", "version": "1"}, "paths": paths}
+
+    def tools(self, **options: Any) -> Toolset:
+        """The service's tools, out of its document."""
+        return import_openapi(self.document(), base_url=self.url, **options)
 
     def asked(self, tool: str) -> list[Hit]:
         return [hit for hit in self.hits if hit.tool == tool]

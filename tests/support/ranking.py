@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from atc.learn.pairs import Pair
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
@@ -42,3 +45,22 @@ def pairs(each: int = 12, *, spoken: list[str] | None = None) -> list[Pair]:
             first, second = _AROUND[number % len(_AROUND)], _AROUND[(number * 5 + number // 12 + 1) % len(_AROUND)]
             made.append(Pair(f"{word} of a person, {first} {second} {number}", (f"do_{document}",)))
     return made
+
+
+def ran(folder: Path, number: int, task: str, tool: str, *, status: str = "answered", program: str = "p") -> None:
+    """A run on disk that called one tool, and another one in a program that failed."""
+    run = folder / f"20260101-{number:06d}-abcdef"
+    run.mkdir(parents=True)
+    events = [
+        ("run_started", {"run_id": run.name, "task": task, "source": json.dumps({"tools": ["tools.py"]})}),
+        ("program_written", {"program": "q"}),
+        ("program_started", {}),
+        ("call_ended", {"index": 1, "tool": "do_garden", "arguments": {}, "status": "ok", "effect": "read"}),
+        ("program_written", {"program": "p"}),
+        ("program_started", {}),
+        ("call_ended", {"index": 2, "tool": tool, "arguments": {}, "status": "ok", "effect": "read"}),
+        ("call_ended", {"index": 3, "tool": "do_photo", "arguments": {}, "status": "failed", "effect": "read"}),
+        ("run_ended", {"status": status, "program": program}),
+    ]
+    lines = (json.dumps({"v": 1, "kind": kind, "at": 0, "data": data}) for kind, data in events)
+    (run / "trace.jsonl").write_text("\n".join(lines) + "\n")

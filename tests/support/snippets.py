@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.support.docs import DOCUMENTS, ROOT, Block, blocks_of
 
 ALL = [*DOCUMENTS, ROOT / "sandbox" / "THREATS.md"]
+SERVICES = "tests/docs/test_snippet_services.py"
 RUN, ELSEWHERE, PARSED, SHOWN = "run", "run elsewhere", "parsed", "shown"
 LANGUAGES = {
     "python": (RUN, "tests/docs/test_docs.py"),
@@ -19,13 +20,14 @@ LANGUAGES = {
     "json": (RUN, "tests/docs/test_snippets.py"),
     "yaml": (RUN, "tests/docs/test_snippets.py"),
     "sql": (ELSEWHERE, "tests/traces/test_postgres.py"),
-    "dockerfile": (PARSED, "tests/docs/test_snippets.py"),
+    "dockerfile": (PARSED, "an image with a package from the package index"),
     "text": (SHOWN, "output, a dialogue, or a form with placeholders"),
 }
 """What runs the blocks of a language that are not lines of commands."""
 TABLE: list[tuple[str, str, str]] = [
     (r"^\$ atc (?!model (pull|serve|info)|atlas serve)", RUN, "tests/docs/test_docs.py"),
     (r"^\$ echo .*\| atc chat", RUN, "tests/docs/test_snippets.py"),
+    (r"^atc mcp ", RUN, SERVICES),
     (r"127\.0\.0\.1:8765|ATC_AUTH_STATION_KEY|--tools servers\.json|list servers\.json", ELSEWHERE,
      "tests/docs/test_service_tutorials.py"),
     (r"^\$ make demo", ELSEWHERE, "tests/docs/test_makefile.py"),
@@ -46,27 +48,20 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^kubectl |^token\(\)|^password=|tenants\b", ELSEWHERE, "tests/package/test_manifests.py"),
     (r"^npx ", ELSEWHERE, "tests/faces/test_other_clients.py"),
     (r"^python -m benchmarks\.tasks --summary benchmarks/published", RUN, "tests/docs/test_snippets.py"),
-    (r"^python -m benchmarks\.", PARSED, "hours, a model or third-party data"),
+    (r"^python -m benchmarks\.(tasks|paper|codes|environments\.self_test) ", RUN, SERVICES),
+    (r"^export ATC_(SERVE_TOKEN|SANDBOX)", RUN, SERVICES),
     (r"^export ", RUN, "tests/docs/test_snippets.py"),
     (r"^echo '", RUN, "tests/docs/test_snippets.py"),
-    (r"^atc (ui|serve)\b", PARSED, "never ends"),
-    (r"^atc mcp (?!install|uninstall)(.*--check)?", PARSED, "never ends, or starts servers of others"),
-    (r"^atc learn (codes|decoder)", PARSED, "a training"),
-    (r"^atc learn ranking --codes --index tools-index --pairs", PARSED, "a training"),
-    (r"^atc learn ranking --tools", PARSED, "a training on runs of one's own"),
-    (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:|qdrant)", PARSED,
-     "another machine or service"),
-    (r"^ATC_\w+=", PARSED, "another machine or service"),
-    (r"^atc probe ", PARSED, "another machine or service"),
-    (r"^atc tools browse --index tools-index", PARSED, "asks at the terminal, or needs a large index"),
-    (r"--index (tools-index|DIR)", PARSED, "an index that its block makes of a large catalogue"),
-    (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", PARSED, "a large catalogue"),
-    (r"--tools shop\.(yaml|json)", PARSED, "a service of one's own"),
-    (r"--retrieval codes|--documents|catalogue\.yaml", PARSED, "a large catalogue"),
-    (r"^atc trust( --remove)?$", PARSED, "asks at the terminal, or needs what was said there"),
-    (r"^atc mcp (install|uninstall)", PARSED, "changes the settings of a client on this machine"),
+    (r"^atc (ui|serve)\b", RUN, SERVICES),
+    (r"^atc learn (codes|decoder|ranking --(codes|index|pairs|tools))", RUN, SERVICES),
+    (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:|qdrant)", RUN, SERVICES),
+    (r"^ATC_\w+=", RUN, SERVICES),
+    (r"^atc probe ", RUN, SERVICES),
+    (r"--index (tools-index|DIR)", RUN, SERVICES),
+    (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", RUN, SERVICES),
+    (r"--tools shop\.(yaml|json)|--retrieval codes|--documents|catalogue\.yaml", RUN, SERVICES),
+    (r"^atc trust", RUN, SERVICES),
     (r"^atc graph (draw|correct)", RUN, "tests/docs/test_snippets.py"),
-    (r"board:", PARSED, "servers of others"),
     (r"^atc ", RUN, "tests/docs/test_snippets.py"),
 ]  # fmt: skip
 """The first pattern that a command matches says what is done with it, and where, or why no more is."""
@@ -118,6 +113,15 @@ def snippets_of(document: Path) -> Iterator[Snippet]:
 def snippets() -> list[Snippet]:
     """All snippets of all documents."""
     return [snippet for document in ALL for snippet in snippets_of(document)]
+
+
+def run_by(file: str) -> list[list[Snippet]]:
+    """The commands that a file runs, with what else of their blocks is run: a list for each block."""
+    blocks: dict[tuple[Path, int], list[Snippet]] = {}
+    for each in snippets():
+        if each.way == RUN and each.block.language in ("sh", "console"):
+            blocks.setdefault((each.block.document, each.block.line), []).append(each)
+    return [commands for commands in blocks.values() if any(each.by == file for each in commands)]
 
 
 def without_language(document: Path) -> list[int]:

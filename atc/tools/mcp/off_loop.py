@@ -57,4 +57,6 @@ async def off_loop(work: Callable[[], Coroutine[Any, Any, T]]) -> T:
                 with suppress(RuntimeError):  # it has ended by now
                     loop.call_soon_threadsafe(task.cancel)
             await asyncio.wait({done})
+            if not done.cancelled():
+                done.exception()  # seen: nobody waits for it any more
         raise
