@@ -153,7 +153,7 @@ class Settings(BaseSettings):
     read_only: bool = Field(False, description="make only reads, and offer only tools that read")
     audit: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("atc")) / "audit.jsonl",
-        description="file of the audit log: decisions about calls, if there are permissions",
+        description="file of the audit log: decisions about calls; always in `atc mcp`, else if there are permissions",
     )
 
     ask_user: AskUserChoice = Field(
