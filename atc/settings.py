@@ -55,64 +55,70 @@ class Settings(BaseSettings):
     model: str | None = Field(
         None, description="`embedded`, `embedded:NAME`, a model's name at the endpoint, or PROVIDER:NAME"
     )
-    base_url: str | None = Field(None, description="OpenAI-compatible endpoint; else OPENAI_BASE_URL")
-    api_key: SecretStr | None = Field(None, description="its key; else OPENAI_API_KEY")
+    base_url: str | None = Field(None, description="OpenAI-compatible endpoint; default: OPENAI_BASE_URL")
+    api_key: SecretStr | None = Field(None, description="key of the endpoint; default: OPENAI_API_KEY")
     cache: bool = Field(False, description="keep the model's replies on disk and use them again")
-    temperature: float = Field(0.0, ge=0, le=2, description="of the first program")
-    revision_temperature: float = Field(0.3, ge=0, le=2, description="of every later program")
-    seed: int = Field(0, ge=0, description="of the sampling, where the endpoint has one")
-    max_tokens: int = Field(1024, ge=16, description="tokens of one reply")
-    thinking_tokens: int = Field(8192, ge=0, description="beside them, for models that think before they reply")
+    temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature of the first program")
+    revision_temperature: float = Field(0.3, ge=0, le=2, description="sampling temperature of every later program")
+    seed: int = Field(0, ge=0, description="seed of the sampling, if the endpoint takes one")
+    max_tokens: int = Field(1024, ge=16, description="most tokens of one reply")
+    thinking_tokens: int = Field(8192, ge=0, description="most tokens of thinking before a reply, beside `max_tokens`")
 
     extra_body: dict[str, Any] = Field(
-        {}, description='more members of each request to an endpoint, as JSON: `{"reasoning_effort": "low"}`'
+        {}, description='more fields of each request to an endpoint, as JSON: `{"reasoning_effort": "low"}`'
     )
     context_tokens: int | None = Field(
-        None, ge=512, description="tokens that prompt and reply may take together; else what the model tells"
+        None, ge=512, description="most tokens of prompt and reply together; default: what the model reports"
     )
     prompt_tokens: int | None = Field(
-        None, ge=256, description="tokens of a prompt at most; else 4,000 embedded, or what the context has"
+        None,
+        ge=256,
+        description="most tokens of a prompt; default: 4,000 for the embedded model, else what the context allows",
     )
     keep_prompts: Literal["tools", "instructions", "nothing"] = Field(
         "tools",
-        description="what the embedded model keeps on disk of what it has read: `tools` (their documents, and the "
+        description="the prompt caches that the embedded model keeps on disk: `tools` (the tools' documents and the "
         "instructions), `instructions` alone, or `nothing`",
     )
     model_stall_s: float = Field(
-        300.0, gt=0, description="seconds without a word of the model's endpoint before it is given up"
+        300.0, gt=0, description="seconds without output of the model's endpoint after which a request is given up"
     )
 
-    max_tools: int = Field(20, ge=1, description="offered to the model at once; from more, the best are picked")
+    max_tools: int = Field(
+        20, ge=1, description="most tools offered to the model at once; if there are more, the best are chosen"
+    )
     retrieval: Literal["auto", "lexical", "hybrid", "planned", "codes"] = Field(
         "auto",
-        description="how they are found: `auto` (by words, and by meaning where an encoder is there), `lexical`, "
-        "`hybrid` (as the index can), `planned`: with queries that the model plans, or `codes`: the model picks from a "
-        "menu",
+        description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
+        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries) or `codes` (the model "
+        "picks from a menu)",
     )
     scorers: Names = Field(
         SCORERS,
-        description=f"what ranks them, of {', '.join(SCORERS)}; one that is not there, or that nothing was learnt for, "
-        "has no part in it",
+        description=f"what ranks tools: some of {', '.join(SCORERS)}; one that is missing, or that has learnt nothing, "
+        "does not count",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
     vectors: str | None = Field(
         None,
         description="where such an index keeps its vectors: `own` (its files), `qdrant-edge`, or a collection of a "
-        "Qdrant server, `https://HOST:6333/COLLECTION`; else where they are, at first in its files",
+        "Qdrant server, `https://HOST:6333/COLLECTION`; default: where they are now, at first in its files",
     )
-    vectors_key: SecretStr | None = Field(None, description="the API key of that server")
+    vectors_key: SecretStr | None = Field(None, description="API key of that server")
     rerank_base_url: str | None = Field(
         None,
-        description="address of a reranking server, up to and without `/rerank`: a cross-encoder orders what a search "
-        "found",
+        description="address of a reranking server, without `/rerank` at its end: its cross-encoder orders what a "
+        "search found",
     )
-    rerank_model: str | None = Field(None, description="the cross-encoder's name there; many servers need none")
-    rerank_key: SecretStr | None = Field(None, description="the key of that server")
-    find_tools: bool = Field(True, description="let programs ask for tools that were not picked, and for what was cut")
+    rerank_model: str | None = Field(None, description="name of the cross-encoder there; many servers need none")
+    rerank_key: SecretStr | None = Field(None, description="key of the reranking server")
+    find_tools: bool = Field(
+        True, description="let programs ask for tools that were left out, and for documents that were cut"
+    )
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
-    max_revisions: int = Field(3, ge=0, description="α of the paper: programs that run after the first")
+    max_revisions: int = Field(3, ge=0, description="programs that run after the first (α of the paper)")
     max_rejections: int | None = Field(
-        None, ge=0, description="replies beside them that the check sends back; by default as many as max_revisions"
+        None, ge=0, description="programs beside them that the check may refuse; default: as many as `max_revisions`"
     )
     candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
@@ -123,84 +129,88 @@ class Settings(BaseSettings):
     answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
-    sentence: bool = Field(True, description="say the result in a sentence (one more call of the model)")
+    sentence: bool = Field(True, description="say the result in a sentence (one more model call)")
 
     instructions: str = Field(
         "", max_length=MAX_INSTRUCTIONS, description="standing wishes for every task, such as `answer in German`"
     )
     reuse_reads_s: float = Field(
-        300.0, ge=0, description="seconds for which a conversation uses an earlier task's reads again; 0: never"
+        300.0, ge=0, description="seconds for which a conversation uses the reads of earlier tasks again; 0: never"
     )
 
     approve: ApproveChoice | None = Field(
-        None, description="calls that are not reads: ask, never or always; by default ask on a terminal, else never"
+        None, description="calls that are not reads: ask, never or always; default: ask on a terminal, else never"
     )
     warnings: WarningsChoice = Field(
-        "ask", description="such calls of a program with an unresolved warning: ask (always needs a yes), or allow"
+        "ask", description="such calls, if the program has an unresolved warning: ask (always needs a yes), or allow"
     )
 
     permissions: Path | None = Field(
         None,
-        description="file of what may be called unasked (docs/mcp-server.md); else `permissions.toml` of your "
-        "configuration folder, if it is there",
+        description="file of rules: which calls are made unasked, need a yes or are denied (docs/mcp-server.md); "
+        "default: `permissions.toml` in your configuration folder, if it is there",
     )
-    read_only: bool = Field(False, description="no call that is not a read is made, and no such tool is offered")
+    read_only: bool = Field(False, description="make only reads, and offer only tools that read")
     audit: Path = Field(
         default_factory=lambda: Path(platformdirs.user_data_dir("atc")) / "audit.jsonl",
-        description="where decisions over calls are written down, when there are permissions",
+        description="file of the audit log: decisions about calls; always in `atc mcp`, else if there are permissions",
     )
 
     ask_user: AskUserChoice = Field(
         "never",
-        description="programs may ask the user: `never`, `ask` (at the terminal; elsewhere as `stop`), or `stop` (the "
-        "run ends with the question, and is resumed with its answer)",
+        description="whether programs may ask the user: `never`, `ask` (at the terminal; without one as `stop`), or "
+        "`stop` (the run ends with the question, and is resumed with its answer)",
     )
 
     ask_form: Literal["empty", "tick"] = Field(
         "empty",
-        description="how `atc mcp` asks a client's user: `empty` (to accept is to approve) or `tick` (a box must be "
-        "ticked, too: a client that accepts by itself does not)",
+        description="how `atc mcp` asks a client's user: `empty` (accepting the form approves) or `tick` (a box must "
+        "be ticked too, which a client that accepts by itself does not do)",
     )
     ask_wait_s: float = Field(600, gt=0, description="seconds that such a question may stay unanswered")
 
     sandbox: str = Field(
         "process",
-        description="where programs run: `process`, `docker`, `docker:strict`, a service's address, an added driver",
+        description="where programs run: `process`, `docker`, `docker:strict`, a service's address, or an added driver",
     )
     sandbox_require: Literal["N", "L", "F"] = Field(
-        "L", description="the least isolation that is accepted: N namespaces, L Landlock, F no files; the best is used"
+        "L", description="the least isolation to accept: N namespaces, L Landlock, F no files; the best is used"
     )
     sandbox_preload: Names = Field((), description="packages that programs may use beside the standard library")
-    sandbox_image: str = Field("atc-sandbox", description="the image of the docker driver (`make image` builds it)")
-    sandbox_token: SecretStr | None = Field(None, description="the key of the sandbox service")
+    sandbox_image: str = Field("atc-sandbox", description="image of the docker driver (`make image` builds it)")
+    sandbox_token: SecretStr | None = Field(None, description="token of the sandbox service")
     wall_s: float = Field(120.0, gt=0, description="seconds that a program may run")
     cpu_s: int = Field(30, ge=1, description="processor seconds that a program may use")
     host_s: float = Field(
         60.0, gt=0, allow_inf_nan=False, description="processor seconds that the host may spend on a program's calls"
     )
     memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")
-    max_calls: int = Field(200, ge=1, description="tool calls a run")
+    max_calls: int = Field(200, ge=1, description="most tool calls of a run")
     max_values: int = Field(
-        100_000, ge=100, le=200_000, description="values in the arguments of one tool call, and in one response"
+        100_000, ge=100, le=200_000, description="most values in the arguments of one tool call, and in one response"
     )
     repairs: int = Field(
-        5, ge=0, description="wrong arguments of calls that the model is asked to put right, a run; 0: never"
+        5, ge=0, description="how often in a run the model is asked to repair the arguments of a call; 0: never"
     )
     call_timeout_s: float = Field(30.0, gt=0, description="seconds for one tool call, its retries included")
 
-    budget_model_calls: int | None = Field(None, ge=1, description="model calls a run")
-    budget_tokens: int | None = Field(None, ge=1, description="tokens a run, prompt and reply")
-    budget_s: float | None = Field(None, gt=0, description="seconds a run")
+    budget_model_calls: int | None = Field(None, ge=1, description="most model calls of a run")
+    budget_tokens: int | None = Field(None, ge=1, description="most tokens of a run, prompts and replies together")
+    budget_s: float | None = Field(None, gt=0, description="most seconds of a run")
     budget_money: Decimal | None = Field(
-        None, gt=0, description="what a run may cost, in `currency`; needs the model's price in `prices`"
+        None, gt=0, description="most money that a run may cost, in `currency`; needs the model's price in `prices`"
     )
     prices: dict[str, Price] = Field(
-        default_factory=dict, description="by the model's name: `input`, `output` and `cached`, of a million tokens"
+        default_factory=dict,
+        description="prices by the model's name: `input`, `output` and `cached`, for a million tokens",
     )
-    currency: str = Field("USD", pattern=r"^[^\W\d_]{1,12}$", description="of `prices` and `budget_money`, as a word")
+    currency: str = Field(
+        "USD", pattern=r"^[^\W\d_]{1,12}$", description="currency of `prices` and `budget_money`, as a word"
+    )
 
     runs_dir: Path = Field(
-        default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs", description="where runs are kept"
+        default_factory=lambda: Path(platformdirs.user_state_dir("atc")) / "runs",
+        description="folder in which runs are kept",
     )
     store: SecretStr | None = Field(
         None, description="database of runs in place of a folder, for many machines: `postgresql://USER@HOST/NAME`"
@@ -209,14 +219,14 @@ class Settings(BaseSettings):
         30.0,
         ge=1,
         le=3600,
-        description="seconds after which another machine may go on with a run that nobody holds on to",
+        description="seconds after which another machine may go on with a run, if its process does not renew the lease",
     )
     keep_runs: bool = Field(True, description="write a trace and a journal of every run")
     runs_kept: int = Field(
-        500, ge=1, description="how many of the newest runs are kept, besides all in progress or in doubt"
+        500, ge=1, description="how many of the newest runs are kept, beside those in progress or in doubt"
     )
     runs_kept_days: float | None = Field(
-        None, gt=0, description="days for which runs are kept, besides all in progress or in doubt; else for ever"
+        None, gt=0, description="days for which runs are kept, beside those in progress or in doubt; default: for ever"
     )
 
     otel: bool = Field(
@@ -224,16 +234,16 @@ class Settings(BaseSettings):
         description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/telemetry.md)",
     )
     otel_content: bool = Field(
-        False, description="with tasks, prompts, programs, arguments and values in the spans; secrets are masked"
+        False, description="put tasks, prompts, programs, arguments and values into the spans; secrets are masked"
     )
-    otel_baggage: bool = Field(False, description="pass the caller's W3C baggage on to tools, models and services, too")
+    otel_baggage: bool = Field(False, description="pass the caller's W3C baggage on to tools, models and services")
 
     learn: bool = Field(
-        True, description="learn from runs which tools work together: names and counts, never values; and use it"
+        True, description="learn from runs which tools work together (names and counts, never values), and use it"
     )
     catalogue: Path = Field(
         default_factory=lambda: Path(platformdirs.user_cache_dir("atc")) / "catalogue",
-        description="folder of what runs have taught, and of the indexes that are made unasked",
+        description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
 
     tool_format: Literal["stubs", "json"] | None = Field(None, exclude=True, description=_LEFT.format("tools"))
