@@ -9,7 +9,7 @@ import pytest
 
 from atc.errors import SettingsError
 from atc.settings import Settings
-from atc.trust import TrustStore, settings_file
+from atc.trust import SECRET, TrustStore, settings_file
 
 
 @pytest.fixture(autouse=True)
@@ -99,3 +99,9 @@ def test_a_file_that_is_not_trusted_names_no_type_to_import() -> None:
     Path("atc.toml").write_text("answer = 'stranger:Type'\n")
     with pytest.raises(SettingsError, match="not trusted"):
         Settings.load()
+
+
+@pytest.mark.parametrize("name", sorted(SECRET))
+def test_every_secret_setting_is_masked_in_traces(name: str) -> None:
+    value = "postgresql://me:hidden-word@h/runs" if name == "store" else "hidden-word"
+    assert "hidden-word" in Settings(**{name: value}).secrets
