@@ -279,8 +279,8 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: keys of the model, the reranker, the sandbox service and the vectors; passwords of the
-        store."""
+        """What no trace may show: keys of the model, the reranking server, the sandbox service and the vectors;
+        passwords of the store."""
         kept = (self.api_key, self.rerank_key, self.sandbox_token, self.vectors_key)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
