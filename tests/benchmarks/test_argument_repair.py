@@ -31,6 +31,7 @@ SCHEMA: dict[str, Any] = {
         "cabin-class": {"type": "string"},
         "decks": {"type": "array", "items": {"type": "string"}},
         "code": {"type": "string"},
+        "harbours": {"type": "string", "description": "A comma-separated list of harbours to call at."},
         "note": {"type": "string"},
     },
     "required": ["ferryRoute", "seats"],
@@ -48,6 +49,7 @@ CALL: dict[str, Any] = {
     "cabin-class": "balcony",
     "decks": ["upper"],
     "code": "4410",
+    "harbours": "Hull,Esbjerg",
 }
 LOSSLESS = ("key:", "type: number as text", "type: text as number", "type: truth", "type: an item", "null", "date: wr")
 
@@ -94,6 +96,7 @@ def test_mistakes_are_what_their_names_say() -> None:
     assert found["unit: another than documented"]["max_distance"] == "12.5 km"
     assert found["date: day or month first"]["sailing"] == "04/05/2031"
     assert found["type: text as number"]["code"] == 4410
+    assert found["nest: a list for a text of several"]["harbours"] == ["Hull", "Esbjerg"]
     assert found["null for an optional one"] == {**CALL, "note": None}
     assert "currency" in found["extra: a plausible one"] or len(found["extra: a plausible one"]) == len(CALL) + 1
     for kind, made in found.items():

@@ -188,7 +188,7 @@ def test_the_doctor_looks_at_what_the_settings_ask_for(monkeypatch: pytest.Monke
 
 def test_the_doctor_lists_every_setting_and_hides_the_key() -> None:
     rows = json.loads(atc("doctor", "--settings", "--json").stdout)
-    assert rows["max_calls"] == {"value": 200, "meaning": "tool calls a run", "variable": "ATC_MAX_CALLS"}
+    assert rows["max_calls"] == {"value": 200, "meaning": "most tool calls of a run", "variable": "ATC_MAX_CALLS"}
     text = atc("doctor", "--settings")
     assert "ATC_SANDBOX_REQUIRE" in text.stdout
     assert "sk-1234567890" not in text.stdout + json.dumps(rows)
