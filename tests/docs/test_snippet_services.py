@@ -124,10 +124,12 @@ class Place:
         return next(way for pattern, way in WAYS if re.search(pattern, command))(self, command)
 
     def export(self, command: str) -> tuple[int, str]:
-        """A shell says what a variable is from now on."""
-        name = command.split()[1].partition("=")[0]
-        ran = _process("sh", "-c", f'{command} && printf %s "${name}"')
-        self.monkeypatch.setenv(name, ran[1])
+        """A shell says what variables are from now on."""
+        names = re.findall(r"(\w+)=", command)
+        shown = " ".join(f'"${name}"' for name in names)
+        ran = _process("sh", "-c", f'{command} && printf "%s\\n" {shown}')
+        for name, value in zip(names, ran[1].splitlines(), strict=True):
+            self.monkeypatch.setenv(name, value)
         return ran
 
     def here(self, command: str) -> tuple[int, str]:
