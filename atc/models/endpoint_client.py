@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -53,13 +53,16 @@ class EndpointClient:
         self._url = endpoint.url
         self._timeout_s, self._stall_s, self._direct = timeout_s, stall_s, direct
 
-    async def send(self, body: dict[str, Any], on_text: OnText | None, *, limit: int) -> StreamAccumulator:
+    async def send(
+        self, body: dict[str, Any], on_text: OnText | None, *, limit: int, stop: Sequence[str] = ()
+    ) -> StreamAccumulator:
         """Send a request once and take its replies.
 
         Args:
             body: the request, as JSON values.
             on_text: called with each piece of the first reply.
             limit: characters after which a reply counts as endless.
+            stop: texts that end a reply, whether or not the endpoint ends it there.
 
         Raises:
             TimeoutError: it took longer than ``timeout_s``.
@@ -67,13 +70,12 @@ class EndpointClient:
             openai.OpenAIError: the endpoint answered with an error, or cannot be reached.
         """
         with anyio.fail_after(self._timeout_s):
-            return await self._send(body, on_text, limit)
+            return await self._send(body, StreamAccumulator(body.get("n", 1), limit, on_text, stop))
 
-    async def _send(self, body: dict[str, Any], on_text: OnText | None, limit: int) -> StreamAccumulator:
+    async def _send(self, body: dict[str, Any], got: StreamAccumulator) -> StreamAccumulator:
         import openai
         from openai.types.chat import ChatCompletionChunk
 
-        got = StreamAccumulator(body.get("n", 1), limit, on_text)
         # A client for each request: connections belong to an event loop, and every run may bring a loop of its own.
         # Not by `chat.completions.create`, which always sends `stream`: some endpoints do not know it.
         async with self._client() as client:

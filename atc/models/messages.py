@@ -95,7 +95,7 @@ class Sampling:
         max_tokens: the most tokens of the reply.
         temperature: 0 takes the likeliest token every time.
         seed: makes sampling repeatable where the endpoint supports it.
-        stop: texts that end the reply; they are not part of it.
+        stop: texts that end the reply, as many as are wanted; they are not part of it.
     """
 
     max_tokens: int = 1024

@@ -50,6 +50,8 @@ THINKING_TOKENS = 8_192
 CONTEXT_TOKENS = 32_768
 """Assumed where an endpoint does not state its context; one that takes fewer reports it in an error."""
 STALL_S = 300.0
+MOST_STOPS = 4
+"""Texts that end a reply which a request names: OpenAI's endpoint refuses more. The others end it here."""
 _OWN = {"model", "messages", "max_tokens", "stream", "stream_options", "response_format", "grammar", "n"}
 
 
@@ -232,13 +234,9 @@ class OpenAICompatible(Model):
             part = again[0]
         self._not_withheld(part)
         read = [estimate_tokens(messages) if got.prompt_tokens is None else got.prompt_tokens for got in answers]
-        text, stopped = part.text, False
-        if "stop" in self._unknown:  # then it is cut here
-            ends = [at for each in request.sampling.stop if (at := text.find(each)) >= 0]
-            text, stopped = (text[: min(ends)], True) if ends else (text, False)
         return Reply(
-            text=text,
-            finish_reason="stop" if stopped else part.finish or "other",
+            text=part.text,
+            finish_reason=part.finish or "other",
             prompt_tokens=sum(read),
             completion_tokens=sum(got.parts[index].completion_tokens for got in answers),
             cached_tokens=sum(got.cached_tokens for got in answers),
@@ -289,7 +287,7 @@ class OpenAICompatible(Model):
             body = self._body(request, count)
             try:
                 limit = 2_000 + 20 * (request.sampling.max_tokens + self._room(request))
-                return await self._client.send(body, request.on_text, limit=limit)
+                return await self._client.send(body, request.on_text, limit=limit, stop=request.sampling.stop)
             except TimeoutError:
                 failure = broken(f"the model's endpoint {self.url} did not finish its reply in {self.timeout_s:g} s")
             except openai.APIStatusError as error:
@@ -334,7 +332,7 @@ class OpenAICompatible(Model):
         if sampling.seed is not None:
             body["seed"] = sampling.seed
         if sampling.stop:
-            body["stop"] = list(sampling.stop)
+            body["stop"] = list(sampling.stop[:MOST_STOPS])
         known = {name: value for name, value in body.items() if name not in self._unknown}
         if "max_tokens" in self._unknown:
             known["max_completion_tokens"] = body["max_tokens"]

@@ -8,7 +8,7 @@ them without saying them (``completion_tokens_details.reasoning_tokens``), or pu
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from atc.models.repetition import LONGEST, TIMES, repeats_itself
 _LOOK = 200  # characters between two checks for repetition
 _RECENT = LONGEST * TIMES  # characters that are looked at
 _MOST_THOUGHT = 400_000  # characters; not every endpoint counts thoughts as tokens of the reply
+_MOST_STOPS_SEEN = 50  # in thoughts, after which this reply is no longer ended at one
 _SHOWN = 300  # characters of what came in the place of a text
 _FINISHES: dict[str, FinishReason] = {
     "stop": "stop",
@@ -61,6 +62,7 @@ class ReplyAccumulator:
     recent: str = ""  # the last ones of either
     looked: int = 0  # so many of both were checked for repetition
     ended: bool = False  # by us
+    stops_seen: int = 0  # texts that end a reply, thoughts included
     finish: FinishReason | None = None
     tokens: int | None = None
     thought_tokens: int | None = None
@@ -102,12 +104,18 @@ class ReplyAccumulator:
 
 
 class StreamAccumulator:
-    """Accumulates an answer with ``count`` replies, each cut at ``limit`` characters or when it repeats itself."""
+    """Accumulates an answer with ``count`` replies, each cut at ``limit`` characters, at a text of ``stop``, or when it
+    repeats itself.
 
-    def __init__(self, count: int, limit: int, on_text: OnText | None) -> None:
+    The texts of ``stop`` end a reply here, too: endpoints take a few of them, or none. In thoughts they end nothing.
+    """
+
+    def __init__(self, count: int, limit: int, on_text: OnText | None, stop: Sequence[str] = ()) -> None:
         self.parts = [ReplyAccumulator() for _ in range(count)]
         self.limit = limit
         self.on_text = on_text
+        self._stop = re.compile("|".join(map(re.escape, stop))) if any(stop) else None
+        self._overlap = max(map(len, stop), default=1) - 1  # characters of an earlier piece that may begin one
         self.choices = 0
         self.prompt_tokens: int | None = None
         self.cached_tokens = 0  # of the prompt, read before
@@ -176,7 +184,10 @@ class StreamAccumulator:
             return
         part.pieces.append(piece)
         part.length += len(piece)
+        before = part.recent[-self._overlap :] if self._overlap else ""
         self._end_if(part, piece, part.length >= self.limit)
+        if self._stop is not None and self._stop.search(before + piece):
+            self._end_at_stop(part, self._stop)
         if self.on_text is not None:
             self.on_text(piece)
 
@@ -192,6 +203,18 @@ class StreamAccumulator:
             part.called = (part.called + text)[:_SHOWN]
             part.length += len(text)
             self._end_if(part, text, part.length >= self.limit)
+
+    @staticmethod
+    def _end_at_stop(part: ReplyAccumulator, stop: re.Pattern[str]) -> None:
+        """End a reply before the first text that was to end it, if that is not among the thoughts."""
+        part.stops_seen += 1
+        if part.stops_seen > _MOST_STOPS_SEEN:  # each look reads the whole reply
+            return
+        text = part.text
+        if found := stop.search(text):
+            whole = "".join(part.pieces)
+            part.pieces = [whole[: len(whole) - len(text) + found.start()]]
+            part.finish, part.ended = "stop", True
 
     @staticmethod
     def _end_if(part: ReplyAccumulator, piece: str, too_long: bool) -> None:

@@ -50,7 +50,8 @@ SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
 SAME_PROGRAM = "the same program came again: give another one, which differs where these notes say"
 COPY_OF_STUBS = "(TypedDict):"
-"""Where a reply ends if the tools' documents are longer than a reply: it copies them, and would not come to the end."""
+"""Where a reply ends if the tools' documents are longer than a reply: it copies them, and would not come to the end. It
+ends at the ``def`` of a tool, too."""
 COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
@@ -181,9 +182,14 @@ class Writer:
     async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
         """The next program, given those that failed, the calls that were made and the names of its inputs.
 
+        Where the last one ended at a reading call whose answer nothing uses, that is the same program without the call:
+        the model is not asked, and would seldom leave it out.
+
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
+        if (draft := self._without_idle_call(history, calls, inputs)) is not None:
+            return draft
         settings = self._settings
         temperature = settings.revision_temperature if history else settings.temperature
         earlier = {revision.program for revision in history}
@@ -296,7 +302,7 @@ class Writer:
         return reply.value if isinstance(reply.value, str) else None
 
     def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
-        if self._stop and _CLASS_BEGUN.search(reply.text):
+        if self._stop and self._copies(reply):
             fired("copied-documents")
             return Draft(Program(""), problem=COPIED)
         if reply.problem:
@@ -304,13 +310,33 @@ class Writer:
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.program is None:
             return Draft(Program(""), problem=found.problem)
+        return self._repaired(found.program, calls, inputs)
+
+    def _without_idle_call(
+        self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str]
+    ) -> Draft | None:
+        """The last program without the call that ended it, if nothing uses that call's answer; else ``None``."""
+        last = history[-1] if history else None
+        if last is None or last.fault is None or not last.fault.idle or "idle-refusal" not in self._rules:
+            return None
+        draft = self._repaired(Program(last.program), calls, inputs)
+        return None if draft.source in {revision.program for revision in history} else draft
+
+    def _repaired(self, program: Program, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
         fired("observed-responses", observed != protocols)
         context = RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
         passes = PASSES if self._ways.check else FRAME
-        program, rewrites = repair_program(found.program, context, passes)
+        program, rewrites = repair_program(program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
+
+    def _copies(self, reply: Reply) -> bool:
+        """Whether a reply was ended where it began to copy the tools' documents, and holds no program before that."""
+        if _CLASS_BEGUN.search(reply.text):
+            return True
+        is_open = reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1
+        return is_open and not any(f"{name}(" in reply.text for name in self._tools)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -391,7 +417,8 @@ class Writer:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit
             ends = "copied-documents" in self._rules
-            self._stop = [COPY_OF_STUBS] if ends and estimate_tokens(fit.text) > self._settings.max_tokens else []
+            too_long = ends and estimate_tokens(fit.text) > self._settings.max_tokens
+            self._stop = [COPY_OF_STUBS, *(f"def {name}(" for name in self._tools)] if too_long else []
         return self.shown
 
     def _whole_documents(self) -> Fit:

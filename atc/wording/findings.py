@@ -138,7 +138,7 @@ def _unknown_key(f: Finding) -> str:
             first = "take an item (a loop, or [0] after a check that it is not empty)"
             return f"{where} is a list: {first} before [{key!r}]"
         case "scalar":
-            return f"{where} is a plain {f.found}: it has no key {key!r}"
+            return f"{where} is a plain {f.found}: it has no key {key!r}{elsewhere}"
         case "position":
             return f"{where} is no list, it has the keys {listed(f.known)}: [{key}] is not among them"
     return f"{no_keys(f, [key])}{elsewhere}"

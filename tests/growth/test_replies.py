@@ -45,3 +45,18 @@ def test_a_reply_that_comes_in_pieces() -> None:
         return [SimpleNamespace(choices=some, usage=None) for some in choices]
 
     assert_linear(make, read, most=5_000)
+
+
+def test_thoughts_full_of_texts_that_end_a_reply() -> None:
+    def read(pieces: list[Any]) -> None:
+        accumulator = StreamAccumulator(1, 10**9, None, ["def find("])
+        for piece in pieces:
+            accumulator.add(piece)
+
+    def make(n: int) -> list[Any]:
+        said = ["<think>", *(f"{i} def find(" for i in range(n))]
+        deltas = (SimpleNamespace(content=text, tool_calls=None) for text in said)
+        choices = ([SimpleNamespace(index=0, delta=delta, finish_reason=None)] for delta in deltas)
+        return [SimpleNamespace(choices=some, usage=None) for some in choices]
+
+    assert_linear(make, read, most=5_000)

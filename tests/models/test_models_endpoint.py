@@ -58,6 +58,22 @@ def test_a_reply_is_streamed_and_counted() -> None:
     assert server.keys == [f"Bearer {KEY}"]
 
 
+def test_texts_that_end_a_reply_end_it_here_where_the_endpoint_takes_fewer() -> None:
+    stops = ["A(", "B(", "C(", "D(", "def e("]
+    with serving(fake.says("x = 1\nde", "f e(", "n):\n", "    pass")) as server:
+        reply = ask(model(server), stop=stops)
+    assert (reply.text, reply.finish_reason) == ("x = 1\n", "stop")
+    assert server.requests[0]["stop"] == stops[:4]
+
+
+@pytest.mark.parametrize("way", ["beside", "within"])
+def test_texts_that_end_a_reply_end_nothing_in_its_thoughts(way: str) -> None:
+    thoughts = "def e(n): def e(m):"
+    step = fake.thinks(thoughts, "y = 2") if way == "beside" else fake.says(f"<think>{thoughts}</think>", "y = 2")
+    with serving(step) as server:
+        assert ask(model(server), stop=["def e("]).text == "y = 2"
+
+
 def test_one_model_serves_several_event_loops_one_after_the_other() -> None:
     with serving(fake.says("a")) as server:
         endpoint = model(server)

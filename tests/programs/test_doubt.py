@@ -33,6 +33,11 @@ def double(n: int) -> int:
     [
         ("sell 200 pieces at 3.5", "answer = f(price=3.5)", ["200"]),
         ("sell 1,200 pieces", "answer = f(n=1200)", []),
+        ("at 12:00 in Rome", "answer = f(zone='Rome')", ["12:00"]),
+        ("at 12:00 in Rome", "answer = f(at='12:00')", []),
+        ("at 9:30 pm", "answer = f(hour=9)", ["9:30"]),
+        ("at 9:30 pm", "answer = f(at='21:30')", []),
+        ("from 9:00 to 17:45", "answer = f(begin='09:00')", ["17:45"]),
         ("with 5% tax", "answer = f(1) * 1.05", []),
         ("with 5 % off", "answer = f(1) * 0.95", []),
         ("with 5% tax", "answer = f(rate=7)", ["5%"]),

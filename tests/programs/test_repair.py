@@ -94,6 +94,12 @@ def after(
             "c = find(name='a')['cities'][0]\nx = c['population']",
             "c = find(name='a')['cities'][0]\nx = details(city_id=c['city_id'])['population']",
         ),
+        ("x = details(city_id=1)['population']['place']", "x = details(city_id=1)['place']"),
+        (
+            "n = details(city_id=1)['population']\nx = n['place']['latitude'] / n if n else n['altitude']",
+            "n = details(city_id=1)\n"
+            "x = n['place']['latitude'] / n['population'] if n['population'] else n['population']['altitude']",
+        ),
         ("x = find(name='a')['cities']['city_id']", "x = find(name='a')['cities'][0]['city_id']"),
         ("cityName = 'ä'\nx = find(name=city_name)", "cityName = 'ä'\nx = find(name=cityName)"),
         ("x = Find(name='a')", "x = find(name='a')"),
@@ -114,6 +120,9 @@ def test_what_can_only_be_meant_one_way_is_repaired(written: str, meant: str) ->
         "r = find(name='a')\nx = len(r['cities'])",
         "first, second = find(name='a')\nx = first",  # its keys, perhaps
         "x = details(city_id=1)['altitude']",  # no tool has it
+        "x = details(city_id=1)['population']['altitude']",
+        "n = details(city_id=1)['population']\nx = n['place']\nn = 2",  # it may be another value by then
+        "for n in (details(city_id=1)['population'],):\n    x = n['place']",
         "x = unknown()['cities'][0]['zip']",
         "d = details(city_id=1)\nx = d.get('latitude', 0)",
         "aB = find(name='a')\na_b = aB\nx = AB",  # two names are alike
@@ -172,13 +181,22 @@ def test_an_argument_of_a_call_that_found_something_stays() -> None:
 
 def test_a_read_that_was_refused_and_that_nothing_uses_is_left_out_the_next_time() -> None:
     refused = [call({"name": "Rome"}, None).model_copy(update={"status": "refused"})]
-    program = "find(name='Rome')  # hm\nfor n in range(2):\n    find(name='Rome')\nanswer = details(city_id=1)"
+    program = "find(name='Rome')  # hm\nfor n in range(2):\n    x = find(name='Rome')\nanswer = details(city_id=1)"
     left, notes = after(program, refused, TOOLS)
-    assert left == "pass  # hm\nfor n in range(2):\n    pass\nanswer = details(city_id=1)"
+    assert left == "pass  # hm\nfor n in range(2):\n    x = None\nanswer = details(city_id=1)"
     assert len(notes) == 2
 
 
-@pytest.mark.parametrize("program", ["answer = find(name='Rome')", "find(name='Oslo')", "find(name=x)", "find('Rome')"])
+@pytest.mark.parametrize(
+    "program",
+    [
+        "answer = find(name='Rome')",
+        "x = find(name='Rome')\nanswer = x",
+        "find(name='Oslo')",
+        "find(name=x)",
+        "find('Rome')",
+    ],
+)
 def test_other_calls_stay(program: str) -> None:
     refused = [call({"name": "Rome"}, None).model_copy(update={"status": "refused"})]
     assert after(program, refused, TOOLS) == (program, ())

@@ -129,7 +129,9 @@ class Checker:
             case = shape.kind
         elif isinstance(access.key, int):
             case = "position"
-        instead = self._elsewhere(access.key) if case == "" and isinstance(access.key, str) else ()
+        instead = (
+            self._elsewhere(access.key, place.tool) if case in ("", "scalar") and isinstance(access.key, str) else ()
+        )
         return Finding(
             kind="unknown_field",
             case=case,
@@ -142,13 +144,13 @@ class Checker:
             instead=instead,
         )
 
-    def _elsewhere(self, key: str) -> tuple[str, ...]:
-        """Where responses have a field of that name, as programs write it."""
+    def _elsewhere(self, key: str, first: str = "") -> tuple[str, ...]:
+        """Where responses have a field of that name, as programs write it; those of the tool ``first`` before others."""
         if "key-elsewhere" not in self._rules:
             return ()
         places = [
             expression_of(protocol.name, path, [p.name for p in parameters_of(protocol) if p.required])
-            for protocol in self._protocols.values()
+            for protocol in sorted(self._protocols.values(), key=lambda protocol: protocol.name != first)
             for path in fields_of(protocol.returns)
             if path[-1] == key
         ]

@@ -17,6 +17,7 @@ from atc.result import Call
 SHORTEST = 3
 """Characters of a text that is worth a question."""
 _NUMBER = re.compile(r"(?<![\w.,-])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])\s?%?")
+_CLOCK = re.compile(r"(?<![\w.,:-])(\d{1,2}):(\d\d)(?::\d\d)?(?![\w:])")
 # a quotation mark opens before a letter or digit and closes after one: an apostrophe, or a gap between two, is neither
 _QUOTED = re.compile(
     r"""(?<!\w)(?:'(\w(?:[^'\n]{0,60}\w)?)'|"(\w(?:[^"\n]{0,60}\w)?)"|“(\w(?:[^”\n]{0,60}\w)?)”)(?!\w)"""
@@ -37,8 +38,8 @@ _DIGITS = re.compile(r"\d+(?:\.\d+)?")
 def unused_facts(task: str, program: Program) -> list[str]:
     """The numbers and quoted texts of a task that a program nowhere has, as the task writes them.
 
-    A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), and a
-    quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, what
+    A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), a time of
+    day by its hour and minute, and a quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, what
     day it is, an example (``e.g.``), and a quoted text that shows the form of an answer.
     """
     if program.tree is None:
@@ -47,6 +48,12 @@ def unused_facts(task: str, program: Program) -> list[str]:
     whole = "\n".join(texts)
     missing = []
     text = _without_items(_FRAME.sub(" ", _QUOTED.sub(" ", task)))
+    for found in _CLOCK.finditer(text):
+        hour, minute = float(found[1]), float(found[2])
+        hours = {hour, hour + 12} if _AFTERNOON.match(text, found.end()) else {hour}
+        if (hour > 1 and not hours & numbers) or (minute > 1 and minute not in numbers):
+            missing.append(found.group())
+    text = _CLOCK.sub(" ", text)
     for found in _NUMBER.finditer(text):
         fact = found.group().strip()
         value = float(fact.rstrip("% ").replace(",", ""))

@@ -8,6 +8,7 @@ before it runs. Only an expression that is sure to fail is touched, and only whe
 - an id read from a list of things that have one means that of the first, as the hints of the stubs say;
 - a response object unpacked into names that are all keys of it means the values of these keys;
 - a key that is not there, but once and only once deeper inside (no list on the way), means that one;
+- a key that is read from a plain value, and that the object around the value has, means the one there;
 - a key or an argument in another spelling (``productId`` for ``product_id``) means the one that exists;
 - a name that nothing binds, and that one variable or tool has in another spelling, means that one;
 - an object given for an argument that it has a field of the same name for means that field;
@@ -17,6 +18,7 @@ before it runs. Only an expression that is sure to fail is touched, and only whe
 from __future__ import annotations
 
 import ast
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.graph.suppliers import is_handed_out
@@ -26,7 +28,7 @@ from atc.programs.analysis.values import Value
 from atc.programs.check.names import Names
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
-from atc.programs.repair.edits import Edit, Rewrite, insert_after, insert_before, replace
+from atc.programs.repair.edits import Edit, Rewrite, cut_after, insert_after, insert_before, replace
 from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.schemas.repair.spelling import respelt, spelling_key
@@ -141,14 +143,65 @@ def correct_keys(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 
 def reach_keys(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """A key that is not there, but once and only once deeper inside, means that one."""
+    """A key that is not there, but once and only once deeper inside, means that one; or, read from a plain value, the
+    one of the object that the value was taken out of."""
     shapes = _Shapes(program, context)
+    yield from _one_outside(program, shapes)
     for node, key, base, shape in _missing(shapes):
         ways = [] if _alike(key, shape) else _ways(shapes, base, key)
         if len(ways) == 1:
             steps = "".join(f"[{step!r}]" for step in ways[0])
             note = f"line {node.lineno}: found {key!r} under {steps}"
             yield Rewrite("nested-key", note, (insert_after(node.value, steps),))
+
+
+def _one_outside(program: Program, shapes: _Shapes) -> Iterator[Rewrite]:
+    """``time = now()["date"]; time["zone"]`` → ``time = now(); time["zone"]``, and ``time["date"]`` elsewhere."""
+    bound, loads = _bound_once(program.nodes), _loads(program.nodes)
+    for node, key, access in _looked_up(shapes):
+        shape = shapes.of(access.base)
+        if shape is None or shape.kind != "scalar":
+            continue
+        name = node.value.id if isinstance(node.value, ast.Name) else None
+        taken = node.value if name is None else bound.pop(name, None)  # a name is seen to once, with all its uses
+        if not isinstance(taken, ast.Subscript) or not isinstance(taken.slice, ast.Constant):
+            continue
+        around = shapes.at(taken.value)
+        if around is None or around.kind != "record" or key not in around.keys:
+            continue
+        step, keys = f"[{taken.slice.value!r}]", {*around.keys}
+        uses = loads[name] if name is not None else []
+        kept = [insert_after(each, step) for each, looked_up in uses if looked_up not in keys]
+        note = f"line {node.lineno}: found {key!r} beside {step}"
+        yield Rewrite("nested-key", note, (cut_after(taken.value, taken), *kept))
+
+
+def _loads(nodes: Iterable[ast.AST]) -> Mapping[str, list[tuple[ast.Name, str | None]]]:
+    """Where names are read, each time with the text key that is looked up in it, if one is."""
+    nodes = list(nodes)
+    keys = {
+        id(node.value): node.slice.value
+        for node in nodes
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and type(node.slice.value) is str
+    }
+    found: dict[str, list[tuple[ast.Name, str | None]]] = defaultdict(list)
+    for node in nodes:
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            found[node.id].append((node, keys.get(id(node))))
+    return found
+
+
+def _bound_once(nodes: Iterable[ast.AST]) -> dict[str, ast.expr]:
+    """The names that a program gives a value once, by one assignment, each with that value."""
+    values: dict[str, ast.expr] = {}
+    times: Counter[str] = Counter()
+    for node in nodes:
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()) | ast.arg(arg=name):
+                times[name] += 1
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                values[name] = value
+    return {name: value for name, value in values.items() if times[name] == 1}
 
 
 def ask_for_keys(program: Program, context: RepairContext) -> Iterator[Rewrite]:
