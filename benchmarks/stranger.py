@@ -17,7 +17,6 @@ import json
 import os
 import secrets
 import shlex
-import signal
 import socket
 import subprocess
 import sys
@@ -288,7 +287,7 @@ def served() -> Iterator[tuple[str, str]]:
                     raise SystemExit("`atc model serve` does not start: run `atc model pull` first") from None
                 time.sleep(0.5)
     finally:
-        server.send_signal(signal.SIGINT)
+        server.terminate()  # not an interrupt: what runs in the background may have been started with those ignored
         server.wait()
 
 

@@ -145,7 +145,7 @@ class Checker:
         )
 
     def _elsewhere(self, key: str, first: str = "") -> tuple[str, ...]:
-        """Where responses have a field of that name, as programs write it; those of the tool ``first`` before others."""
+        """Where responses have a field of that name, as programs write it; ``first``: the tool that comes first."""
         if "key-elsewhere" not in self._rules:
             return ()
         places = [

@@ -39,8 +39,9 @@ def unused_facts(task: str, program: Program) -> list[str]:
     """The numbers and quoted texts of a task that a program nowhere has, as the task writes them.
 
     A percentage is there as a factor too (5 % as 0.05, 1.05 or 0.95), a number as a part of a text (a date), a time of
-    day by its hour and minute, and a quoted text in any case. Not asked for are 0 and 1 (programs count from there), the numbers of a list's items, what
-    day it is, an example (``e.g.``), and a quoted text that shows the form of an answer.
+    day by its hour and minute, and a quoted text in any case. Not asked for are 0 and 1 (programs count from there),
+    the numbers of a list's items, what day it is, an example (``e.g.``), and a quoted text that shows the form of an
+    answer.
     """
     if program.tree is None:
         return []
