@@ -56,7 +56,10 @@ def test_a_service_stands_for_github(tmp_path: Path) -> None:
     document.write_text('{"openapi": "3.0.3", "servers": [{"url": "https://api.github.com"}], "paths": {}}')
     with stranger.github(document) as (address, tag):
         assert got(f"{address}/openapi.json") == {"openapi": "3.0.3", "servers": [{"url": address}], "paths": {}}
-        assert got(f"{address}{stranger.RELEASE_PATH}")["tag_name"] == tag  # type: ignore[index]
+        there = f"{address}{stranger.REPOSITORY_PATH}"
+        for path in ("latest", "1", f"tags/{tag}"):
+            assert got(f"{there}/releases/{path}")["tag_name"] == tag  # type: ignore[index]
+        assert [each["name"] for each in got(f"{there}/tags")] == [tag]  # type: ignore[index,call-overload]
         with pytest.raises(urllib.error.HTTPError, match="404"):
             got(f"{address}/user")
 
