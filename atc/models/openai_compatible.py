@@ -331,7 +331,7 @@ class OpenAICompatible(Model):
             body["n"] = count
         if sampling.seed is not None:
             body["seed"] = sampling.seed
-        if sampling.stop:
+        if sampling.stop and not self._thinks:  # some endpoints end thoughts at them, too
             body["stop"] = list(sampling.stop[:MOST_STOPS])
         known = {name: value for name, value in body.items() if name not in self._unknown}
         if "max_tokens" in self._unknown:

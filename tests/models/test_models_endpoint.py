@@ -70,8 +70,10 @@ def test_texts_that_end_a_reply_end_it_here_where_the_endpoint_takes_fewer() -> 
 def test_texts_that_end_a_reply_end_nothing_in_its_thoughts(way: str) -> None:
     thoughts = "def e(n): def e(m):"
     step = fake.thinks(thoughts, "y = 2") if way == "beside" else fake.says(f"<think>{thoughts}</think>", "y = 2")
-    with serving(step) as server:
-        assert ask(model(server), stop=["def e("]).text == "y = 2"
+    with serving(step, step) as server:
+        thinking = model(server)
+        assert [ask(thinking, stop=["def e("]).text for _ in range(2)] == ["y = 2", "y = 2"]
+    assert ["stop" in sent for sent in server.requests] == [True, False]
 
 
 def test_one_model_serves_several_event_loops_one_after_the_other() -> None:
