@@ -27,6 +27,8 @@ FOLDER = "repository"
 
 _FENCE = re.compile(r"^( *)(```+).*?^\1\2 *$\n?", re.DOTALL | re.MULTILINE)
 _LINK = re.compile(r"(!?\[(?:[^\[\]]|\[[^\]]*\])*\]\()([^)\s]+)")
+_PROSE = (".md", ".ipynb")
+"""Files whose text has links; in code, what looks like a link is none."""
 _LANGUAGES = {
     ".cfg": "ini",
     ".jinja": "jinja",
@@ -59,7 +61,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             raise PluginError(f"{source} links to {target}, which the repository does not have")
         content = _page_of(target)
         files.append(File.generated(config, _page_name(target), content=content, inclusion=InclusionLevel.NOT_IN_NAV))
-        if target.endswith(".md"):
+        if target.endswith(_PROSE):
             waiting += [(target, further) for further in _outside(content, target)]
     return files
 
@@ -67,8 +69,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Return a page with each link to a file of the repository turned to the page of that file."""
     source = _source(page.file.src_uri)
-    if page.file.src_uri.startswith(f"{FOLDER}/") and not source.endswith(".md"):
-        return markdown  # code: what looks like a link is none
+    if page.file.src_uri.startswith(f"{FOLDER}/") and not source.endswith(_PROSE):
+        return markdown
     here = posixpath.dirname(page.file.src_uri)
 
     def turned(target: str) -> str:

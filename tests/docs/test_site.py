@@ -10,9 +10,11 @@ import pytest
 import yaml
 
 from deploy.reference_pages import FOLDER, PAGES
+from deploy.release_check import check_links
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
+SITE = ROOT / ".venv-docs" / "bin"
 
 
 def test_the_navigation_has_every_page_once() -> None:
@@ -35,7 +37,7 @@ def test_the_reference_of_python_has_every_public_name() -> None:
 
 @pytest.mark.slow
 def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
-    mkdocs = ROOT / ".venv-docs" / "bin" / "mkdocs"
+    mkdocs = SITE / "mkdocs"
     if not mkdocs.exists():
         pytest.skip("no mkdocs here: `make docs` brings it")
     built = subprocess.run(
@@ -53,6 +55,13 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
     style = r"""<link[^>]*rel=["']?stylesheet[^>]*https?:"""
     loaded = re.compile(f"{script}|{style}")
     assert not [page for page in pages if loaded.search(page.read_text())]
+
+
+@pytest.mark.slow
+def test_no_link_of_the_site_is_dead() -> None:
+    if not (ROOT / "build" / "site" / "index.html").is_file() or not (SITE / "linkchecker").exists():
+        pytest.skip("no site here: `make docs` builds it")
+    check_links(ROOT)
 
 
 def _pages(entries: object) -> list[str]:
