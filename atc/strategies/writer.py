@@ -188,8 +188,8 @@ class Writer:
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
-        if (draft := self._without_idle_call(history, calls, inputs)) is not None:
-            return draft
+        if (shorter := self._without_idle_call(history, calls, inputs)) is not None:
+            return shorter
         settings = self._settings
         temperature = settings.revision_temperature if history else settings.temperature
         earlier = {revision.program for revision in history}
