@@ -45,7 +45,7 @@ RULES = (
     Rule("copied-documents", "write",
          "a reply copied the tools' documents up to its limit, for minutes",
          "the reply is ended at the first copied class or function, and the note says so",
-         "strategies.writer:Writer.messages"),
+         "strategies.copied_documents:stops"),
     Rule("same-program", "write",
          "the same program came again and again at the same temperature",
          "the model is asked once more, at a higher temperature, and the note says so; no third time",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +27,7 @@ from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
+from atc.strategies.copied_documents import COPIED, copies, stops
 from atc.strategies.edits import edits_of
 from atc.strategies.feedback import done_calls, feedback_from
 from atc.strategies.find_tools import DOCS, asking_tools
@@ -49,15 +49,10 @@ T = TypeVar("T")
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
 SAME_PROGRAM = "the same program came again: give another one, which differs where these notes say"
-COPY_OF_STUBS = "(TypedDict):"
-"""Where a reply ends if the tools' documents are longer than a reply: it copies them, and would not come to the end. It
-ends at the ``def`` of a tool, too."""
-COPIED = "the reply copies the tools' documents: the tools exist, so write only the program that calls them"
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
 MAX_LIKELY_TOOLS = 5
 """Tools that are named to a model whose program did without any."""
-_CLASS_BEGUN = re.compile(r"(?:^|\n)class \w+\s*\Z")
 
 
 @dataclass(frozen=True)
@@ -302,7 +297,7 @@ class Writer:
         return reply.value if isinstance(reply.value, str) else None
 
     def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
-        if self._stop and self._copies(reply):
+        if self._stop and copies(reply, self._tools):
             fired("copied-documents")
             return Draft(Program(""), problem=COPIED)
         if reply.problem:
@@ -330,13 +325,6 @@ class Writer:
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
-
-    def _copies(self, reply: Reply) -> bool:
-        """Whether a reply was ended where it began to copy the tools' documents, and holds no program before that."""
-        if _CLASS_BEGUN.search(reply.text):
-            return True
-        is_open = reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1
-        return is_open and not any(f"{name}(" in reply.text for name in self._tools)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -418,7 +406,7 @@ class Writer:
             self.shown = fit
             ends = "copied-documents" in self._rules
             too_long = ends and estimate_tokens(fit.text) > self._settings.max_tokens
-            self._stop = [COPY_OF_STUBS, *(f"def {name}(" for name in self._tools)] if too_long else []
+            self._stop = stops(self._tools) if too_long else []
         return self.shown
 
     def _whole_documents(self) -> Fit:
