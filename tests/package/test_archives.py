@@ -47,7 +47,9 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_no_tests(archives: Archiv
 
 def test_the_sdist_makes_the_same_wheel(archives: Archives, tmp_path: Path) -> None:
     with tarfile.open(archives.sdist) as sdist:
-        sdist.extractall(tmp_path / "source", filter="data")
+        if hasattr(tarfile, "data_filter"):  # from Python 3.11.4 on
+            sdist.extraction_filter = tarfile.data_filter
+        sdist.extractall(tmp_path / "source")
     (source,) = (tmp_path / "source").iterdir()
     again = build(tmp_path / "again", source)
     straight = tmp_path / "straight"
