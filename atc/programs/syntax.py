@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from atc.tools.paging import ALL_PAGES
 
@@ -19,6 +19,18 @@ def span_of(node: ast.AST) -> Span:
     """Where a node stands."""
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
     return line, getattr(node, "end_lineno", None) or line, column, getattr(node, "end_col_offset", None) or column
+
+
+def idle_values(nodes: Iterable[ast.AST]) -> dict[ast.expr, ast.Expr | ast.Assign]:
+    """The values that a program takes nowhere, or into names alone that nothing reads; each with its statement."""
+    nodes = list(nodes)
+    used = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)} | {"answer"}
+    return {
+        node.value: node
+        for node in nodes
+        if isinstance(node, ast.Expr)
+        or (isinstance(node, ast.Assign) and all(isinstance(t, ast.Name) and t.id not in used for t in node.targets))
+    }
 
 
 def names_in(node: ast.AST) -> set[str]:

@@ -21,7 +21,7 @@ from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
+from atc.programs.repair.pipeline import FRAME, IDLE, PASSES, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings
@@ -311,20 +311,26 @@ class Writer:
         self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str]
     ) -> Draft | None:
         """The last program without the call that ended it, if nothing uses that call's answer; else ``None``."""
-        last = history[-1] if history else None
-        if last is None or last.fault is None or not last.fault.idle or "idle-refusal" not in self._rules:
+        fault = history[-1].fault if history else None
+        if fault is None or fault.call is None or not self._ways.check:
             return None
-        draft = self._repaired(Program(last.program), calls, inputs)
-        return None if draft.source in {revision.program for revision in history} else draft
+        failed = [call for call in calls if call.index == fault.call]
+        program, rewrites = repair_program(Program(history[-1].program), self._context(failed, inputs), (IDLE,))
+        if not rewrites or program.source in {revision.program for revision in history}:
+            return None
+        return Draft(program, tuple(rewrite.note for rewrite in rewrites))
 
     def _repaired(self, program: Program, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
-        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
-        observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
-        fired("observed-responses", observed != protocols)
-        context = RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
+        context = self._context(calls, inputs)
+        fired("observed-responses", context.observed != context.protocols)
         passes = PASSES if self._ways.check else FRAME
         program, rewrites = repair_program(program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
+
+    def _context(self, calls: Sequence[Call], inputs: Collection[str]) -> RepairContext:
+        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
+        observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
+        return RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 

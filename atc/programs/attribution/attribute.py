@@ -36,7 +36,7 @@ from atc.programs.attribution.trace import Tracer, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import search_tool_beside
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import reads_one_of, span_of
+from atc.programs.syntax import idle_values, reads_one_of, span_of
 from atc.result import Call, Effect
 from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
@@ -196,14 +196,7 @@ class Attribution:
         if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
             return False
         made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
-        read = {n.id for n in ast.walk(self._tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        kept = read | {"answer"}
-        for node in ast.walk(self._tree):
-            if isinstance(node, ast.Expr) and span_of(node.value) in made:
-                return True
-            if isinstance(node, ast.Assign) and span_of(node.value) in made:
-                return all(isinstance(target, ast.Name) and target.id not in kept for target in node.targets)
-        return False
+        return bool(made) and made <= {span_of(value) for value in idle_values(ast.walk(self._tree))}
 
     def _origins(self, call: Call) -> list[tuple[str, Origin]]:
         """Where the arguments of a call came from, for those that another tool's response supplied."""

@@ -16,6 +16,7 @@ from atc.programs.attribution.responses import is_empty_response
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.edits import Rewrite, replace
+from atc.programs.syntax import idle_values
 from atc.result import Effect
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Protocol
@@ -45,24 +46,14 @@ def leave_out_idle_refusals(program: Program, context: RepairContext) -> Iterato
     """Leave out reading calls that failed before and whose answer nothing uses: none is taken, or into a name that
     nothing reads."""
     failed = {(c.tool, canonical(c.arguments)) for c in context.calls if not c.succeeded and c.effect is Effect.READ}
-    idle = dict(_idle_values(program)) if failed else {}
+    idle = idle_values(program.nodes) if failed else {}
     for node, protocol in _calls(program, context.observed) if failed else ():
         given = _literals(node)
         known = given is not None and (protocol.name, canonical(original_arguments(protocol, given))) in failed
         if known and node in idle and protocol.effect is Effect.READ:
             note = f"line {node.lineno}: left out {protocol.name}, which failed before and nothing uses"
-            yield Rewrite("idle-refusal", note, (replace(node, idle[node]),))
-
-
-def _idle_values(program: Program) -> Iterator[tuple[ast.expr, str]]:
-    """The values of statements that nothing uses, each with what can stand in its place."""
-    read = {n.id for n in program.nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)} | {"answer"}
-    for node in program.nodes:
-        match node:
-            case ast.Expr(value=value):
-                yield value, "pass"
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name not in read:
-                yield value, "None"
+            nothing = "pass" if isinstance(idle[node], ast.Expr) else "None"
+            yield Rewrite("idle-refusal", note, (replace(node, nothing),))
 
 
 def _calls(program: Program, protocols: Mapping[str, Protocol]) -> Iterator[tuple[ast.Call, Protocol]]:

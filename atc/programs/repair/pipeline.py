@@ -39,12 +39,13 @@ SCHEMA = Pass({
     "nested-key": schema.reach_keys, "key-by-lookup": schema.ask_for_keys,
     "argument-spelling": schema.correct_arguments, "field-of-object": schema.take_fields,
 }, rounds=6)  # fmt: skip
+IDLE = Pass({"idle-refusal": history.leave_out_idle_refusals})
 PASSES = (
     *FRAME,
     Pass({"id-by-name": lookups.look_up_ids}),
     SCHEMA,
     Pass({"invented-argument": history.leave_out_invented_arguments}),
-    Pass({"idle-refusal": history.leave_out_idle_refusals}),
+    IDLE,
 )
 
 

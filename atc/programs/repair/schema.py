@@ -157,11 +157,13 @@ def reach_keys(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 def _one_outside(program: Program, shapes: _Shapes) -> Iterator[Rewrite]:
     """``time = now()["date"]; time["zone"]`` → ``time = now(); time["zone"]``, and ``time["date"]`` elsewhere."""
-    bound, loads = _bound_once(program.nodes), _loads(program.nodes)
-    for node, key, access in _looked_up(shapes):
-        shape = shapes.of(access.base)
-        if shape is None or shape.kind != "scalar":
-            continue
+    wrong = [
+        (node, key)
+        for node, key, access in _looked_up(shapes)
+        if (shape := shapes.of(access.base)) is not None and shape.kind == "scalar"
+    ]
+    bound, loads = (_bound_once(program.nodes), _loads(program.nodes)) if wrong else ({}, {})
+    for node, key in wrong:
         name = node.value.id if isinstance(node.value, ast.Name) else None
         taken = node.value if name is None else bound.pop(name, None)  # a name is seen to once, with all its uses
         if not isinstance(taken, ast.Subscript) or not isinstance(taken.slice, ast.Constant):
