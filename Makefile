@@ -29,9 +29,13 @@ REHEARSAL ?=
 SITE := .venv-docs
 SITE_PACKAGES := 'linkchecker>=10.6' 'mkdocs>=1.6,<2' 'mkdocs-material>=9.8,<10' 'mkdocstrings[python]>=1.0'
 # Frameworks of others whose tools come in, and into which an agent goes: the tests need them beside ATC, and nothing else does.
-FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' 'pydantic-ai-slim>=2.68' 'smolagents>=1.26' hypothesis pytest
+FRAMEWORK_PACKAGES := 'langchain>=1.4' 'langchain-core>=1.7' hypothesis pytest
+# Agents of others that the ruler compares with (docs/ruler.md). One of them needs an older openai than ATC: it has an environment without ATC.
+PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
+CODEACT := .venv-codeact
+CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: docs frameworks peers help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -42,10 +46,11 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 	$(if $(SANDBOX),ATC_SANDBOX_IMAGE=$(IMAGE) )$(BIN)/atc run "$(TASK)" $(TOOLS) --model embedded $(if $(SANDBOX),--sandbox $(SANDBOX))
 
 test: $(VENV)/.test  ## the tests: quick and offline
-	$(BIN)/python -m pytest -m "not slow" -n auto
+	$(BIN)/python -m pytest -m "not slow" -rs -n auto
 
 test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)
+	-$(BIN)/atc model pull minilm $(PULL)
 	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
 	$(BIN)/python -m pytest -m slow -rs --ignore=tests/growth
 
@@ -72,10 +77,24 @@ release-check: package-check  ## all that a release must hold (docs/releasing.md
 stranger: release-tools  ## from `pip install` to the first right answer, four ways, commands and seconds: ARGS="--document FILE --container IMAGE"
 	$(RELEASE)/bin/python -m benchmarks.stranger $(ARGS)
 
-frameworks:  ## LangChain, pydantic-ai and smolagents in an environment of their own, and the tests that need them
-	@[ -f $(FRAMEWORKS)/.done ] || { $(PYTHON) -m venv $(FRAMEWORKS) && \
-	  $(FRAMEWORKS)/bin/python -m pip install $(PIP_FLAGS) -e . $(FRAMEWORK_PACKAGES) && touch $(FRAMEWORKS)/.done; }
+$(FRAMEWORKS)/.done:
+	$(PYTHON) -m venv $(FRAMEWORKS)
+	$(FRAMEWORKS)/bin/python -m pip install $(PIP_FLAGS) -e '.[$(PEER_EXTRAS)]' $(FRAMEWORK_PACKAGES)
+	@touch $@
+
+$(CODEACT)/.done:
+	$(PYTHON) -m venv $(CODEACT)
+	$(CODEACT)/bin/python -m pip install $(PIP_FLAGS) $(CODEACT_PACKAGES)
+	@touch $@
+
+frameworks: $(FRAMEWORKS)/.done  ## LangChain, pydantic-ai and smolagents in an environment of their own, and the tests that need them
 	$(FRAMEWORKS)/bin/python -m pytest -m slow -rs tests/frameworks
+
+peers: $(VENV)/.test $(FRAMEWORKS)/.done $(CODEACT)/.done  ## agents of others for the ruler (docs/ruler.md), and the tests that need them
+	ATC_PEER_PYTHON_RUN_SMOLAGENTS=$(CURDIR)/$(FRAMEWORKS)/bin/python \
+	ATC_PEER_PYTHON_RUN_PYDANTIC_AI=$(CURDIR)/$(FRAMEWORKS)/bin/python \
+	ATC_PEER_PYTHON_RUN_LANGGRAPH_CODEACT=$(CURDIR)/$(CODEACT)/bin/python \
+	  $(BIN)/python -m pytest -m slow -rs tests/benchmarks/test_peer_agents.py
 
 check: lint  ## what every change must pass before its tests: ruff and mypy
 
@@ -126,4 +145,4 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	@touch $@
 
 clean:  ## remove the environments and what was built
-	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) $(RELEASE) build dist *.egg-info
+	rm -rf $(VENV) $(OTHERS) $(FRAMEWORKS) $(CODEACT) $(RELEASE) build dist *.egg-info

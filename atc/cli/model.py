@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import httpx
 import typer
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
@@ -75,13 +76,14 @@ def _progress(name: str) -> Iterator[Callable[[int, int], None]]:
     """A bar on a terminal, a line each tenth elsewhere; on the standard error, for the result is on the output."""
     console = Console(stderr=True)
     if not console.is_terminal:
-        shown = -1
+        shown = (0, -1)
 
         def report(done: int, total: int) -> None:
             nonlocal shown
-            if done * 10 // total > shown:
-                shown = done * 10 // total
-                console.print(f"{name}: {done / 1e6:.0f} of {total / 1e6:.0f} MB", highlight=False)
+            now = (total, done * 10 // total)
+            if now[0] != shown[0] or now[1] > shown[1]:  # another size is another file
+                shown = now
+                console.print(f"{name}: {decimal(done)} of {decimal(total)}", highlight=False)
 
         yield report
         return

@@ -27,6 +27,7 @@ from atc.tools.tool import Toolset
 from tests.attacks import bombs, channel, claims, native, outside, reach, stubs, walks
 from tests.attacks.record import PRELUDE, Attack
 from tests.attacks.world import PATIENCE_S, Host, World, at_rest, left_running, settled, stood_still
+from tests.support.tiers import without
 from tests.support.tools import make_tool
 
 ATTACKS: list[Attack] = [
@@ -162,7 +163,7 @@ class ProcessRange(Range):
             self.begin()
         except SandboxUnavailable as error:
             self.close()
-            pytest.skip(f"this machine has no tier {tier}: {error}")
+            without(tier, error)
         self._zygote = self.jails._pool._current
         assert self._zygote is not None
         assert self._zygote.process is not None

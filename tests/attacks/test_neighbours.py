@@ -13,6 +13,7 @@ from atc.sandboxes.process.driver import JailSandbox
 from atc.sandboxes.process.pool import Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, unharmed
+from tests.support.tiers import without
 
 
 def _sandbox(tier: str) -> JailSandbox:
@@ -35,7 +36,7 @@ def test_a_program_gets_nothing_of_its_neighbour(tier: str, thief: str) -> None:
     try:
         victim, other = asyncio.run(go())
     except SandboxUnavailable as error:
-        pytest.skip(f"this machine has no tier {tier}: {error}")
+        without(tier, error)
     unharmed(victim, other)
 
 
@@ -49,5 +50,5 @@ def test_programs_begin_while_another_holds_all_that_it_can_get(tier: str) -> No
     try:
         outcomes = asyncio.run(go())
     except SandboxUnavailable as error:
-        pytest.skip(f"this machine has no tier {tier}: {error}")
+        without(tier, error)
     assert [(outcome.kind, outcome.value) for outcome in outcomes] == [("finished", {"n": 2})] * 8, outcomes

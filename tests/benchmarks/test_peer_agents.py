@@ -34,7 +34,7 @@ def there(package: str) -> bool:
 
 def in_package(name: str) -> Any:
     package = next(package for package in VARIABLES if name.startswith(package))
-    reason = f"{package} is not installed here, and {VARIABLES[package]} names no Python that has it"
+    reason = f"{package} is not installed here, and {VARIABLES[package]} names no Python that has it: run `make peers`"
     return pytest.param(name, marks=[pytest.mark.slow, pytest.mark.skipif(not there(package), reason=reason)])
 
 

@@ -42,7 +42,7 @@ SLOW = {
     "mcp-server.md-1",
     "mcp-server.md-2",
     "ruler.md-0",
-    "ruler.md-1",
+    "ruler.md-2",
     "service.md-0",
     "ui.md-0",
 }

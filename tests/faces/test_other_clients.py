@@ -133,14 +133,16 @@ def test_a_client_that_leaves_in_a_program_leaves_nothing_behind(tmp_path: Path)
 @pytest.fixture(scope="module")
 def inspector(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """How to start it. Where npm cannot fetch it, these tests skip."""
-    npx = shutil.which("npx")
-    if npx is None:
-        pytest.skip("npx is not installed: the inspector comes from npm")
-    command = [npx, "--yes", INSPECTOR, "--cli"]
+    npm, npx = shutil.which("npm"), shutil.which("npx")
+    if npm is None or npx is None:
+        pytest.skip("npm and npx are not installed: the inspector comes from npm")
     folder = tmp_path_factory.mktemp("inspector")
+    fetched = subprocess.run([npm, "pack", INSPECTOR], capture_output=True, text=True, timeout=300, cwd=folder)
+    if fetched.returncode != 0:
+        pytest.skip(f"npm cannot fetch {INSPECTOR}: {fetched.stderr.strip()[-200:]}")
+    command = [npx, "--yes", INSPECTOR, "--cli"]
     tried = subprocess.run([*command, "--help"], capture_output=True, text=True, timeout=300, cwd=folder)
-    if tried.returncode != 0:
-        pytest.skip(f"npm cannot fetch {INSPECTOR}: {tried.stderr.strip()[-200:]}")
+    assert tried.returncode == 0, tried.stderr[-2000:]
     return command
 
 

@@ -172,6 +172,7 @@ def test_a_step_searches_with_the_real_planner_and_is_gone_on_with(tmp_path: Pat
     assert again.losses == done.losses, "nothing is left to do"
 
 
+@pytest.mark.slow
 def test_a_line_that_is_no_trajectory_is_named(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     base()

@@ -190,14 +190,19 @@ def test_pull_prints_where_the_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path
     def fetched(name: str, *, directory: Path, sources: tuple[str, ...], progress: object) -> Path:
         assert (name, sources) == ("smollm2-135m", ("hub",))
         assert callable(progress)
-        progress(50, 100)
+        for done, total in ((50, 100), (51, 100), (100, 100), (0, 10_000)):  # the second file begins anew
+            progress(done, total)
         return directory / "file.gguf"
 
     monkeypatch.setattr("atc.cli.model.fetch", fetched)
     result = CliRunner().invoke(app, ["pull", "smollm2-135m", "--dir", str(tmp_path), "--json"])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["path"] == str(tmp_path / "file.gguf")
-    assert "smollm2-135m: 0 of 0 MB" in result.stderr
+    assert [line.partition(": ")[2] for line in result.stderr.splitlines()] == [
+        "50 bytes of 100 bytes",
+        "100 bytes of 100 bytes",
+        "0 bytes of 10.0 kB",
+    ]
 
 
 def test_settings_say_which_model_and_a_given_one_goes_before_theirs() -> None:

@@ -71,6 +71,7 @@ def test_what_cannot_be_started_counts_characters_and_has_the_context_that_was_s
     assert asyncio.run(model.context_size()) == 777
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("drafts", "part", "lengths"),
     [

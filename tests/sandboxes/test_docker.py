@@ -27,7 +27,7 @@ from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.docker.hardening import Hardening
 from atc.sandboxes.docker.strict import WAITING
 from atc.sandboxes.process.zygote import Jail, Zygote
-from tests.support.docker import containers, echo, refusal, run_in, why_not
+from tests.support.docker import containers, echo, needs_image, refusal, run_in
 
 Options = dict[str, Any]
 
@@ -37,8 +37,7 @@ Options = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def engine() -> None:
-    if why := why_not():
-        pytest.skip(why)
+    needs_image()
 
 
 @pytest.fixture

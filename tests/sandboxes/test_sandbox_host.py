@@ -255,20 +255,23 @@ def test_it_works_for_an_ordinary_user() -> None:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     why = []
     for python in (sys.executable, f"/usr/bin/python{version}"):
-        command = [python, "-c", program]
-        try:
-            ran = subprocess.run(
+
+        def ran(text: str, python: str = python) -> subprocess.CompletedProcess[str]:
+            command = [python, "-c", text]
+            return subprocess.run(
                 command, env=environment, cwd="/", capture_output=True, text=True, timeout=120, check=False, **nobody
             )
+
+        try:
+            readable = ran("import pydantic, httpx")
         except OSError as error:
             why.append(f"{python}: {error.strerror}")
             continue
-        if "SandboxUnavailable" in ran.stderr or not any(
-            word in ran.stderr for word in ("Permission denied", "ModuleNotFoundError", "init_fs_encoding")
-        ):
-            assert ran.stdout in ("N 16 65534\n", "L 16 65534\n"), ran.stderr
+        if readable.returncode == 0:
+            done = ran(program)
+            assert done.stdout in ("N 16 65534\n", "L 16 65534\n"), done.stderr
             return
-        why.append(f"{python}: {ran.stderr.strip()[-200:]}")
+        why.append(f"{python}: {readable.stderr.strip()[-200:]}")
     pytest.skip(f"user nobody may read no interpreter with this installation: {'; '.join(why)}")
 
 

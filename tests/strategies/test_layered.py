@@ -396,8 +396,7 @@ def test_a_program_finds_further_tools_and_the_next_steps_have_them() -> None:
         return code("answer = find_tools(query='translate a poem')")
 
     result, _ = ran(*[reply] * 6, tools=tools, max_tools=4, task="How warm is it where the person Ann lives?")
-    if "step 1 of" not in seen[0]:
-        pytest.skip("the index chose no two layers")
+    assert "step 1 of" in seen[0], "the index chose no two layers"
     assert result.value == "warm"
 
 

@@ -34,8 +34,16 @@ INFO = {
 }
 
 
-def why_not() -> str:
-    """Why the tests that need an engine cannot run; empty where they can. Anything but its absence is a failure."""
+def needs_image() -> None:
+    """Skip the tests of containers where there is no engine, or no image of this checkout; anything else is a failure.
+
+    Who has just made the image sets ``TESTS_NEED_IMAGE``: then neither can be missing, and nothing is skipped.
+    """
+    if why := _why_not():
+        (pytest.fail if os.environ.get("TESTS_NEED_IMAGE") else pytest.skip)(why)
+
+
+def _why_not() -> str:
     try:
         engine = Engine()
     except SandboxUnavailable as error:

@@ -7,8 +7,6 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import pytest
-
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
@@ -16,6 +14,7 @@ from atc.sandboxes.conformance import host
 from atc.sandboxes.conformance.suite import OneTierSandbox
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
+from tests.support.tiers import without
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -48,7 +47,7 @@ def in_sandbox(
 
 
 def forced(tier: str, limits: Limits | None = None) -> Sandbox:
-    """A sandbox of just this tier; the test is skipped where the machine cannot have it."""
+    """A sandbox of just this tier; the test is skipped where this kernel lacks what it needs."""
     sandbox = OneTierSandbox(tier, limits or Limits(wall_s=60.0))
 
     async def try_it() -> None:
@@ -56,7 +55,7 @@ def forced(tier: str, limits: Limits | None = None) -> Sandbox:
             await sandbox.isolation()
         except SandboxUnavailable as why:
             await sandbox.aclose()
-            pytest.skip(f"tier {tier} cannot be had here: {why}")
+            without(tier, why)
 
     asyncio.run(try_it())
     return sandbox

@@ -70,11 +70,6 @@ def running(*options: str) -> Iterator[Running]:
             process.kill()
 
 
-@pytest.fixture(autouse=True)
-def _pages() -> None:
-    pytest.importorskip("atc.pages.run.page", reason="the pages are not there")
-
-
 @pytest.fixture
 def _settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     settle(tmp_path, monkeypatch)
