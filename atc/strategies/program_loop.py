@@ -25,6 +25,7 @@ from atc.result import Call, Effect, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
+from atc.strategies.few_tools import not_shown_first
 from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.recover import broken_tools
 from atc.strategies.step import Step
@@ -80,6 +81,8 @@ class ProgramLoop:
         """A loop over the tools that are offered now."""
         loop = cls(context, ways, step)
         try:
+            if step is None and ways.author == "model":
+                loop.writer.hide(await not_shown_first(context))
             await loop.requests.begin()
             await context.recovery.begin(loop.requests.add)
             loop._renew_checker()  # before the model is paid for a program that cannot be checked
@@ -111,6 +114,7 @@ class ProgramLoop:
             SandboxUnavailable: there is no sandbox to run it in.
         """
         context = self.context
+        await self._show_all()
         writing = self.writer.write(self.history, self.calls, context.inputs)
         draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
@@ -123,8 +127,14 @@ class ProgramLoop:
             As :meth:`write`.
         """
         context = self.context
+        await self._show_all()
         writing = self.writer.candidates(count, self.history, self.calls, context.inputs)
         return await self._while_a_jail_boots(writing)
+
+    async def _show_all(self) -> None:
+        """Show what the first prompt left out, once there was a program."""
+        if self.history and self.writer.hidden:
+            await self.requests.show_all()
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""

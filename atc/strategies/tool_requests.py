@@ -33,7 +33,16 @@ class ToolRequests:
 
     async def begin(self) -> None:
         """Offer each of them where it is of use: where not all tools are offered, or not all of a tool is shown."""
-        tools, wanted = self._context.tools, self._context.settings.find_tools
+        await self._begin(self._context.tools)
+
+    async def show_all(self) -> None:
+        """As :meth:`begin`, with the tools that the prompt left out until now."""
+        tools = self._context.tools
+        self._writer.hide(())
+        await self._begin(tools.only(*(name for name in tools if not self.is_request(name))))
+
+    async def _begin(self, tools: Toolset) -> None:
+        wanted = self._context.settings.find_tools
         writer = self._writer
         offered = self._with_finder(tools)
         await self._show(offered)

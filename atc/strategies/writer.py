@@ -119,6 +119,8 @@ class Writer:
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
+        self.hidden: frozenset[str] = frozenset()
+        """Tools that can be called, and that the prompt leaves out: see :meth:`hide`."""
         self._down: list[str] = []
         self.offer(tools)
 
@@ -131,8 +133,14 @@ class Writer:
         self._graph = self._graph_of(tools)
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
+        self._fit_anew()
+
+    def _fit_anew(self) -> None:
+        """Fit the documents to the next prompt anew."""
+        protocols = self._graph.protocols_with_shapes
+        shown = [name for name in self._tools if name not in self.hidden]
         self._fitter = Fitter(
-            [*self._graph.protocols_with_shapes.values()],
+            [protocol for name, protocol in protocols.items() if name not in self.hidden],
             self._graph.suppliers,
             self._query,
             keep=self._asking,
@@ -140,11 +148,16 @@ class Writer:
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
             plain=self._ways.tools == "plain",
-            order=self._order.sorted([*tools]) if self._order.among(tools) else (),
+            order=self._order.sorted(shown) if self._order.among(shown) else (),
         )
         self.shown: Fit | None = None
         """What the last prompt showed of the tools."""
         self._stop: list[str] = []
+
+    def hide(self, names: Collection[str]) -> None:
+        """Leave these tools out of the prompts from now on. Programs may call them all the same."""
+        self.hidden = frozenset(names)
+        self._fit_anew()
 
     def show_whole(self, names: Collection[str]) -> None:
         """Give these tools the room that they need, from the next :meth:`offer` on."""
@@ -365,7 +378,7 @@ class Writer:
     def _stable(self, shown: Fit) -> int:
         """The characters before the user's words, where they are the same for every task; up to the end of a line, so
         that the tokens are the same, too."""
-        if shown.shortened or not self._recurring:
+        if shown.shortened or self.hidden or not self._recurring:
             return 0
         before = self._task_message(shown, frame="\0").partition("\0")[0]
         return before.rfind("\n") + 1
@@ -392,7 +405,7 @@ class Writer:
 
     def _order_line(self, hidden: Collection[str]) -> str:
         """The layers of the tools, for a line behind the task: there it costs the model's cache nothing."""
-        return fenced(self._order.line([*self._tools], hidden, chosen=not self._recurring))
+        return fenced(self._order.line([*self._tools], {*hidden, *self.hidden}, chosen=not self._recurring))
 
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
         """The tools as there is room for them; the same as before wherever they still fit, for the model's cache.
@@ -418,7 +431,8 @@ class Writer:
     def _whole_documents(self) -> Fit:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         protocols = self._graph.protocols_with_shapes
-        return json_documents([protocols[name] for name in self._order.sorted([*protocols])], pages=self._pages)
+        shown = [name for name in self._order.sorted([*protocols]) if name not in self.hidden]
+        return json_documents([protocols[name] for name in shown], pages=self._pages)
 
 
 def _structural(tools: Toolset) -> ToolGraph:

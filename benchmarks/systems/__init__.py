@@ -23,6 +23,7 @@ __all__ = [
     "ALPHA",
     "CHOOSE",
     "MAX_ALPHA",
+    "OFFER",
     "PAPER_ALPHA",
     "SYSTEMS",
     "WITHOUT_RULE",
@@ -41,6 +42,8 @@ CHOOSE = "atc-choose:"
 """The same for ATC that chooses among N programs, first and later ones; rules to turn on may follow
 (``atc-choose:4+compare-candidates``)."""
 MAX_CANDIDATES = 16
+OFFER = "atc-offer:"
+"""The same for ATC that searches among the tools of a task and offers N at most (``atc-offer:8``)."""
 ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
 """The same for ATC, and for its paper's way, with α revisions (``atc-alpha:0``)."""
 MAX_ALPHA = 5
@@ -112,8 +115,8 @@ and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its p
 
 
 def named_system(name: str) -> System | None:
-    """The system that a name makes: ATC without rules, with rules, with candidates, or with α; ``None`` where it makes
-    none.
+    """The system that a name makes: ATC without rules, with rules, with candidates, with fewer tools, or with α;
+    ``None`` where it makes none.
 
     Raises:
         UsageError: there is no such rule, or no such number of candidates or revisions.
@@ -128,6 +131,11 @@ def named_system(name: str) -> System | None:
     if name.startswith(WITH_RULE):
         rules = _known(name.removeprefix(WITH_RULE).split("+"))
         return Atc(name, f"ATC with {' and '.join(rules)}", {"rules": _on(rules)})
+    if name.startswith(OFFER):
+        count = name.removeprefix(OFFER)
+        if not count.isdecimal() or int(count) < 1:
+            raise UsageError(f"--system: {name!r} is not {OFFER}N with N from 1")
+        return Atc(name, f"ATC that is offered {int(count)} tools at most", {"max_tools": int(count)})
     if name.startswith(CHOOSE):
         count, *rules = name.removeprefix(CHOOSE).split("+")
         if not count.isdecimal() or not 2 <= int(count) <= MAX_CANDIDATES:

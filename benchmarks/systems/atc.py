@@ -52,9 +52,9 @@ class Atc(System):
         return replace(answer, rules=dict(sorted(rules.items())))
 
     def agent(self, job: Job) -> Agent:
-        """With the tools of the task, all of which are offered."""
+        """With the tools of the task, all of which are offered, but where the settings say how many."""
         tools = job.session.episode.tools
-        return self.made(job, tools, max_tools=max(20, len(tools)))
+        return self.made(job, tools, **{"max_tools": max(20, len(tools))} | self._settings)
 
     def made(self, job: Job, tools: Toolset, **more: Any) -> Agent:
         """With these tools, and settings beside this system's own."""
@@ -71,8 +71,7 @@ class Atc(System):
             budget_s=job.caps.seconds,
             approve="always",
             warnings="allow",  # the other systems ask nobody either, and nothing here is real
-            **more,
-            **{"learn": False, **self._settings},  # what one try teaches must not help the next
+            **{"learn": False} | self._settings | more,  # what one try teaches must not help the next
         )
 
     async def aclose(self) -> None:
