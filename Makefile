@@ -77,12 +77,12 @@ release-check: package-check  ## all that a release must hold (docs/releasing.md
 stranger: release-tools  ## from `pip install` to the first right answer, four ways, commands and seconds: ARGS="--document FILE --container IMAGE"
 	$(RELEASE)/bin/python -m benchmarks.stranger $(ARGS)
 
-$(FRAMEWORKS)/.done:
+$(FRAMEWORKS)/.done: pyproject.toml Makefile
 	$(PYTHON) -m venv $(FRAMEWORKS)
 	$(FRAMEWORKS)/bin/python -m pip install $(PIP_FLAGS) -e '.[$(PEER_EXTRAS)]' $(FRAMEWORK_PACKAGES)
 	@touch $@
 
-$(CODEACT)/.done:
+$(CODEACT)/.done: Makefile
 	$(PYTHON) -m venv $(CODEACT)
 	$(CODEACT)/bin/python -m pip install $(PIP_FLAGS) $(CODEACT_PACKAGES)
 	@touch $@

@@ -70,18 +70,19 @@ class ProgramLoop:
             order=LayerOrder.of_sketch(context.sketch) if step is None else NO_ORDER,
         )
         self.requests = ToolRequests(context, self.writer, step.planned if step is not None else ())
+        self._wrote_one = False
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None
+        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None, resumed: bool = False
     ) -> AsyncIterator[Self]:
-        """A loop over the tools that are offered now."""
+        """A loop over the tools that are offered now. ``resumed``: the run has written programs before."""
         loop = cls(context, ways, step)
         try:
-            if step is None and ways.author == "model":
+            if step is None and not resumed and ways.author == "model":
                 loop.writer.hide(await not_shown_first(context))
             await loop.requests.begin()
             await context.recovery.begin(loop.requests.add)
@@ -132,9 +133,10 @@ class ProgramLoop:
         return await self._while_a_jail_boots(writing)
 
     async def _show_all(self) -> None:
-        """Show what the first prompt left out, once there was a program."""
-        if self.history and self.writer.hidden:
+        """Show what the first prompt left out, once a program was written."""
+        if self._wrote_one and self.writer.hidden:
             await self.requests.show_all()
+        self._wrote_one = True
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""

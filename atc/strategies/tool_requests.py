@@ -37,18 +37,21 @@ class ToolRequests:
 
     async def show_all(self) -> None:
         """As :meth:`begin`, with the tools that the prompt left out until now."""
-        tools = self._context.tools
+        tools, hidden = self._context.tools, self._writer.hidden
+        own = [name for name in tools if not self.is_request(name)]
         self._writer.hide(())
-        await self._begin(tools.only(*(name for name in tools if not self.is_request(name))))
+        await self._begin(tools.only(*own), keep=[name for name in own if name not in hidden])
 
-    async def _begin(self, tools: Toolset) -> None:
+    async def _begin(self, tools: Toolset, keep: Collection[str] = ()) -> None:
+        """``keep``: what stays offered although the prompt has no room for it."""
         wanted = self._context.settings.find_tools
         writer = self._writer
         offered = self._with_finder(tools)
         await self._show(offered)
         self._docs = docs_for(offered, self._context.all_tools) if wanted else None
         if wanted and writer.unlisted:  # a prompt has no room for all: programs look for the rest
-            offered = self._with_finder(tools.only(*(name for name in tools if name not in writer.unlisted)))
+            away = {name for name in writer.unlisted if name not in keep}
+            offered = self._with_finder(tools.only(*(name for name in tools if name not in away)))
         await self._offer(offered)
 
     def is_request(self, tool: str) -> bool:

@@ -19,7 +19,7 @@ from atc.sandboxes.docker.strict import WAITING as STRICT_WAITING
 from atc.sandboxes.process.zygote import Zygote
 from tests.attacks.ranges import LIMITS, Range
 from tests.attacks.world import World, at_rest, descriptors_of, left_running, settled
-from tests.support.docker import containers, why_not
+from tests.support.docker import containers, needs_image
 from tests.support.service import soon
 
 _CLONE_NEWNET = 0x40000000
@@ -28,8 +28,7 @@ _CLONE_NEWNET = 0x40000000
 @contextlib.contextmanager
 def engine() -> Iterator[None]:
     """For tests that need containers, and root's eye on them."""
-    if why := why_not():
-        pytest.skip(why)
+    needs_image()
     if os.geteuid() != 0:
         pytest.skip("what a container holds is seen from outside by root alone")
     yield

@@ -104,7 +104,11 @@ def can_be_made(controller: str) -> bool:
     own = [path for _, names, path in groups if controller in names.split(",")]
     if not own:
         return False
-    folder = Path("/sys/fs/cgroup", controller, own[0].lstrip("/"), f"probe-{os.getpid()}")
+    above = Path("/sys/fs/cgroup", controller, own[0].lstrip("/"))
+    whole = above / "memory.use_hierarchy"
+    if whole.exists() and whole.read_text().strip() == "0":
+        return False  # what is below it would not be counted with it
+    folder = above / f"probe-{os.getpid()}"
     try:
         folder.mkdir()
         folder.rmdir()

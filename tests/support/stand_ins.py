@@ -352,8 +352,7 @@ def a_decoder_and_catalogues(folder: Path) -> None:
 
 def an_engine(_: Path) -> None:
     """A Docker engine with the image."""
-    if why := docker.why_not():
-        pytest.skip(why)
+    docker.needs_image()
 
 
 def edge(_: Path) -> None:
@@ -383,6 +382,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "mcp-server.md-3": a_client_with_a_server,
     "retrieval.md-1": edge,
     "ruler.md-0": the_benchmarks,
-    "ruler.md-1": data_of_paths,
+    "ruler.md-2": data_of_paths,
 }
 """What a block finds beside the files of all."""
