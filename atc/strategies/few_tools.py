@@ -38,7 +38,7 @@ async def not_shown_first(context: RunContext) -> Collection[str]:
             ranked = [*(await context.retrieve(context.frame.query(context.task), FEW)).tools]
         except EnvironmentProblem:
             return ()  # no run ends for a search that it does not need
-    wanted = dict.fromkeys(name for name in (*context.frame.tools, *ranked, *offered) if name in offered)
+    wanted = dict.fromkeys(name for name in (*context.frame.tools, *ranked, *offered) if name in context.tools)
     shown = [*wanted][:FEW]
     fired("few-tools-first")
     return [name for name in offered if name not in shown]

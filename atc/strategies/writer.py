@@ -156,8 +156,9 @@ class Writer:
 
     def hide(self, names: Collection[str]) -> None:
         """Leave these tools out of the prompts from now on. Programs may call them all the same."""
-        self.hidden = frozenset(names)
-        self._fit_anew()
+        if self.hidden != (hidden := frozenset(names)):
+            self.hidden = hidden
+            self._fit_anew()
 
     def show_whole(self, names: Collection[str]) -> None:
         """Give these tools the room that they need, from the next :meth:`offer` on."""

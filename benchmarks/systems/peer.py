@@ -140,8 +140,8 @@ class Peer(System):
             missing = re.findall(r"No module named '([\w.]+)'", errors)
             why = f"it lacks {missing[0]}" if missing else errors[-300:].strip() or "it said nothing"
             raise EnvironmentProblem(
-                f"{self.name} is not installed ({why}): `pip install {self._package}`, or name the Python that has it "
-                f"in {self._variable}"
+                f"{self.name} is not installed ({why}): run `make peers`, or `pip install {self._package}` in an "
+                f"environment of its own; name its Python in {self._variable}"
             )
         return str(message["ready"])
 
