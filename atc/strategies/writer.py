@@ -23,7 +23,7 @@ from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import FRAME, IDLE, PASSES, repair_program
 from atc.prompting import fenced, prompt
-from atc.result import Call, Effect, Revision
+from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
@@ -201,13 +201,10 @@ class Writer:
             return shorter
         settings = self._settings
         temperature = settings.revision_temperature if history else settings.temperature
-        if afresh := self.afresh(history, calls):
-            temperature = max(SAMPLING_TEMPERATURE, temperature)
-        told = () if afresh else history
         earlier = {revision.program for revision in history}
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
-            draft = self._draft(await self._fitting(draw, told, calls, again and not afresh), calls, inputs)
+            draft = self._draft(await self._fitting(draw, history, calls, again), calls, inputs)
             if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
             fired("same-program", not again)
@@ -224,22 +221,11 @@ class Writer:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
         seed = self._settings.seed + 101 * len(history)
-        told = () if self.afresh(history, calls) else history
-        replies = await self._fitting(partial(self._sample, count, seed), told, calls)
+        replies = await self._fitting(partial(self._sample, count, seed), history, calls)
         drafts = [self._draft(reply, calls, inputs) for reply in replies]
         unique = {draft.source: draft for draft in drafts}
         earlier = {revision.program for revision in history}
         return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
-
-    def afresh(self, history: Sequence[Revision], calls: Sequence[Call]) -> bool:
-        """Whether the next program is drawn as the first was, and not told what the check refused.
-
-        Only where all so far were refused and nothing with an effect was asked for: then no fact is lost.
-        """
-        on = "fresh-program" in self._rules and bool(history)
-        fresh = on and all(r.findings for r in history) and all(call.effect is Effect.READ for call in calls)
-        fired("fresh-program", fresh)
-        return fresh
 
     async def _fitting(
         self,
