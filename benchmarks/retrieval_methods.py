@@ -343,6 +343,7 @@ METHODS: dict[str, Method] = {
         Method("plan", _planned(), asks=True),
         Method("plan-only", _planned(queries=0), asks=True),
         Method("plan-only-peak", _planned("peak", queries=0), asks=True),
+        Method("plan-only-no-words", _planned("peak", queries=0, own_words=False), asks=True),
         Method("plan-only-rrf", _planned("rrf", queries=0), asks=True),
         Method("plan-only-views", _planned("multi_view", queries=0), asks=True),
         Method("plan-always", _planned(adaptive=False), asks=True),
