@@ -1,4 +1,4 @@
-"""The figures of RestBench in the documents are those of the published rows."""
+"""The figures of programs and their revisions in the documents are those of the published rows."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from pathlib import Path
 from benchmarks import first_programs
 from benchmarks.first_programs import Tries, compared
 from benchmarks.publishing import FOLDER
+from benchmarks.read_tasks import is_read
 from benchmarks.rows import read_rows
 from tests.support.docs import ROOT
 
 ROWS = FOLDER / "restbench.jsonl"
 SYSTEM = "atc+rules:few-tools-first"
+FRESH = "atc+rules:fresh-program"
 
 
 def line(name: str, tries: Tries | None) -> str:
@@ -44,6 +46,16 @@ def test_the_page_has_the_figures_of_the_rows() -> None:
     assert few is not None
     assert f"after {few.seconds:.0f} seconds in place of {one.seconds:.0f}" in page
     assert f"{few.tries} of 26 tries answer at once, and {few.solved} of these" in page
+
+
+def test_what_drawing_anew_gave_is_that_of_the_rows() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    rows = read_rows(FOLDER / "fresh_program.jsonl")
+    assert not any(is_read(row.env, row.task) for row in rows)
+    fresh, atc = ({row.task for row in rows if row.system == name and row.solved} for name in (FRESH, "atc"))
+    assert (len(rows), len(fresh), fresh < atc, len(atc - fresh)) == (2 * 29, 7, True, 1)
+    assert "On 29 of these tasks, about five of each environment, it solved 7." in page
+    assert "`atc` solved these and one more." in page
 
 
 def test_a_file_without_tries_is_an_error_and_json_is_one_document(tmp_path: Path) -> None:

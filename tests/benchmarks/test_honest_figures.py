@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from atc.programs.rules import IDS, RULES
 from atc.schemas.repair.arguments import RULE_OF
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
 from benchmarks.publishing import FOLDER, TEXTS, publish
+from benchmarks.read_tasks import is_read
 from benchmarks.rows import Row, read_rows
 from benchmarks.rule_figures import rule_figures
 from benchmarks.summary import mcnemar, summarise
@@ -143,6 +145,19 @@ def test_the_page_has_the_table_of_the_published_rows() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert placed(page, table(read_rows(ROWS))) == page, "run python -m benchmarks.honest_table --write"
     assert page.index(BEGIN) < page.index("\n## ", page.index("\n## ") + 1)  # in the first section
+
+
+def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
+    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    rows = [row for row in read_rows(ROWS) if row.system == "atc" and not is_read(row.env, row.task)]
+    ended = Counter(row.status for row in rows if not row.solved)
+    assert set(ended) == {"answered", "unsolved", "budget"}
+    assert f"{ended.total()} tries of `atc` did not solve their task. Of these, {ended['answered']} ended with" in page
+    assert f"a wrong answer, {ended['unsolved']} without an answer, and {ended['budget']} at its" in page
+    long = [row for row in rows if row.env in ("bfcl", "complexfuncbench", "workbench")]
+    faults = sum((Counter(row.faults) for row in long), Counter[str]())
+    assert f"Of the {faults.total()} [faults]" in page
+    assert f"there, {faults['check']} were found before a call was made" in page
 
 
 def test_the_table_says_how_many_each_solved_and_what_each_did_alone() -> None:
