@@ -245,7 +245,7 @@ def runs_and_an_index(folder: Path) -> None:
 def with_trainings() -> None:
     """The packages of trainings."""
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'atc-runtime[train]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install -e '.[train]'")
 
 
 def tools_used_together(folder: Path) -> None:
@@ -357,12 +357,12 @@ def an_engine(_: Path) -> None:
 
 def edge(_: Path) -> None:
     """The engine of vectors that is a package."""
-    pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install 'atc-runtime[vectors]'")
+    pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install -e '.[vectors]'")
 
 
 def ray(_: Path) -> None:
     """The package of clusters."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'atc-runtime[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {
