@@ -365,7 +365,13 @@ def ray(_: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
 
 
+def a_client_without_servers(folder: Path) -> None:
+    """The configuration of Claude Code."""
+    (folder / ".claude.json").write_text("{}")
+
+
 BEFORE: dict[str, Callable[[Path], None]] = {
+    "README.md-2": a_client_without_servers,
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "benchmarks.md-1": data_of_catalogues,
