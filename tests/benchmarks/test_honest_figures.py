@@ -171,6 +171,10 @@ def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
         f"{failed} of the {written} programs of `atc` gave no answer ({failed / written:.0%}".replace("%", " %") in page
     )
     assert f"The check refused {refused} of these before a call was made, and {failed - refused} failed" in page
+    bare = [row for row in read_rows(ROWS) if row.system == "atc-rules" and not is_read(row.env, row.task)]
+    failed_bare, written_bare = sum(row.failed for row in bare), sum(row.programs for row in bare)
+    share = f"{failed_bare / written_bare:.0%}".replace("%", " %")
+    assert f"Without rules (`atc-rules`) {failed_bare} of {written_bare} gave none ({share})." in page
     wrong = wrong_answers(read_rows(ROWS))
     assert f"{wrong['atc']} of 60 tries of `atc` ended with one, {wrong['atc-rules']} of `atc-rules`" in page
     assert f"and {wrong['react']} of `react`" in page
