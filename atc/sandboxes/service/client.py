@@ -19,6 +19,7 @@ import httpx
 
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
+from atc.extras import install_command
 from atc.outcome import Outcome
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
@@ -74,9 +75,7 @@ class ServiceSandbox(Sandbox):
         if not token.isascii() or not token.isprintable():
             raise SettingsError("sandbox_token: a token has printable ASCII characters only")
         if importlib.util.find_spec("websockets") is None:
-            raise SandboxUnavailable(
-                "a sandbox service is spoken to by `websockets`: pip install 'atc-runtime[service]'"
-            )
+            raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
         self._accepted = tiers_from(require)
         self.limits = limits
         self._url, self._token, self._require = url.rstrip("/"), token, require
