@@ -59,7 +59,6 @@ class Outcome:
     kind: OutcomeKind
     answered: bool = False
     value: Any = None
-    said: str = ""
     error: ProgramError | None = None
     detail: str = ""
     stdout: str = ""
@@ -69,3 +68,4 @@ class Outcome:
     memory_bytes: int = 0
     isolation: str = ""
     host_s: float = 0.0
+    said: str = ""

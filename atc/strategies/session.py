@@ -73,7 +73,9 @@ class Session:
                     ending = Ending("planned")  # it went on: what it found rests on what was not done
                 ending, fitted = typed_ending(context, ending)
                 if ending.status == "answered":
-                    sentence_text = await asyncio.to_thread(say.sentence_of, context, ending.value)
+                    sentence_text = say.value_text(ending.value)
+                    if context.said:
+                        sentence_text = await asyncio.to_thread(say.sentence_of, context, ending.value)
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:

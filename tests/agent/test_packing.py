@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from atc.strategies.say import value_text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +29,7 @@ from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
 from atc.schemas.validate import problems
+from atc.strategies.say import value_text
 from atc.tools.binary import without_bytes
 from atc.tools.functions import tool_from_function
 from atc.tools.stubs import render_checker_stubs, render_stub

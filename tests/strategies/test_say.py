@@ -66,7 +66,7 @@ def test_without_a_sentence_or_where_none_is_wanted_the_value_stands() -> None:
 
 
 def test_after_a_call_that_failed_the_value_stands() -> None:
-    caught = "try:\n    weather(city='Rome')\nexcept ToolError:\n    pass\nanswer = found['degrees']\nsay = 'All is well.'"
+    caught = "try:\n    weather(city='Rome')\nexcept ToolError:\n    pass\nanswer = found['degrees']\nsay = 'All well.'"
     assert answer(caught) == "12.5"
 
 

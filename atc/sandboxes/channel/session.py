@@ -147,8 +147,8 @@ class Session:
                 self._begin(as_call_request(frame))
             case "done":
                 value, said = value_of(frame.get("value")), frame.get("say")
-                answered = frame.get("answered") is True
-                self._finish(Outcome("finished", answered, value, said[:MAX_SAID] if isinstance(said, str) else ""))
+                said = said[:MAX_SAID] if isinstance(said, str) else ""
+                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=value, said=said))
             case "raised":
                 self._finish(Outcome("raised", error=as_program_error(frame.get("error"))))
             case op:
