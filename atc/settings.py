@@ -129,7 +129,7 @@ class Settings(BaseSettings):
     answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
-    sentence: bool = Field(True, description="say the result in a sentence (one more model call)")
+    sentence: bool = Field(True, description="let a program say its result in a sentence")
 
     instructions: str = Field(
         "", max_length=MAX_INSTRUCTIONS, description="standing wishes for every task, such as `answer in German`"

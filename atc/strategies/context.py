@@ -65,6 +65,7 @@ class RunContext:
         sketch: what was chosen for the task, and why (:class:`atc.sketch.Sketch`).
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
+        said: what that program says of its answer, in its own words; empty where it says nothing.
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
@@ -84,6 +85,7 @@ class RunContext:
     sketch: Sketch = field(default_factory=lambda: Sketch(Toolset()))
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    said: str = ""
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
@@ -288,7 +290,7 @@ class RunContext:
         job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run, broker.host_time)
         outcome = await self.sandbox.run(job, self._pages.call)
         outcome = self._pages.placed(outcome)
-        self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
+        self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
         measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}

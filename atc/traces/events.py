@@ -262,14 +262,10 @@ class Substituted(TypedDict):
 
 
 class Answered(TypedDict):
-    """The run has an answer: the value, and a sentence about it.
-
-    ``ungrounded``: what the model's sentence said and nothing gave; the value stands in its place as ``answer``.
-    """
+    """The run has an answer: the value, and ``answer``, what the program says of it."""
 
     value: Any
     answer: str
-    ungrounded: NotRequired[list[str]]
 
 
 DATA: Mapping[EventKind, Any] = {

@@ -206,7 +206,7 @@ _KINDS: dict[str, dict[str, Reader]] = {
     "fault": {"attempt": _number, "fault": _FAULT},
     "tool_banned": {"tool": _name, "call": _number, "effect": _name},
     "substituted": {"tool": _name, "by": _name},
-    "answered": {"value": _value, "answer": text(LONG), "ungrounded": _texts},
+    "answered": {"value": _value, "answer": text(LONG)},
     "run_ended": {
         "status": _name,
         "answer": text(LONG),

@@ -250,7 +250,8 @@ class ServiceSandbox(Sandbox):
         if outcome.isolation not in self._accepted:
             raise SandboxUnavailable(f"the sandbox service at {self._url} ran a program by tier {outcome.isolation}")
         if outcome.kind in ("finished", "raised"):
-            return dataclasses.replace(outcome, kind=end.kind, answered=end.answered, value=end.value, error=end.error)
+            claimed = {"answered": end.answered, "value": end.value, "said": end.said, "error": end.error}
+            return dataclasses.replace(outcome, kind=end.kind, **claimed)
         return outcome
 
 
