@@ -40,10 +40,12 @@ class Chain(Strategy):
             return await act_in_layers(context, self._ways, stored)
         if not (programs := stored.programs()):
             return await self.solve(context)
-        return await self._act(context, first=Draft(Program(programs[-1])) if programs[-1] else None, before=programs)
+        return await self._act(context, programs, stored)
 
-    async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
-        async with ProgramLoop.open(context, self._ways, resumed=bool(before)) as loop:
+    async def _act(self, context: RunContext, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
+        async with ProgramLoop.open(context, self._ways, resumed=bool(before), look=True) as loop:
+            programs = loop.requests.restore(stored) if stored is not None else []  # none where the last one looked
+            first = Draft(Program(programs[-1])) if programs and programs[-1] else None
             ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
             handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
         return await act_in_layers(context, self._ways) if handed_over else ending

@@ -27,6 +27,7 @@ from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.few_tools import not_shown_first
 from atc.strategies.layer_order import NO_ORDER, LayerOrder
+from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
 from atc.strategies.step import Step
 from atc.strategies.tool_requests import ToolRequests
@@ -47,9 +48,9 @@ class ProgramLoop:
         step: the step that the programs are of; ``None`` where each is to solve the whole task.
     """
 
-    def __init__(self, context: RunContext, ways: Ways, step: Step | None = None) -> None:
+    def __init__(self, context: RunContext, ways: Ways, step: Step | None = None, *, look: bool = False) -> None:
         self.context, self.ways, self.step = context, ways.under(context.settings), step
-        self._begun = len(context.revisions) if step is not None else 0
+        self._begun = self._since = len(context.revisions) if step is not None else 0
         answers = step is None or step.last
         self.answer_type = context.answer_type if answers else None
         self.writer = Writer(
@@ -69,7 +70,7 @@ class ProgramLoop:
             down=context.broker.bans.all,
             order=LayerOrder.of_sketch(context.sketch) if step is None else NO_ORDER,
         )
-        self.requests = ToolRequests(context, self.writer, step.planned if step is not None else ())
+        self.requests = ToolRequests(context, self.writer, step.planned if step is not None else (), look=look)
         self._wrote_one = False
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
@@ -77,10 +78,20 @@ class ProgramLoop:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None, resumed: bool = False
+        cls,
+        context: RunContext,
+        ways: Ways = DEFAULT_WAYS,
+        step: Step | None = None,
+        resumed: bool = False,
+        look: bool = False,
     ) -> AsyncIterator[Self]:
-        """A loop over the tools that are offered now. ``resumed``: the run has written programs before."""
-        loop = cls(context, ways, step)
+        """A loop over the tools that are offered now.
+
+        Args:
+            resumed: the run has written programs before.
+            look: a program may look at values (:mod:`atc.strategies.look`).
+        """
+        loop = cls(context, ways, step, look=look)
         try:
             if step is None and not resumed and ways.author == "model":
                 loop.writer.hide(await not_shown_first(context))
@@ -93,8 +104,14 @@ class ProgramLoop:
 
     @property
     def history(self) -> list[Revision]:
-        """The programs of which the next one is a revision: of this step, where there are steps."""
-        return self.context.revisions[self._begun :]
+        """The programs of which the next one is a revision: of this step, where there are steps, and since the last
+        one that looked."""
+        return self.context.revisions[self._since :]
+
+    @property
+    def spent(self) -> list[Revision]:
+        """The programs that count against the bounds: those of this step that did not look."""
+        return [revision for revision in self.context.revisions[self._begun :] if not revision.looked]
 
     @property
     def calls(self) -> list[Call]:
@@ -169,6 +186,8 @@ class ProgramLoop:
         known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
         found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
+        if self.context.look is not None and looks(draft.program):
+            found = [finding for finding in found if finding.kind != "no_answer"]
         if self._rests_on_task(draft):
             found = [finding for finding in found if finding.kind != "no_call"]
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
@@ -216,6 +235,7 @@ class ProgramLoop:
 
     async def execute(self, draft: Draft, warnings: Sequence[str] = ()) -> Outcome:
         """Run a program: see :meth:`RunContext.execute`. One after which the run ends is recorded."""
+        self.context.broker.known_writes = self.requests.looks.known(draft.program)
         try:
             return await self.context.execute(draft.source, warnings)
         except InputNeeded as needed:
@@ -224,6 +244,25 @@ class ProgramLoop:
         except WritesPlanned:
             self.record(draft, None)  # however it ended: nobody is to blame where a value is not known
             raise
+
+    async def asked(self, draft: Draft, outcome: Outcome) -> bool:
+        """Whether the last program ended with what the next one is given: values that it looked at, tools, documents.
+
+        That is no failure, and costs no revision. After a write that was refused, or is in doubt, nothing is looked at.
+
+        Raises:
+            JournalError: it cannot be written down.
+        """
+        look = self.context.look
+        if look is None or look.values is None:
+            return await self.requests.only_asked(outcome)
+        if refused_write(self.grounds) is not None or any(call.error_status == "warned" for call in self.grounds):
+            return False
+        self._record(draft, looked=tuple(look.values))
+        before = [revision.program for revision in self.context.revisions]
+        await self.requests.looked(draft.source, look.values, before)
+        self._since = len(self.context.revisions)
+        return True
 
     @property
     def grounds(self) -> list[Call]:
@@ -236,6 +275,9 @@ class ProgramLoop:
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
         context = self.context
+        looked = context.look is not None and context.look.values is not None
+        if looked and (refused := refused_write(self.grounds)) is not None:
+            return refusal(refused)
         fault = Attribution(
             draft.program,
             outcome,
@@ -304,6 +346,7 @@ class ProgramLoop:
         findings: tuple[Finding, ...] = (),
         fault: Fault | None = None,
         substituted: tuple[tuple[str, str], ...] = (),
+        looked: tuple[str, ...] = (),
     ) -> None:
         self.context.record(
             Revision(
@@ -314,6 +357,7 @@ class ProgramLoop:
                 rewrites=draft.rewrites,
                 stage=self.context.broker.journal.stage,
                 substituted=substituted,
+                looked=looked,
             )
         )
 
