@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from atc.programs.program import Program
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
@@ -14,7 +13,6 @@ from atc.strategies.layered import act_in_layers, goes_in_layers
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
 from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.strategies.writer import Draft
 from atc.traces.stores.base import StoredRun
 
 
@@ -44,8 +42,7 @@ class Chain(Strategy):
 
     async def _act(self, context: RunContext, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
         async with ProgramLoop.open(context, self._ways, resumed=bool(before), look=True) as loop:
-            programs = loop.requests.restore(stored) if stored is not None else []  # none where the last one looked
-            first = Draft(Program(programs[-1])) if programs and programs[-1] else None
+            first = loop.resumed(stored) if stored is not None else None
             ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
             handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
         return await act_in_layers(context, self._ways) if handed_over else ending

@@ -21,6 +21,7 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.programs.check.stated import states_all
+from atc.programs.program import Program
 from atc.result import Call, Effect, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
@@ -34,6 +35,7 @@ from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
 from atc.tools.tool import Toolset
+from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
 
@@ -121,6 +123,11 @@ class ProgramLoop:
         made = [call for call in context.calls if self.step is None or call.tool in context.tools]
         entries = {call.index: journal.entries.get(call.index) for call in made}
         return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
+
+    def resumed(self, stored: StoredRun) -> Draft | None:
+        """The program that a run goes on with, which ran last; ``None`` where there is none, or it looked."""
+        programs = self.requests.restore(stored)
+        return Draft(Program(programs[-1])) if programs and programs[-1] else None
 
     # -- write ---------------------------------------------------------------------------------------------------------
 
