@@ -85,7 +85,7 @@ class Look:
             raise ToolError(message, status="too_many_looks")
         if not 0 < len(arguments) <= MAX_VALUES:
             message = f"{NAME} takes up to {MAX_VALUES} values to be shown, as in {NAME}(found=found)"
-            raise ToolError(message, status="invalid_arguments")
+            raise ToolError(message, status="cannot_look")
         context, (asked, most) = self._context, (limits_from(self._context.settings), self._context.sandbox.limits)
         try:
             check_names(arguments, context.tools)
@@ -96,7 +96,7 @@ class Look:
                 channel_bytes=min(asked.channel_bytes, most.channel_bytes),
             )
         except UsageError as error:
-            raise ToolError(f"{error}. Look at a part of it", status="invalid_arguments") from None
+            raise ToolError(f"{error}. Look at a part of it", status="cannot_look") from None
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         """Nothing to open."""

@@ -67,7 +67,7 @@ class RunSummary:
     damage: str | None = None
 
     def __post_init__(self) -> None:
-        self._looks = 0  # programs that ended with a look: none is a revision
+        self._looks = 0  # programs of the task that ended with a look: none is a revision
 
     def record(self) -> dict[str, Any]:
         """Plain JSON; ``damage`` only where there is some. A number that JSON has not is ``None``."""
@@ -85,6 +85,7 @@ class RunSummary:
                 self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
                 self.strategy, self.answer = data.get("strategy", ""), None
                 self.began = at if self.began is None else self.began
+                self._looks = 0
             case "call_ended":
                 self.calls += 1
             case "model_ended":
