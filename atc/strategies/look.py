@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +41,8 @@ SHOWN_TOKENS = 2_000
 """Of all values that a prompt shows, at most."""
 MAX_VALUES = 20
 """That one call names."""
-MAX_PROGRAMS, MAX_CALL = 4_000, 300
-"""Characters of the earlier programs that a prompt shows together, and of a call and of its answer."""
+MAX_PROGRAMS, MAX_CALL, MAX_CALLS = 4_000, 300, 50
+"""Characters of the earlier programs that a prompt shows together, and of an argument or an answer; calls."""
 _PROTOCOL = Protocol(
     name=NAME,
     description="End the program here. The next program is shown these values and has them as variables.",
@@ -197,14 +197,14 @@ class Looks:
             if number > journal.before and each.effect is not Effect.READ and each.state == "done"
         ]
         done = {each.number: _done(each.tool, each.arguments, masked(each.value)) for each in writes}
-        committed = [each.number for each in writes if journal.committed(each.key) is not None]
+        committed = {each.number for each in writes if journal.committed(each.key) is not None}
         given = journal.task_inputs
         values = {n: v for n, v in journal.inputs.items() if n not in given or given[n] != v}
         return prompt(
             "looked",
             programs=_newest(self.programs),
-            done=[done[number] for number in committed],
-            recorded=[text for number, text in done.items() if number not in committed],
+            done=_some([text for number, text in done.items() if number in committed]),
+            recorded=_some([text for number, text in done.items() if number not in committed]),
             values=_within(masked(values)),
         )
 
@@ -294,6 +294,12 @@ def _calls(programs: Iterable[str]) -> frozenset[str]:
 def _done(tool: str, arguments: dict[str, Any], value: Any) -> str:
     made = wording.call(Invocation(tool=tool, arguments=arguments), MAX_CALL)
     return fenced(wording.outcome("ok", made, as_text(value)[:MAX_CALL]))
+
+
+def _some(calls: Sequence[str]) -> list[str]:
+    """A line for each call, as far as there is room."""
+    more = [wording.more_calls(len(calls) - MAX_CALLS)] if len(calls) > MAX_CALLS else []
+    return [*(f"- {call}" for call in calls[:MAX_CALLS]), *more]
 
 
 def _newest(programs: Iterable[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from atc.errors import ModelError
 from atc.models.fake import FakeModel, Scripted
 from atc.programs.program import Program
 from atc.result import Effect
+from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS
 from atc.strategies.look import SHOWN_TOKENS, ends_with_look, with_names
@@ -309,6 +311,23 @@ def test_whoever_is_asked_is_told_why() -> None:
     )
     assert (result.status, world.sent) == ("answered", [1, 7])
     assert asked == [(), ("it was written after a `look` at values, and no program before that makes the same call",)]
+
+
+def test_a_rule_that_allows_a_tool_does_not_allow_what_a_look_led_to(tmp_path: Path) -> None:
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[[rules]]\nallow = "send"\n')
+    write = code("answer = send(n=found['rows'][0]['id'])")
+    for approve, status in (("always", "denied"), (lambda _: True, "answered")):
+        result, _ = ran(World(), SEE, write, approve=approve, permissions=rules)
+        assert result.status == status
+
+
+def test_after_a_write_that_was_warned_about_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ChainPolicy, "warnings", lambda *_: ("it is odd",))
+    program = code("try:", "    send(n=1)", "except ToolError:", "    pass", "look(n=1)")
+    result, prompts = ran(World(), program, code("answer = count(n=1)"), max_revisions=1)
+    assert (result.status, [revision.looked for revision in result.revisions]) == ("answered", [(), ()])
+    assert HAS_LOOKED not in prompts[1]
 
 
 def test_a_plan_of_writes_may_come_after_a_look() -> None:
