@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 NAME = "look"
 SHOWN_TOKENS = 2_000
 """Of all values that a prompt shows, at most."""
+ROOM, MAX_NAMES = 3 * SHOWN_TOKENS, 400
+"""Characters of these tokens, and of the names of values for which there is no room."""
 MAX_VALUES = 20
 """That one call names."""
 MAX_PROGRAMS, MAX_CALL, MAX_CALLS = 4_000, 300, 50
@@ -88,7 +90,7 @@ class Look:
             raise ToolError(message, status="cannot_look")
         context, (asked, most) = self._context, (limits_from(self._context.settings), self._context.sandbox.limits)
         try:
-            check_names(arguments, context.tools)
+            check_names(arguments, {*context.tools, *context.all_tools})  # which may be found and offered yet
             await asyncio.to_thread(  # they may be large
                 packed,
                 {**context.inputs, **arguments},
@@ -315,8 +317,12 @@ def _newest(programs: Iterable[str]) -> list[str]:
 
 
 def _within(values: dict[str, Any]) -> str:
-    """The values in brief, in :data:`SHOWN_TOKENS` at most."""
-    room = 3 * SHOWN_TOKENS
-    while bounded_tokens(text := fenced(previews(values, room))) > SHOWN_TOKENS and room > 1:
-        room //= 2
-    return cut(text, 3 * SHOWN_TOKENS)
+    """The values in brief, in :data:`SHOWN_TOKENS` at most; the oldest by name alone where there is no room for all."""
+    left = [*values]
+    while True:
+        brief = previews({name: values[name] for name in left}, ROOM - MAX_NAMES)
+        older = cut(", ".join(name for name in values if name not in left), MAX_NAMES // 2)
+        text = fenced(f"{brief}\n… and {older}" if older else brief)
+        if bounded_tokens(text) <= SHOWN_TOKENS or len(left) < 2:
+            return cut(text, ROOM)
+        left = left[1:]

@@ -39,9 +39,9 @@ class ToolRequests:
         self._context, self._writer, self._planned = context, writer, planned
         self.looks = Looks(context)
         taken = LOOK in context.all_tools or LOOK in context.inputs
-        if look and context.settings.find_tools and not taken:
-            context.look = Look(context, self._may_ask)
-            writer.look = writer.may_look = True
+        wanted = look and context.settings.find_tools and not taken
+        context.look = Look(context, self._may_ask) if wanted else None
+        writer.look = writer.may_look = wanted
         self._finder: Finder | None = None
         self._docs: Docs | None = None
         self._asks = 0

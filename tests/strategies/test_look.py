@@ -17,7 +17,7 @@ from atc.result import Effect
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS
-from atc.strategies.look import SHOWN_TOKENS, ends_with_look, with_names
+from atc.strategies.look import MAX_PROGRAMS, SHOWN_TOKENS, ends_with_look, with_names
 from atc.traces.summary import summary_of
 from tests.support.cli import atc
 from tests.support.tools import make_tool
@@ -122,6 +122,14 @@ def test_looks_and_searches_for_tools_count_together() -> None:
     assert "def rain_1" in model.prompts[1][-1].content
 
 
+def test_a_variable_takes_no_name_of_a_tool_that_may_be_found_yet() -> None:
+    many = Toolset([*World().tools.values(), *(make_tool(f"rain_{n}", lambda _: 1) for n in range(9))])
+    takes = code("n = count(n=1)", "try:", "    look(rain_1=n)", "except ToolError:", "    look(n=n)")
+    model = FakeModel([takes, code("find_tools(query='rain')"), code("answer = rain_1(n=1) + n")])
+    result = Agent(many, model=model, sentence=False, max_tools=3, check=False).run("find, send and count")
+    assert (result.status, result.value) == ("answered", 2)
+
+
 def test_a_large_value_is_shown_in_brief_and_handed_on_whole() -> None:
     rows = [{"id": n, "text": "x" * 500} for n in range(500)]
     result, prompts = ran(
@@ -140,6 +148,18 @@ def test_many_values_are_shown_within_the_same_bound() -> None:
     assert result.value == [True, 1]
     assert len(prompts[1]) - len(prompts[0]) < 3 * SHOWN_TOKENS + 1_500
     assert all(f"\n{name} = 'y" in prompts[1] for name in names)
+
+
+def test_the_latest_of_very_many_values_are_shown_and_the_others_named() -> None:
+    looks = [
+        code("found = find(n=1)", f"look({', '.join(f'{of}{n}=found' for n in range(20))})")
+        for of in "abcde"[:MAX_ASKS]
+    ]
+    result, prompts = ran(World("y" * 9_000), *looks, code("answer = [a0 == e19, count(n=1)]"))
+    assert result.value == [True, 1]
+    assert len(prompts[-1]) < len(prompts[0]) + 3 * SHOWN_TOKENS + MAX_PROGRAMS + 1_000
+    assert all(f"\ne{n} = 'y" in prompts[-1] for n in range(20))
+    assert "\n… and a0, a1, " in prompts[-1]
 
 
 @pytest.mark.parametrize(
