@@ -220,6 +220,8 @@ class RunView:
         self._wait_for(None)
         if data["stdout"].strip():
             self.line("  printed: " + data["stdout"].strip()[:500], "dim")
+        if names := data.get("looked"):
+            self.line(f"looked at {', '.join(map(visible_name, names))}: the next program has them", "dim")
 
     def _on_fault(self, data: dict[str, Any]) -> None:
         fault = data["fault"]

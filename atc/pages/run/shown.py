@@ -202,6 +202,7 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "stderr": text(LONG),
         "isolation": _name,
         "host_s": _number,
+        "looked": _names,
     },
     "fault": {"attempt": _number, "fault": _FAULT},
     "tool_banned": {"tool": _name, "call": _number, "effect": _name},

@@ -201,6 +201,9 @@ class Session:
 
     async def _replied(self, request: CallRequest) -> None:
         reply = await self._call(request)
+        if reply.ends:
+            self._finish(Outcome("finished"))
+            return
         await self._channel.send(_reply_frame(request.number, reply))
 
     def _answered(self, task: asyncio.Task[None]) -> None:

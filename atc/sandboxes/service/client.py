@@ -245,6 +245,8 @@ class ServiceSandbox(Sandbox):
         if outcome is None:
             if channel.refusal and not channel.handed_over:
                 raise SandboxUnavailable(f"the sandbox service at {self._url} refuses: {channel.refusal}")
+            if end.kind == "finished":  # a call ended it here, and the service was not waited for
+                return dataclasses.replace(end, seconds=seconds, isolation=tier)
             detail = end.detail or channel.refusal or "the connection to the sandbox service was lost, and it with it"
             return dataclasses.replace(end, detail=detail, seconds=seconds, isolation=tier)
         if outcome.isolation not in self._accepted:
