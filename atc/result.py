@@ -51,7 +51,8 @@ class Call(Record):
         drift: where the response is not what its schema says.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
-        error: what went wrong. In an exception of the user's own function, what looks secret is masked.
+        error: what went wrong; of a call that succeeded, why its response cannot be had, and ``value`` is not it. In an
+            exception of the user's own function, what looks secret is masked.
         service_message: the service's own words in ``error``, if they can be told from ATC's.
         traceback: as :attr:`Fault.traceback`.
         page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
@@ -83,8 +84,13 @@ class Call(Record):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the call has a value, from its tool or from the journal."""
+        """Whether the call was made, now or before: then it is answered from the journal."""
         return self.status in ("ok", "replayed")
+
+    @property
+    def observation(self) -> Any:
+        """What a model is shown of a call that succeeded: its value, or why it has none."""
+        return self.value if self.error is None else self.error
 
 
 class Revision(Record):

@@ -196,8 +196,7 @@ class Broker:
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
-        reply = CallReply(value=value, planned=record.status == "planned")
-        return Handled(self._ended(record, reply), record.number, record.next_page)
+        return Handled(self._ended(record, record.reply(value)), record.number, record.next_page)
 
     async def _repaired_after(self, request: CallRequest, record: CallRecord, error: ToolError) -> Handled:
         """What a call that failed is answered with: its failure, or the answer of a call with repaired arguments."""
@@ -224,7 +223,7 @@ class Broker:
         except BaseException:
             self._cut_off(again)
             raise
-        return Handled(self._ended(again, CallReply(value=value)), again.number, again.next_page)
+        return Handled(self._ended(again, again.reply(value)), again.number, again.next_page)
 
     def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
         """Record a call that is refused before any gate."""
@@ -254,7 +253,7 @@ class Broker:
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
-                record.status, record.next_page = "replayed", entry.next_page
+                record.status, record.next_page, record.unread = "replayed", entry.next_page, entry.unread
                 return entry.value
             if (earlier := self._earlier_read(record, tool, key)) is not None:
                 return earlier.value
@@ -347,9 +346,10 @@ class Broker:
         finally:
             record.seconds = time.perf_counter() - began
         self._responses.service_answered(tool)
-        self._note_drift(record, tool, value)
+        if record.unread is None:
+            self._note_drift(record, tool, value)
         record.next_page = self.redactor.value(answered.next_page)
-        self.journal.succeed(entry, value, record.next_page)
+        self.journal.succeed(entry, value, record.next_page, record.unread)
         return value
 
     def _mark_sent(self, entry: Entry) -> None:

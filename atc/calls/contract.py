@@ -35,12 +35,15 @@ class CallReply:
 
     ``planned``: a dry run did not make the call, so nobody knows the value. A program can hand it on, and ends where it
     decides or computes by it.
+    ``done``: the call was made, and ``error`` says why its response cannot be had. It is raised where the program reads
+    the value, and not by the call: a program that needs no response goes on.
     """
 
     value: Any = None
     error: str | None = None
     status: int | str | None = None
     planned: bool = False
+    done: bool = False
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]

@@ -84,7 +84,7 @@ def _refused(context: RunContext, value: Any, calls: list[Call], sentence: str) 
     """What a sentence says and neither the value, nor the calls, nor the user gave; cut where it is long."""
     frame, task = context.frame, context.task
     given = [{call.tool: each} for call in calls for each in (call.arguments, call.original)]
-    returned = [call.value if call.succeeded else call.error for call in calls]
+    returned = [call.value if call.error is None else call.error for call in calls]
     made = Counter(call.tool for call in calls)
     known = Known([value, *given, dict(context.inputs), *returned], (task, frame.known), made.values())
     own = is_english(sentence)
