@@ -149,7 +149,11 @@ class Result(Record, Generic[T]):
             grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
-        fault: why it ended without an answer.
+        fault: why it ended without an answer; where a program answered all the same, the write that it did without.
+        partial: the run did only a part. With ``denied`` or ``in_doubt`` a program went on without a write that was
+            refused or is in doubt, and set an answer: ``value`` has it, and no ``answer`` says it. With ``answered`` it
+            caught the failure of a write that no later call made good.
+        remarks: failures that the program which answered caught, of reads too; the first ones.
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.
@@ -168,6 +172,8 @@ class Result(Record, Generic[T]):
     calls: tuple[Call, ...] = ()
     revisions: tuple[Revision, ...] = ()
     fault: Fault | None = None
+    partial: bool = False
+    remarks: tuple[Fault, ...] = ()
     question: str | None = None
     usage: Usage = Field(default_factory=Usage)
     cost: Money | None = None

@@ -67,6 +67,7 @@ class Broker:
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: what the check warned about in the program that runs.
         bans: tools that broke, and what may be called in their place.
+        past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
     Raises:
@@ -90,6 +91,7 @@ class Broker:
     rules: frozenset[str] = RULES
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
+    past_the_end: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.bans = Bans(self.journal.banned)

@@ -101,7 +101,8 @@ async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str
                 fault = fault_of_call(call)
                 raise PlanFault(fault.model_copy(update={"reason": f"step {number}, {fault.reason}"}))
             made.append(call)
-            lines.append(fenced(f"{tool}({json.dumps(arguments, ensure_ascii=False)}) returned {shown(call.observation)}"))
+            given, observation = json.dumps(arguments, ensure_ascii=False), shown(call.observation)
+            lines.append(fenced(f"{tool}({given}) returned {observation}"))
     return lines
 
 
