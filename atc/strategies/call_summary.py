@@ -41,8 +41,9 @@ def _line(call: Call) -> str:
     """One call: nothing in it can begin a new line."""
     arguments = ", ".join(f"{name}={brief(value, _ARGUMENTS)}" for name, value in call.arguments.items())
     made = f"{call.tool}({_cut(arguments, _ARGUMENTS)})"
-    result = brief(call.value, MAX_LINE) if call.error is None else " ".join(call.error[:MAX_LINE].split())
-    status = "done" if call.succeeded and call.error is not None else call.status
+    has_value = call.succeeded and call.error is None
+    result = brief(call.value, MAX_LINE) if has_value else " ".join((call.error or "")[:MAX_LINE].split())
+    status = call.status if has_value or not call.succeeded else "done"
     return _cut(f"- {wording.outcome(status, made, result)}", MAX_LINE)
 
 
