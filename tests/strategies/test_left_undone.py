@@ -133,7 +133,9 @@ def test_a_write_in_doubt_that_a_program_caught_ends_the_run_as_in_doubt(post: P
 
 
 def test_in_doubt_outranks_denied(post: Post) -> None:
-    text = "for to in ['no one', 'broken', 'Ann']:\n    try:\n        send(to=to)\n    except ToolError:\n        pass\n"
+    text = (
+        "for to in ['no one', 'broken', 'Ann']:\n    try:\n        send(to=to)\n    except ToolError:\n        pass\n"
+    )
     result = post.run(f"{text}answer = count(what='mails')")
     is_partial(result, "in_doubt")
     assert post.sent == ["broken", "Ann"]
@@ -248,13 +250,17 @@ def test_the_failure_of_a_write_that_a_program_caught_makes_a_partial_answer(pos
     result = post.run(CAUGHT.format("nobody"))
     assert remarked(result, partial=True) == ["send"]
     assert result.remarks[0].message == "line 2: send(to='nobody') failed: there is no such address"
-    result = post.run("try:\n    send(to={'a': 1})\nexcept ToolError:\n    pass\nanswer = count(what='mails')", check=False)
+    result = post.run(
+        "try:\n    send(to={'a': 1})\nexcept ToolError:\n    pass\nanswer = count(what='mails')", check=False
+    )
     assert remarked(result, partial=True) == ["send"]
     assert result.remarks[0].case == "invalid_arguments"
 
 
 def test_the_failure_of_a_read_is_a_remark(post: Post) -> None:
-    text = "try:\n    stars = count(what='stars')\nexcept ToolError:\n    stars = 0\nanswer = stars + count(what='mails')"
+    text = (
+        "try:\n    stars = count(what='stars')\nexcept ToolError:\n    stars = 0\nanswer = stars + count(what='mails')"
+    )
     assert remarked(post.run(text), partial=False) == ["count"]
 
 
@@ -272,19 +278,22 @@ answer = count(what='all')"""
     assert remarked(post.run(text), partial=True) == ["send", "count"]
 
 
+EACH = "for to in {0}:\n    try:\n        send(to=to)\n    except ToolError:\n        pass"
+FIRST = EACH.replace("send(to=to)", "send(to=to)\n        break")
+
+
 @pytest.mark.parametrize(
     ("text", "good"),
     [
         ("try:\n    send(to='nobody')\nexcept ToolError:\n    send(to='Ann')", True),
-        ("for to in ['nobody', 'Ann', 'Bo']:\n    try:\n        send(to=to)\n        break\n    except ToolError:\n"
-         "        pass", True),
-        ("for to in ['nobody', 'Ann', 'Bo']:\n    try:\n        send(to=to)\n    except ToolError:\n        pass", False),
-        ("for to in ['Ann', 'nobody', 'Bo']:\n    try:\n        send(to=to)\n    except ToolError:\n        pass", False),
-        ("for to in ['Ann', 'Bo', 'nobody']:\n    try:\n        send(to=to)\n    except ToolError:\n        pass", False),
+        (FIRST.format(["nobody", "Ann", "Bo"]), True),
+        (EACH.format(["nobody", "Ann", "Bo"]), False),
+        (EACH.format(["Ann", "nobody", "Bo"]), False),
+        (EACH.format(["Ann", "Bo", "nobody"]), False),
         ("send(to='Ann')\ntry:\n    send(to='nobody')\nexcept ToolError:\n    pass", False),
     ],
     ids=["another try", "the first that can", "of a list the first", "the second", "the last", "no later one"],
-)  # fmt: skip
+)
 def test_a_later_call_makes_a_failure_good_but_not_the_next_of_a_list(post: Post, text: str, good: bool) -> None:
     result = post.run(f"{text}\nanswer = count(what='mails')")
     assert remarked(result, partial=not good) == ([] if good else ["send"])

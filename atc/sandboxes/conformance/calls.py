@@ -212,7 +212,8 @@ for number, read in enumerate(reads):
     except ToolError as e:
         answer += [] if (e.tool, e.message, e.status) == ("f", "it was done", "too_large") else [number]
 """
-    same((await lab.sandbox.run(Job(program, {"f": ["a"]}, lab.sandbox.limits), call)).value, [], "what it was taken for")
+    outcome = await lab.sandbox.run(Job(program, {"f": ["a"]}, lab.sandbox.limits), call)
+    same(outcome.value, [], "what it was taken for")
     for program in ("answer = f(a=1)", "x = f(a=1)\nanswer = {'a': x}"):
         outcome = await lab.sandbox.run(Job(program, {"f": ["a"]}, lab.sandbox.limits), call)
         raised(outcome, "ToolError", "f: it was done")
