@@ -310,9 +310,7 @@ class Journal:
             raise CallRefused("its program ended before this call was sent", status="stopped")
         self._mark_sent(entry)
 
-    def succeed(
-        self, entry: Entry, value: Any, next_page: NextPage = None, unread: Unread | None = None
-    ) -> None:
+    def succeed(self, entry: Entry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
         """Write down the answer of a call, the next page that its headers name, or why its answer cannot be had."""
         self._mark_sent(entry)
         beside: dict[str, Any] = {} if next_page is None else {"next_page": next_page}
