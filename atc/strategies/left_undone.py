@@ -130,11 +130,12 @@ class LeftUndone:
 
     def _refused(self) -> Iterator[Call]:
         """Writes that nobody approved or a rule denied: of the programs that the answer rests on; and of one that was
-        revised, where no call of the tool took its place."""
+        revised, where no call of the tool took its place. What a warning held back, a revision may leave out."""
         for call in self.calls:
             if call.effect is Effect.READ or not _is_denied(call):
                 continue
-            if self._answers(call) or (call.stage == self.broker.journal.stage and not self._made.has(call.tool)):
+            still = call.cause == "denied" and call.stage == self.broker.journal.stage
+            if self._answers(call) or (still and not self._made.has(call.tool)):
                 yield call
 
     def _failed(self) -> Iterator[Call]:

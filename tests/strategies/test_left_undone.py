@@ -419,6 +419,22 @@ def test_a_strategy_can_ask_before_it_goes_on(post: Post) -> None:
     assert asked == [False, True]
 
 
+@pytest.mark.parametrize(("revised", "status"), [(False, "denied"), (True, "answered")])
+def test_what_a_warning_held_back_a_revision_may_leave_out(post: Post, revised: bool, status: str) -> None:
+    class Warned(Strategy):
+        name = "warned"
+
+        async def solve(self, context: RunContext) -> Ending:
+            await context.execute(CAUGHT.format("Ann"), ["is that her address?"])
+            if revised:
+                await context.execute("answer = count(what='mails')")
+            return Ending("answered", 42)
+
+    result = post.run(strategy=Warned(), approve="always")
+    assert (result.status, result.partial, post.sent) == (status, status == "denied", [])
+    assert result.calls[0].error_status == "warned"
+
+
 # -- pages -------------------------------------------------------------------------------------------------------------
 
 
