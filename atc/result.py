@@ -51,7 +51,8 @@ class Call(Record):
         drift: where the response is not what its schema says.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
-        error: what went wrong. In an exception of the user's own function, what looks secret is masked.
+        error: what went wrong; of a call that succeeded, why its response cannot be had, and ``value`` is not it. In an
+            exception of the user's own function, what looks secret is masked.
         service_message: the service's own words in ``error``, if they can be told from ATC's.
         traceback: as :attr:`Fault.traceback`.
         page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
@@ -83,8 +84,13 @@ class Call(Record):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the call has a value, from its tool or from the journal."""
+        """Whether the call was made, now or before: then it is answered from the journal."""
         return self.status in ("ok", "replayed")
+
+    @property
+    def observation(self) -> Any:
+        """What a model is shown of a call that succeeded: its value, or why it has none."""
+        return self.value if self.error is None else self.error
 
 
 class Revision(Record):
@@ -145,7 +151,11 @@ class Result(Record, Generic[T]):
             grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
-        fault: why it ended without an answer.
+        fault: why it ended without an answer; where a program answered all the same, the write that it did without.
+        partial: the run did only a part. With ``denied`` or ``in_doubt`` a program went on without a write that was
+            refused or is in doubt, and set an answer: ``value`` has it, and no ``answer`` says it. With ``answered`` it
+            caught the failure of a write that no later call made good.
+        remarks: failures that the program which answered caught, of reads too; the first ones.
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.
@@ -164,6 +174,8 @@ class Result(Record, Generic[T]):
     calls: tuple[Call, ...] = ()
     revisions: tuple[Revision, ...] = ()
     fault: Fault | None = None
+    partial: bool = False
+    remarks: tuple[Fault, ...] = ()
     question: str | None = None
     usage: Usage = Field(default_factory=Usage)
     cost: Money | None = None

@@ -184,13 +184,14 @@ def places_in(value: object) -> list[Place]:
     return found
 
 
-_OPERATIONS = """
+OPERATIONS = """
 bool str repr format bytes int float complex index len length_hint iter next contains reversed hash call enter exit
 aenter aexit await aiter anext eq ne lt le gt ge neg pos abs invert round trunc floor ceil setitem delitem setattr
 delattr fspath reduce reduce_ex add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or radd rsub
 rmul rmatmul rtruediv rfloordiv rmod rdivmod rpow rlshift rrshift rand rxor ror iadd isub imul imatmul itruediv
 ifloordiv imod ipow ilshift irshift iand ixor ior
 """.split()
-for _name in _OPERATIONS:
+"""All that Python asks an object for, but for its attributes and its parts."""
+for _name in OPERATIONS:
     setattr(Unknown, f"__{_name}__", stop)
 Mapping.register(Unknown)  # or a `match` would take its patterns of objects for wrong, without asking

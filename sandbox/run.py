@@ -6,6 +6,7 @@ is only ever a claim. It is written for honest programs, so that their errors ar
 
 import ast
 import contextlib
+import functools
 import itertools
 import linecache
 import os
@@ -20,6 +21,7 @@ import convert
 import frames
 import origin
 import planned
+from unread import Unread
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
@@ -161,7 +163,10 @@ class Channel:
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)
-            raise ToolError(named or tool, error["message"], error["status"])
+            failed = functools.partial(ToolError, named or tool, error["message"], error["status"])
+            if reply.get("done"):
+                return Unread(failed)
+            raise failed()
         if reply.get("planned"):
             return planned.Unknown(named or tool, number)
         self.origins.add(number, reply["value"])

@@ -69,6 +69,7 @@ class Broker:
         known_writes: once a program has looked at values: the tools that the one which runs calls as a program did
             before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
+        past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
     Raises:
@@ -93,6 +94,7 @@ class Broker:
     rules: frozenset[str] = RULES
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
+    past_the_end: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.bans = Bans(self.journal.banned)
@@ -199,8 +201,7 @@ class Broker:
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
-        reply = CallReply(value=value, planned=record.status == "planned")
-        return Handled(self._ended(record, reply), record.number, record.next_page)
+        return Handled(self._ended(record, record.reply(value)), record.number, record.next_page)
 
     async def _repaired_after(self, request: CallRequest, record: CallRecord, error: ToolError) -> Handled:
         """What a call that failed is answered with: its failure, or the answer of a call with repaired arguments."""
@@ -227,7 +228,7 @@ class Broker:
         except BaseException:
             self._cut_off(again)
             raise
-        return Handled(self._ended(again, CallReply(value=value)), again.number, again.next_page)
+        return Handled(self._ended(again, again.reply(value)), again.number, again.next_page)
 
     def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
         """Record a call that is refused before any gate."""
@@ -257,7 +258,7 @@ class Broker:
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
-                record.status, record.next_page = "replayed", entry.next_page
+                record.status, record.next_page, record.unread = "replayed", entry.next_page, entry.unread
                 return entry.value
             if (earlier := self._earlier_read(record, tool, key)) is not None:
                 return earlier.value
@@ -355,9 +356,10 @@ class Broker:
         finally:
             record.seconds = time.perf_counter() - began
         self._responses.service_answered(tool)
-        self._note_drift(record, tool, value)
+        if record.unread is None:
+            self._note_drift(record, tool, value)
         record.next_page = self.redactor.value(answered.next_page)
-        self.journal.succeed(entry, value, record.next_page)
+        self.journal.succeed(entry, value, record.next_page, record.unread)
         return value
 
     def _mark_sent(self, entry: Entry) -> None:

@@ -37,6 +37,9 @@ class CallReply:
     decides or computes by it.
 
     ``ends``: the program ends here, as one that ran to its end without an answer. It gets no reply.
+
+    ``done``: the call was made, and ``error`` says why its response cannot be had. It is raised where the program reads
+    the value, and not by the call: a program that needs no response goes on.
     """
 
     value: Any = None
@@ -44,6 +47,7 @@ class CallReply:
     status: int | str | None = None
     planned: bool = False
     ends: bool = False
+    done: bool = False
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]

@@ -26,6 +26,14 @@ def call_key(tool: str, arguments: dict[str, Any]) -> CallKey:
     return tool, hashlib.sha256(canonical(arguments).encode("utf-8", "surrogatepass")).hexdigest()
 
 
+@dataclass(frozen=True)
+class Unread:
+    """Why the response of a call that was done cannot be had: in words, and as a status."""
+
+    message: str
+    status: str
+
+
 @dataclass
 class Entry:
     """One call that was begun. ``state`` is ``open`` until its outcome is written.
@@ -37,6 +45,7 @@ class Entry:
         sent: whether its tool may have received it. Until then it surely did nothing.
         original: the arguments as the program gave them, masked too, where a repair changed them.
         repaired_for: who had refused them, where the model repaired them; empty where it did not.
+        unread: of a call that is done, why ``value`` is not its response.
     """
 
     number: int
@@ -51,11 +60,17 @@ class Entry:
     next_page: NextPage = None
     original: dict[str, Any] | None = None
     repaired_for: RepairedFor = ""
+    unread: Unread | None = None
 
     @property
     def tool(self) -> str:
         """The tool's name."""
         return self.key[0]
+
+    @property
+    def observation(self) -> Any:
+        """What a model is shown of a call that is done: its value, or why it has none."""
+        return self.value if self.unread is None else self.unread.message
 
     @property
     def in_doubt(self) -> bool:
@@ -80,6 +95,19 @@ class Entry:
             if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
                 raise ValueError("not the arguments as they were given")
         return entry, boot
+
+
+def unread_of(raw: Any) -> Unread | None:
+    """Why a record holds no response.
+
+    Raises:
+        ValueError: it does not say that.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(text, str) for text in raw):
+        raise ValueError("not why a response cannot be had")
+    return Unread(*raw)
 
 
 def next_page_of(raw: Any) -> NextPage:

@@ -33,7 +33,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atc.calls.earlier_reads import EarlierReads
-from atc.calls.entry import CallKey, Entry, RepairedFor, call_key, next_page_of
+from atc.calls.entry import CallKey, Entry, RepairedFor, Unread, call_key, next_page_of, unread_of
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
 from atc.calls.records import Records
@@ -312,12 +312,13 @@ class Journal:
             raise CallRefused("its program ended before this call was sent", status="stopped")
         self._mark_sent(entry)
 
-    def succeed(self, entry: Entry, value: Any, next_page: NextPage = None) -> None:
-        """Write down the answer of a call, and the next page that its headers name."""
+    def succeed(self, entry: Entry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
+        """Write down the answer of a call, the next page that its headers name, or why its answer cannot be had."""
         self._mark_sent(entry)
-        beside = {} if next_page is None else {"next_page": next_page}
+        beside: dict[str, Any] = {} if next_page is None else {"next_page": next_page}
+        beside |= {} if unread is None else {"unread": [unread.message, unread.status]}
         self._append({"call": entry.number, "value": pack(value), **beside}, sync=entry.effect is not Effect.READ)
-        self._done(entry, value, next_page)
+        self._done(entry, value, next_page, unread)
 
     def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
         """Write down that a call failed, and whether it surely did nothing."""
@@ -365,8 +366,8 @@ class Journal:
             self._append({"call": entry.number, "sent": True}, sync=False)
         entry.sent = True
 
-    def _done(self, entry: Entry, value: Any, next_page: NextPage) -> None:
-        entry.state, entry.value, entry.next_page = "done", value, next_page
+    def _done(self, entry: Entry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
+        entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
         self._reads.note(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
             self._successes.setdefault(entry.key, []).append(entry)
@@ -442,7 +443,8 @@ class Journal:
             entry.sent = True
             return
         if "value" in record:
-            self._done(entry, unpack(record["value"]), next_page_of(record.get("next_page")))
+            next_page, unread = next_page_of(record.get("next_page")), unread_of(record.get("unread"))
+            self._done(entry, unpack(record["value"]), next_page, unread)
         elif record["failed"] in ("refused", "unknown"):
             entry.state = record["failed"]
         else:

@@ -142,6 +142,7 @@ class Pages:
                 return handled.reply
             if handled.reply.error is not None:
                 if reader.is_beyond_the_end(handled.reply):
+                    self._broker.past_the_end.add(handled.number)
                     break
                 return handled.reply
             page, count = reader.read(handled)

@@ -15,7 +15,7 @@ class CallPolicy:
     Attributes:
         max_calls: calls in a run, without replays; a resumed run counts from zero.
         call_timeout_s: seconds that one call may take, its retries included.
-        response_bytes: size of one response as JSON; a longer text is cut, a larger structure is refused.
+        response_bytes: size of one response as JSON; what is larger is refused, and never cut.
         max_values: values that the arguments of one call may hold, and one response: lists, objects, what is in them.
             More arguments are refused; more of a response, as what is over ``response_bytes``.
         repairs: how often the model may be asked to correct wrong arguments, B of RETO §3.4; 0: never.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.contract import CallReply
-from atc.calls.entry import RepairedFor
+from atc.calls.entry import RepairedFor, Unread
 from atc.calls.redact import Redactor
 from atc.dry_run_facts import Feed
 from atc.errors import Cause
@@ -57,6 +57,13 @@ class CallRecord:
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
     repaired_for: RepairedFor = ""
     repaired_by: int = 0
+    unread: Unread | None = None
+
+    def reply(self, value: Any) -> CallReply:
+        """Return the reply of a call that was not refused and did not fail."""
+        if self.unread is not None:
+            return CallReply(error=self.unread.message, status=self.unread.status, done=True)
+        return CallReply(value=value, planned=self.status == "planned")
 
     def started(self, arguments: dict[str, Any]) -> CallStarted:
         """Return the data of the event ``call_started``.

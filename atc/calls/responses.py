@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc.calls.entry import Unread
 from atc.calls.json_values import TooMany, json_value_and_text
 from atc.calls.mask import masked_text
 from atc.calls.own_exceptions import OwnExceptions, beginning
@@ -41,8 +42,8 @@ class Responses:
     def usable(self, value: Any, record: CallRecord) -> Any:
         """Return a response as the program gets it.
 
-        A text that is too long is cut. Any other response that cannot be used fails a read; after an effect it is
-        dropped, for the effect has happened.
+        One that is too large, or no JSON, is never cut or made up. It fails a read. After an effect, which has
+        happened, ``record.unread`` says why there is no value: a program is told that where it reads the value.
 
         Raises:
             ToolError: the response of a read cannot be used.
@@ -57,9 +58,6 @@ class Responses:
             size = len(text.encode())
             if size <= self._limit:
                 return value
-            if isinstance(value, str):
-                record.notes.append(f"the response was cut from {size:,} bytes")
-                return value.encode()[: self._limit].decode("utf-8", "ignore") + f" … [cut: it has {size:,} bytes]"
             problem = ToolError(
                 f"the response has {size:,} bytes, over the limit of {self._limit:,}: ask for less", status="too_large"
             )
@@ -69,7 +67,7 @@ class Responses:
             problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response", cause="bad_response")
         if record.effect is Effect.READ:
             raise problem
-        record.notes.append(f"it was done; {problem.message}, so its response was dropped")
+        record.unread = Unread(f"it was done, and {problem.message}", str(problem.status))
         return None
 
     def failure(self, error: ToolError, tool: Tool, record: CallRecord, *, sent: bool) -> ToolError:

@@ -62,6 +62,7 @@ class BatchView:
     silent: bool = False
     _sums: dict[str, _Sums] = field(default_factory=dict)
     _over: Counter[str] = field(default_factory=Counter)
+    _partial: int = 0
     _currency: str = ""
     _bar: Progress | None = None
     _task: TaskID | None = None
@@ -93,6 +94,7 @@ class BatchView:
         """Take a result into account."""
         self._sums.setdefault(result.status if result.begun else NOT_BEGUN, _Sums()).add(result)
         self._currency = result.currency or self._currency
+        self._partial += result.partial
         if result.over is not None:
             self._over[result.over] += 1
         if self._bar is not None and self._task is not None:
@@ -114,7 +116,8 @@ class BatchView:
         if as_json:
             statuses = {status: each.as_json() for status, each in self._sums.items()}
             document = {"results": str(self.results), "tasks": self.total, "seconds": round(seconds, 3)}
-            print_json(document | {"statuses": statuses, "over": dict(self._over), "currency": self._currency})
+            sums = {"statuses": statuses, "partial": self._partial, "over": dict(self._over)}
+            print_json(document | sums | {"currency": self._currency})
             return
         priced = any(each.cost is not None for each in self._sums.values())
         columns = ("status", "tasks", "model calls", "tokens", *(["cost"] if priced else []), "seconds")
@@ -124,6 +127,8 @@ class BatchView:
             numbers = (f"{each.tasks:,}", f"{each.model_calls:,}", f"{each.tokens:,}", *cost, f"{each.seconds:,.1f}")
             table.add_row(status, *numbers)
         print_table(table)
+        if self._partial:
+            err.print(f"incomplete: {self._partial:,} tasks went on without a call that they asked for", markup=False)
         for which, tasks in self._over.items():
             err.print(f"the budget of {which} over all is used up: it ended or kept back {tasks:,} tasks", markup=False)
         out.print(f"{self.total:,} tasks in {seconds:,.1f} s; results: {self.results}", markup=False)

@@ -211,7 +211,7 @@ class _Chat:
                 self._view.close()
         if self._as_json:
             _print_line(result.model_dump(mode="json"))
-        report(result)
+        report(result, viewed=not self._as_json)
         self._code = self._code or exit_code_of_run(result.status)
 
     def _show(self) -> None:

@@ -12,6 +12,7 @@ from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.cli import options
 from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
 from atc.models.resolve import prepare_model
+from atc.wording.went_on import incomplete_run
 
 if TYPE_CHECKING:
     from atc.result import Result
@@ -218,15 +219,21 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
     """Print what is left to print, and leave with the exit code of a result."""
     if as_json:
         print_json(result.model_dump(mode="json"))
-    report(result)
+    report(result, viewed=not as_json)
     if trace and not as_json:
         out.print(f"trace: {result.trace}", markup=False)
     raise typer.Exit(exit_code_of_run(result.status))
 
 
-def report(result: Result) -> None:
-    """Print on stderr what the user must see to: calls in doubt, and those that were not made."""
-    for call in result.in_doubt:
+def report(result: Result, *, viewed: bool) -> None:
+    """Print on stderr what the user must see to: calls in doubt, those not made, and that a run is incomplete.
+
+    Args:
+        result: of the run.
+        viewed: its events were shown: the last of them says what the result's fault says.
+    """
+    said = result.fault.call if viewed and result.partial and result.fault is not None else None
+    for call in (call for call in result.in_doubt if call.index != said):
         err.print(
             f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
             markup=False,
@@ -239,3 +246,5 @@ def report(result: Result) -> None:
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; declare a function that only reads with @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
+    if not viewed and (incomplete := incomplete_run(result)):
+        err.print(clean(incomplete), markup=False)

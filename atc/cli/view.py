@@ -24,7 +24,7 @@ from atc.result import Effect
 from atc.sketch_facts import SketchFacts
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
-from atc.wording import plans
+from atc.wording import plans, went_on
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -263,6 +263,11 @@ class RunView:
                     self.line(data["fault"]["message"], "red")
                 if data["fault"].get("hint"):
                     self.line(data["fault"]["hint"], "yellow")
+        partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
+        if partial and data["status"] != "answered":  # else the answer was shown
+            self.line(f"value: {_short(data['value'], 2000)}")
+        for message in caught:
+            self.line(f"  note: {went_on.remark(message)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:
@@ -273,6 +278,9 @@ class RunView:
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",
         )
+        if partial:
+            fault = data["fault"]["message"] if data["fault"] else None
+            self.line(went_on.incomplete(data["status"], fault, caught), "bold yellow")
 
     def _show_planned(self, found: DryRun) -> None:
         self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")

@@ -156,6 +156,8 @@ class Record:
             return False
         self.statuses["ok"] = self.statuses.get("ok", 0) + 1
         self.arguments.accepted(call.arguments)
+        if call.error is not None:
+            return False  # its response cannot be had
         self.shape.add(call.value)
         full = not holds_nothing(call.value, deep=True)
         if full and len(self.instances) < MAX_INSTANCES and NONSENSE not in call.arguments.values():

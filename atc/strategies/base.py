@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -42,11 +42,17 @@ FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 
 @dataclass(frozen=True)
 class Ending:
-    """How a strategy ended: ``answered`` with a value, or with another status and the fault that ended it."""
+    """How a strategy ended: ``answered`` with a value, or with another status and the fault that ended it.
+
+    ``partial`` and ``remarks`` are those of :class:`atc.result.Result`. The agent finds them by the calls of a run that
+    answered (:mod:`atc.strategies.left_undone`): a strategy need not set them.
+    """
 
     status: RunStatus
     value: Any = None
     fault: Fault | None = None
+    partial: bool = False
+    remarks: tuple[Fault, ...] = ()
 
 
 def checked(found: Any, strategy: str) -> Ending:
@@ -72,12 +78,15 @@ def checked(found: Any, strategy: str) -> Ending:
 
 
 def typed_ending(context: RunContext, ending: Ending) -> tuple[Ending, Fitted | None]:
-    """An ending, with its value as the type that was asked for; unsolved, where it is none of that type."""
-    if ending.status != "answered" or context.answer_type is None:
+    """An ending, with its value as the type that was asked for. Where it is none of that type, the run is unsolved; one
+    that is partial has no value then."""
+    if context.answer_type is None or not (ending.status == "answered" or ending.partial):
         return ending, None
     found = context.answer_type.fit(to_json_value(ending.value))
     if isinstance(found, Fitted):
-        return Ending("answered", found.plain), found
+        return replace(ending, value=found.plain), found
+    if ending.status != "answered":
+        return replace(ending, value=None), None
     return Ending("unsolved", fault=Fault(kind="answer", case="answer_type", misfit=found)), None
 
 

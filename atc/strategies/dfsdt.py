@@ -178,11 +178,11 @@ class _Tree:
         node.keys.add(action.key)
         call = await self._context.call(action.tool, action.arguments)
         if call.succeeded:
-            self._deeper(reply, _observed(call.value), line, action.key, writes=call.effect is not Effect.READ)
+            self._deeper(reply, _observed(call.observation), line, action.key, writes=call.effect is not Effect.READ)
             return None, None
         before = done_before(self._context, call)
         if before is not None and all(each.key != action.key for each in self.way):
-            observation = f"done before, and not done again; it returned {_observed(before.value)}"
+            observation = f"done before, and not done again; it returned {_observed(before.observation)}"
             self._deeper(reply, observation, line, action.key, writes=True)
             return None, None
         fault, instead = await routed_round(self._context, fault_of_call(call))

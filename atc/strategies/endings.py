@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from atc.errors import Cause
 from atc.facts import Fault
+from atc.outcome import Outcome
 from atc.result import RunStatus
+from atc.strategies.base import Ending
 
 STATUS: dict[Cause, RunStatus] = {
     "denied": "denied",
@@ -30,3 +32,14 @@ def advised(fault: Fault) -> Fault:
     if fault.cause is None:
         return fault
     return fault.model_copy(update={"hint": _ADVICE[fault.cause]})
+
+
+def ended_by(cause: Cause, fault: Fault, outcome: Outcome) -> Ending:
+    """The ending of a run by the failure of its program, which no other program helps.
+
+    A program that caught the refusal of a write and set an answer has no answer to give; what it set is kept.
+    """
+    status = STATUS[cause]
+    if outcome.answered and status in ("denied", "in_doubt"):
+        return Ending(status, outcome.value, fault, partial=True)
+    return Ending(status, fault=fault)

@@ -8,6 +8,7 @@ a check, an attribution and revisions of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from atc.facts import Finding
 from atc.programs.check.coverage import unused_facts
@@ -17,6 +18,7 @@ from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
 from atc.strategies.layers import CutOff, Layers
+from atc.strategies.left_undone import refused_write, settled
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
 from atc.strategies.step import Step, does_nothing
@@ -103,6 +105,8 @@ class _Run:
             first, before = None, ()
             if step.last or ending.status != "answered":
                 return ending
+            if refused_write(context):
+                return settled(replace(ending, value=None), context)  # what a step found is no answer
             self._called |= {call.tool for call in context.last_calls if call.succeeded}
             self._programs.append(Program(context.revisions[-1].program))
             self._found = [n for n in context.tools if n in context.all_tools and n not in step.planned]

@@ -287,7 +287,7 @@ class _Layer:
             return Fault(kind="program", reason=f"{action.tool} {_NOT_CALLED}")
         before = done_before(self._context, call)
         if call.succeeded or before is not None:
-            value = before.value if before is not None else call.value
+            value = (before or call).observation
             self._made[action.key] = line = _line(begin, f"returned {_json(value)}")
             self.called.add(action.tool)
             self.observed.append(line)

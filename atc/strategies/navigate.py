@@ -193,9 +193,10 @@ class _State:
             if tool in self._failed:
                 del self._failed[tool]
                 self._draw()
-            line = f"{tool}({json.dumps(call.arguments, ensure_ascii=False, default=str)}) returned {shown(call.value)}"
+            observation = shown(call.observation)
+            line = f"{tool}({json.dumps(call.arguments, ensure_ascii=False, default=str)}) returned {observation}"
             self._results.append(fenced(line))
-            return shown(call.value), None
+            return observation, None
         return self._not_called(call)
 
     def _not_called(self, call: Call) -> tuple[str, Fault]:

@@ -13,6 +13,7 @@ from typing import Any
 from atc.calls.json_values import to_json_value
 from atc.facts import Fault
 from atc.prompting import fenced, prompt
+from atc.result import Call
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
 from atc.strategies.steps import (
@@ -88,19 +89,20 @@ async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str
     Raises:
         PlanFault: a step failed, or refers to what is not there.
     """
-    values: list[Any] = []
+    made: list[Call] = []
     lines = []
     with context.attempt():
         for number, step in enumerate(steps, 1):
-            tool, arguments = str(step.get("tool")), _resolved(step.get("args") or {}, values)
+            tool, arguments = str(step.get("tool")), _resolved(step.get("args") or {}, made)
             if not isinstance(arguments, dict):
                 raise PlanFault(Fault(kind="arguments", reason=f"step {number}: args of {tool} is no JSON object"))
             call = await context.call(tool, arguments)
             if not call.succeeded:
                 fault = fault_of_call(call)
                 raise PlanFault(fault.model_copy(update={"reason": f"step {number}, {fault.reason}"}))
-            values.append(call.value)
-            lines.append(fenced(f"{tool}({json.dumps(arguments, ensure_ascii=False)}) returned {shown(call.value)}"))
+            made.append(call)
+            given, observation = json.dumps(arguments, ensure_ascii=False), shown(call.observation)
+            lines.append(fenced(f"{tool}({given}) returned {observation}"))
     return lines
 
 
@@ -123,30 +125,32 @@ def _steps(reply: str) -> list[dict[str, Any]]:
     return steps
 
 
-def _resolved(value: Any, values: list[Any]) -> Any:
+def _resolved(value: Any, made: list[Call]) -> Any:
     """A value with its references replaced: whole, or as text inside of a longer text.
 
     Raises:
         PlanFault: it refers to what is not there.
     """
     if isinstance(value, dict):
-        return {key: _resolved(item, values) for key, item in value.items()}
+        return {key: _resolved(item, made) for key, item in value.items()}
     if isinstance(value, list):
-        return [_resolved(item, values) for item in value]
+        return [_resolved(item, made) for item in value]
     if not isinstance(value, str):
         return value
     if whole := _REFERENCE.fullmatch(value):
-        return _referred(whole, values)
-    return _REFERENCE.sub(lambda match: str(_referred(match, values)), value)
+        return _referred(whole, made)
+    return _REFERENCE.sub(lambda match: str(_referred(match, made)), value)
 
 
-def _referred(reference: re.Match[str], values: list[Any]) -> Any:
+def _referred(reference: re.Match[str], made: list[Call]) -> Any:
     """What a reference stands for. Raises PlanFault, as :func:`_resolved`."""
     number = int(reference[1][:9])
-    if not 1 <= number <= len(values):
+    if not 1 <= number <= len(made):
         message = f"{reference[0]} refers to step {number}, which has not run"
         raise PlanFault(Fault(kind="program", reason=message))
-    value = values[number - 1]
+    if (problem := made[number - 1].error) is not None:
+        raise PlanFault(Fault(kind="response", reason=f"{reference[0]}: {problem}"))
+    value = made[number - 1].value
     for key, index in _PART.findall(reference[2]):
         try:
             value = value[key] if key else value[int(index)]

@@ -72,6 +72,6 @@ async def _acted(context: RunContext, reply: str, action: Action | None) -> tupl
     reply = reply[: action.end]
     call = await context.call(action.tool, action.arguments)
     if call.succeeded:
-        return reply, shown(call.value), None
+        return reply, shown(call.observation), None
     fault, instead = await routed_round(context, fault_of_call(call))
     return reply, "\n".join(filter(None, (f"error: {shown(call.error)}", instead))), fault

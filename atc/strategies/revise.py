@@ -7,7 +7,7 @@ from typing import Any
 
 from atc.strategies.base import Ending
 from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.endings import STATUS
+from atc.strategies.endings import ended_by
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
@@ -51,7 +51,7 @@ async def revise(
         if fault is None:
             return Ending("answered", outcome.value)
         if fault.cause is not None and not fault.substitutes:  # no other program can help
-            return Ending(STATUS[fault.cause], fault=fault)
+            return ended_by(fault.cause, fault, outcome)
         if leave():
             break
     return Ending("unsolved", fault=policy.fault())

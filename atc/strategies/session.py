@@ -10,7 +10,6 @@ from typing import Any
 
 from atc.answers.types import Fitted
 from atc.calls.broker import Broker
-from atc.calls.journal import Entry
 from atc.dry_run_facts import DryRun
 from atc.errors import (
     BudgetExceeded,
@@ -23,11 +22,12 @@ from atc.errors import (
 from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.packing import pack
-from atc.result import Call, Result, Usage
+from atc.result import Result, Usage
 from atc.strategies import dry_run, say
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
+from atc.strategies.left_undone import call_of, settled
 from atc.traces.events import Answered, Emit
 from atc.traces.stores.base import StoredRun
 
@@ -72,6 +72,7 @@ class Session:
                 if any(call.status == "planned" for call in self.broker.calls):
                     ending = Ending("planned")  # it went on: what it found rests on what was not done
                 ending, fitted = typed_ending(context, ending)
+                ending = settled(ending, context)
                 if ending.status == "answered":
                     sentence_text = say.value_text(ending.value)
                     if context.said:
@@ -88,7 +89,7 @@ class Session:
             ending = Ending("needs_input", fault=asked_fault(needed, self.run_id if self.stored else ""))
         except (ModelError, JournalError) as error:
             ending = Ending("failed", fault=fault_of(error))
-        return self.result(ending, sentence_text, fitted if ending.status == "answered" else None)
+        return self.result(ending, sentence_text, fitted if ending.status == "answered" or ending.partial else None)
 
     def result(self, ending: Ending, answer: str = "", fitted: Fitted | None = None) -> Result:
         """The result of the run: its ending, its calls and what it used. ``fitted``: its value, of the user's type."""
@@ -97,7 +98,7 @@ class Session:
         known = {call.index for call in calls}
         journal = self.broker.journal
         doubtful = [e for e in journal.entries.values() if e.in_doubt and e.number > journal.before]
-        calls += [_from_before(entry) for entry in doubtful if entry.number not in known]
+        calls += [call_of(entry) for entry in doubtful if entry.number not in known]
         budget, context = self.budget, self.context
         revisions = tuple(context.revisions) if context is not None else ()
         usage = Usage(
@@ -122,6 +123,8 @@ class Session:
             calls=tuple(sorted(calls, key=lambda call: call.index)),
             revisions=revisions,
             fault=ending.fault,
+            partial=ending.partial,
+            remarks=ending.remarks,
             question=ending.fault.reason if ending.fault is not None and ending.fault.case == "asked" else None,
             usage=usage,
             cost=budget.cost,
@@ -164,17 +167,3 @@ def fault_of(error: BaseException) -> Fault:
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
         return Fault(kind="environment", case="stopped")
     return Fault(kind=kind, reason=f"{type(error).__name__}: {error}"[:1000])
-
-
-def _from_before(entry: Entry) -> Call:
-    """A call in doubt that an earlier process began."""
-    return Call(
-        index=entry.number,
-        attempt=entry.attempt,
-        tool=entry.tool,
-        arguments=entry.arguments,
-        effect=entry.effect,
-        stage=entry.stage,
-        status="in_doubt",
-        error="the run was cut off during this call",
-    )

@@ -64,6 +64,8 @@ def _fault(f: Fault) -> str:
             return f"{_called(f, 80)} was not called: {f.reason}"
         case "not_called" | "invalid_arguments" | "refused" | "failed":
             return _refused(f)
+        case "unread":
+            return f"{_called(f, 80)} has no value that can be read: {f.reason}"
         case "went_on":
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
         case "supplied":

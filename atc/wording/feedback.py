@@ -66,6 +66,8 @@ def takes_value(tool: str, name: str, sent: object, given: object) -> str:
 def done(made: Call) -> str:
     """A call that had an effect, as a program writes it, and what it returned."""
     arguments = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())
+    if made.error is not None:
+        return f"{made.tool}({arguments}) has no value that can be read: {made.error[:300]}"
     return f"{made.tool}({arguments}) returned {as_text(made.value)[:300]}"
 
 

@@ -58,16 +58,26 @@ def test_a_run_goes_on_where_it_was_cut_off(keep_runs: bool) -> None:
         tools=Toolset([make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)]), keep_runs=keep_runs
     )
     result = again.resume(run_id[-6:])
-    assert (result.run_id, result.task, result.status, result.value) == (
+    assert (result.run_id, result.task, result.status, result.partial, result.value) == (
         run_id,
         "book three",
-        "answered",
+        "in_doubt",
+        True,
         [1, 2, "in_doubt"],
     )
     assert booked == [1, 2, 3]
     assert [call.arguments for call in result.in_doubt] == [{"n": 3}]
+    assert result.fault is not None
+    assert (result.fault.tool, result.fault.call) == ("book", result.in_doubt[0].index)
+    once_more = again.resume(run_id)  # nobody has settled it since
+    assert (once_more.status, once_more.value, booked) == ("in_doubt", [1, 2, "in_doubt"], [1, 2, 3])
+
+
+def test_a_run_that_answered_is_not_resumed() -> None:
+    made = agent("```python\nanswer = book(n=1)\n```", tools=Toolset([make_tool("book", lambda a: 7, Effect.WRITE)]))
+    assert made.run("book one").value == 7
     with pytest.raises(UsageError, match="ended with an answer: there is nothing to resume"):
-        again.resume(run_id)
+        made.resume("last")
 
 
 def test_a_resumed_run_writes_on_in_its_trace() -> None:

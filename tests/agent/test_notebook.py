@@ -74,3 +74,15 @@ def test_it_stays_short_whatever_tools_answer() -> None:
     page = result._repr_html_()
     assert len(page) < 40_000
     assert "100 tool calls" in page
+
+
+def test_a_run_that_went_on_from_a_refusal_shows_its_value_and_says_what_it_lacks() -> None:
+    @tool(effect="write")
+    def send(to: str) -> str:
+        """Send it."""
+        return "sent"
+
+    program = "```python\ntry:\n    send(to='x')\nexcept ToolError:\n    answer = echo(text='kept')\n```"
+    shown = Read(agent(program, tools=[send, echo], approve="never").run("send it")._repr_html_()).text
+    assert "denied" in shown
+    assert shown.index("kept") < shown.index("incomplete: line 2: send(to='x') refused")

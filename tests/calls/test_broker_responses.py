@@ -3,30 +3,77 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atc import wording
 from atc.calls.contract import CallReply
+from atc.calls.entry import Unread, call_key
+from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
-from atc.errors import ToolError
+from atc.errors import JournalError, ToolError
 from atc.facts import Drift
-from tests.support.broker import WRITE, House, counted, never
+from tests.support.broker import READ, UNKNOWN, WRITE, House, counted, never
 from tests.support.tools import make_tool
 
 # -- responses -------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_text_is_cut_and_a_large_structure_refused() -> None:
-    tools = [make_tool("text", lambda _: "ü" * 1000), make_tool("listing", lambda _: ["x" * 10] * 100)]
-    house = House(*tools, response_bytes=500)
-    cut = house.call("text", n=1).value
-    assert cut == "ü" * 250 + " … [cut: it has 2,002 bytes]"
-    assert house.last.notes == ("the response was cut from 2,002 bytes",)
-    reply = house.call("listing", n=1)
-    assert reply.status == "too_large"
-    assert "over the limit of 500: ask for less" in str(reply.error)
+LARGE = {"text": ("ü" * 1000, "2,002"), "list": (["x" * 10] * 100, "1,400"), "bytes": (b"x" * 900, "1,214")}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_response_over_the_limit_is_refused_whatever_it_is(kind: str) -> None:
+    response, size = LARGE[kind]
+    house = House(make_tool("look", lambda _: response), response_bytes=500)
+    said = f"the response has {size} bytes, over the limit of 500: ask for less"
+    assert house.call("look", n=1) == CallReply(error=said, status="too_large")
+    assert (house.last.status, house.last.value, house.last.notes) == ("failed", None, ())
+
+
+@pytest.mark.parametrize("effect", [WRITE, UNKNOWN])
+@pytest.mark.parametrize("kind", LARGE)
+def test_an_effect_with_such_a_response_is_done_and_its_value_says_so(kind: str, effect: Any) -> None:
+    response, size = LARGE[kind]
+    seen, function = counted(response)
+    house = House(make_tool("book", function, effect, returns={"type": "string"}), response_bytes=500)
+    said = f"it was done, and the response has {size} bytes, over the limit of 500: ask for less"
+    for status in ("ok", "replayed"):
+        assert house.call("book", n=1) == CallReply(error=said, status="too_large", done=True)
+        assert (house.last.status, house.last.succeeded, house.last.error) == (status, True, said)
+        assert (house.last.value, house.last.observation, house.last.drift) == (None, said, ())
+        house.journal.begin_attempt()
+    assert len(seen) == 1
+
+
+def test_a_journal_that_is_read_back_knows_why_there_is_no_response(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "journal")
+    journal.begin_attempt()
+    entry = journal.begin(1, call_key("book", {}), {}, WRITE)
+    journal.succeed(entry, None, unread=Unread("it was done, and …", "too_large"))
+    journal.close()
+    again = Journal(tmp_path / "journal")
+    again.begin_attempt()
+    found = again.claim(call_key("book", {}))
+    assert found is not None
+    assert (found.state, found.unread) == ("done", Unread("it was done, and …", "too_large"))
+    again.close()
+
+
+@pytest.mark.parametrize("wrong", ["text", ["one"], ["a", 2], {}])
+def test_a_journal_that_says_something_else_there_is_refused(wrong: Any, tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    journal = Journal(path)
+    journal.begin_attempt()
+    journal.succeed(journal.begin(1, call_key("look", {}), {}, READ), None)
+    journal.close()
+    first, last = path.read_text().splitlines()
+    path.write_text(f"{first}\n{json.dumps(json.loads(last) | {'unread': wrong})}\n")
+    with pytest.raises(JournalError):
+        Journal(path)
 
 
 @pytest.mark.parametrize("response", [["x"] * 1000, float("nan"), {1, 2}, object(), "huge", "deep"])
@@ -39,12 +86,11 @@ def test_an_effect_whose_response_cannot_be_used_is_still_done(response: Any) ->
     house = House(
         make_tool("book", lambda _: response, WRITE), make_tool("look", lambda _: response), response_bytes=500
     )
-    assert house.call("book", n=1) == CallReply(value=None)
-    assert house.last.status == "ok"
-    assert "it was done" in house.last.notes[0]
-    house.journal.begin_attempt()
-    house.call("book", n=1)
-    assert house.last.status == "replayed"
+    for status in ("ok", "replayed"):
+        reply = house.call("book", n=1)
+        assert (reply.value, reply.done, house.last.status) == (None, True, status)
+        assert str(reply.error).startswith("it was done, and ")
+        house.journal.begin_attempt()
     assert house.call("look", n=1).status in ("too_large", "bad_response")
     assert house.last.status == "failed"
 

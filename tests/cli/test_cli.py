@@ -275,7 +275,10 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     result = json.loads(ran.stdout)
     assert (result["calls"][0]["status"] == "ok") is booked
     assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
-    assert ("not approved: 1 calls (--approve" in ran.stderr) is not booked
+    assert ("incomplete: line 2: book(n=1) refused: " in ran.stderr) is not booked
+    assert (ran.exit_code, result["status"], result["partial"]) == (
+        (0, "answered", False) if booked else (4, "denied", True)
+    )
 
 
 def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(endpoint: Any, tmp_path: Path) -> None:

@@ -84,6 +84,53 @@ def test_a_file_of_tasks_becomes_a_file_of_results_and_goes_on(endpoint: Any) ->
     assert "'1'" in ran.stderr
 
 
+CAUGHT = """```python
+for n in [1, 2]:
+    try:
+        book(n=n)
+    except ToolError:
+        double(n=n)
+answer = [1, 2]
+```"""
+
+
+def test_a_task_that_went_on_from_a_refusal_is_no_answer_and_keeps_its_value(endpoint: Any) -> None:
+    endpoint(says(CAUGHT))
+    Path("tasks.jsonl").write_text('"Book two"\n')
+    ran = atc("batch", "tasks.jsonl", *TOOLS)
+    assert ran.exit_code == 1, ran.output
+    assert ran.stdout.splitlines()[1].split()[:2] == ["denied", "1"]
+    assert "incomplete: 1 tasks went on without a call that they asked for" in ran.stderr
+    row = json.loads(Path("tasks.results.jsonl").read_text())
+    assert (row["status"], row["partial"], row["value"]) == ("denied", True, [1, 2])
+    assert "book(n=1) refused" in row["error"]
+    ran = atc("batch", "tasks.jsonl", *TOOLS, "--json")  # as the file has it
+    found = json.loads(ran.stdout)
+    assert (found["partial"], found["statuses"]["denied"]["tasks"], ran.exit_code) == (1, 1, 1)
+
+
+FAILED = """```python
+try:
+    post(to="nobody")
+except ToolError:
+    answer = double(n=21)
+```"""
+
+
+def test_a_task_that_went_on_from_a_failure_is_an_answer_that_says_so(endpoint: Any) -> None:
+    endpoint(says(FAILED))
+    with Path("tools.py").open("a") as file:
+        file.write('@tool(effect="write")\ndef post(to: str) -> str:\n    """Post."""\n    raise ToolError("no")\n')
+    Path("tasks.jsonl").write_text('"Post it"\n')
+    for _ in range(2):  # done, then read back
+        ran = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "always")
+        assert ran.exit_code == 0, ran.output
+        assert "incomplete: 1 tasks" in ran.stderr
+    row = json.loads(Path("tasks.results.jsonl").read_text())
+    assert (row["status"], row["partial"], row["value"]) == ("answered", True, 42)
+    assert row["remarks"] == ["line 2: post(to='nobody') failed: no"]
+
+
 def test_permissions_of_this_machine_hold_where_the_agent_is_opened_elsewhere(tmp_path: Path) -> None:
     permissions = written(tmp_path, '[[rules]]\ndeny = "double"\n')
     made = AgentOptions(("tools.py",), {}, {"sentence": False}, permissions)

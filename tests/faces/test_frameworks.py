@@ -45,6 +45,12 @@ def test_an_answer_is_its_sentence_and_its_value() -> None:
     assert text_of(result("answered", value="one", answer="one")) == "one"
 
 
+def test_an_answer_that_is_incomplete_says_so() -> None:
+    caught = Fault(kind="tool", reason="send(to='x') failed")
+    said = text_of(result("answered", value=2, answer="2", partial=True, remarks=(caught,)))
+    assert said.startswith("2\n\nincomplete: send(to='x') failed. The value rests on a run that went on")
+
+
 def test_a_large_value_is_cut_for_the_model_that_called() -> None:
     said = told_value(result("answered", value=list(range(9_000))))
     assert len(said) < 21_000

@@ -11,14 +11,14 @@ import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
-from atc import Tool
+from atc import Tool, ToolError
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.options import Options
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.progress import PROGRESS, Progress
 from atc.tools.tool import Toolset
-from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -115,6 +115,61 @@ def test_writes_that_are_done_are_told_and_not_repeated() -> None:
 
     asyncio.run(main())
     assert book.lines == ["one"]
+
+
+REFUSED = "try:\n    append_line(text='one')\nexcept ToolError:\n    pass\nanswer = find_cities(city='Oslo')"
+
+
+def test_a_refusal_that_a_program_caught_is_told_with_the_value() -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with client_of(book.tool, Cities().tool, user=User([DECLINE])) as client:
+            report = await run(client, REFUSED)
+            assert (report["status"], report["partial"], report["value"]) == ("denied", True, {"cities": ["Oslo"]})
+            assert (report["fault"]["line"], report["fault"]["tool"]) == (2, "append_line")
+            assert report["remark"].startswith("incomplete: line 2: append_line(text='one') refused: ")
+            assert report["remark"].endswith(
+                "The value rests on a run that went on without this call, which was not done"
+            )
+            assert "tell the user" in report["advice"]
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "left"),
+    [
+        (ToolError("the file is full"), "answered", "which was not done"),
+        (OSError("the disk broke"), "in_doubt", "which may have been done"),
+    ],
+)
+def test_a_failure_that_a_program_caught_is_told_with_the_value(failure: Exception, status: str, left: str) -> None:
+    async def main() -> None:
+        async with client_of(Book(failure=failure).tool, Cities().tool, user=User()) as client:
+            report = await run(client, REFUSED)
+            assert (report["status"], report["partial"], report["value"]) == (status, True, {"cities": ["Oslo"]})
+            assert f"The value rests on a run that went on without this call, {left}" in report["remark"]
+            assert ("fault" in report, "in_doubt" in report) == (status == "in_doubt",) * 2
+
+    asyncio.run(main())
+
+
+def test_a_caught_failure_of_a_read_is_remarked() -> None:
+    def broken(_: Any) -> Any:
+        raise ToolError("no such star")
+
+    async def main() -> None:
+        stars = make_tool("find_stars", broken, required=("n",), n={"type": "integer"})
+        async with client_of(stars, Cities().tool) as client:
+            report = await run(
+                client, "try:\n    find_stars(n=1)\nexcept ToolError:\n    answer = find_cities(city='Oslo')"
+            )
+            assert (report["status"], report["value"], "partial" in report) == ("answered", {"cities": ["Oslo"]}, False)
+            assert report["remark"] == "line 2: find_stars(n=1) failed: no such star; the program went on without it"
+
+    asyncio.run(main())
 
 
 def test_a_dry_run_plans_writes() -> None:

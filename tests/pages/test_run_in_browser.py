@@ -212,6 +212,19 @@ def test_a_strange_status_does_not_end_the_page(status: str, page: Page, tmp_pat
     assert page.run("document.querySelectorAll('.finding')[1].innerText") == "finding no such key"
 
 
+@pytest.mark.parametrize("status", ["denied", "answered"])
+def test_an_incomplete_run_says_so_under_its_value(status: str, page: Page, tmp_path: Path) -> None:
+    ended = {"status": status, "usage": {}, "partial": True, "value": 42, "remarks": [{"message": "it failed"}]}
+    ended |= {"fault": {"message": "it was refused"} if status == "denied" else None}
+    answered = [("answered", {"value": 42, "answer": "42"})] if status == "answered" else []
+    look(page, tmp_path, of(events_of(("run_started", all_kinds()[0]["data"]), *answered, ("run_ended", ended))))
+    text = str(page.text("#outcome"))
+    what = "it was refused" if status == "denied" else "it failed"
+    places = [text.index(part) for part in ("42", "it failed; the program went on", f"incomplete: {what}. The value")]
+    assert places == sorted(places)
+    unharmed(page)
+
+
 def test_damage_is_shown_where_it_is(page: Page, tmp_path: Path) -> None:
     run: FileRun = stored_run(tmp_path, all_kinds()[:12])
     lines = run.trace.read_text().splitlines(keepends=True)

@@ -99,6 +99,20 @@ def test_every_kind_is_shown_and_no_text_of_it_can_be_more_than_text() -> None:
         assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("src", "style")]
 
 
+def test_a_run_that_went_on_from_a_failure_says_so_last() -> None:
+    fault = {"message": "line 2: send(to='x') refused: no"}
+    caught = {"partial": True, "remarks": [{"message": "line 4: find() failed"}], "value": {"a": [7]}}
+    denied = shown(1, {"kind": "run_ended", "at": 1.0, "data": {"status": "denied", "fault": fault, **caught}})
+    assert denied is not None
+    assert denied["data"]["caught"] == ["line 4: find() failed; the program went on without it"]
+    assert denied["data"]["incomplete"].startswith("incomplete: line 2: send(to='x') refused: no. The value rests on")
+    assert denied["data"]["kept"] == '{"a": [7]}'
+    answered = shown(1, {"kind": "run_ended", "at": 1.0, "data": {"status": "answered", "fault": None, **caught}})
+    assert answered is not None
+    assert answered["data"]["incomplete"].startswith("incomplete: line 4: find() failed. The value rests on")
+    assert "kept" not in answered["data"], "the answer is shown"
+
+
 def test_an_event_costs_no_more_than_its_limits() -> None:
     name = "n" * 1_000_000
     event = events_of(

@@ -97,10 +97,11 @@ def test_who_cannot_be_asked_has_not_approved() -> None:
     ended_at_once(run("answer = send(to='x')", send, approve=broken), "denied", "denied", "could not be asked")
 
 
-def test_a_no_that_the_program_caught_and_answered_without_ends_nothing() -> None:
+def test_a_no_that_the_program_caught_stays_one_and_its_value_is_kept() -> None:
     text = "try:\n    send(to='x')\nexcept ToolError:\n    pass\nanswer = double(n=21)"
-    result = run(text, send, double, approve=lambda _: False, sentence=False)
-    assert (result.status, result.value, [call.cause for call in result.calls]) == ("answered", 42, ["denied", None])
+    result = run(text, send, double, approve=lambda _: False)
+    assert (result.status, result.value, [call.cause for call in result.calls]) == ("denied", 42, ["denied", None])
+    assert (result.partial, result.usage.model_calls) == (True, 1)
 
 
 def test_an_error_after_a_no_that_was_caught_is_the_programs_own() -> None:
@@ -556,3 +557,41 @@ def test_each_ending_has_an_exit_code(
     shown = atc("show", "last").stdout
     assert shown.count(result["fault"]["message"]) == 1
     assert f"── {title} ──\n{result['fault']['hint']}" in shown
+
+
+CAUGHT = "try:\n    {0}\nexcept ToolError:\n    pass\nanswer = [2, 3]"
+
+
+@pytest.mark.parametrize(
+    ("call", "approve", "status", "code", "left"),
+    [
+        ("send(to='x')", "never", "denied", 4, "which was not done"),
+        ("send(to='x')", "always", "in_doubt", 6, "which may have been done"),
+        ("post(to='x')", "always", "answered", 0, "which was not done"),
+        ("stock(item='x')", "never", "answered", 0, None),
+    ],
+)
+def test_what_a_program_went_on_from_is_said_last(
+    call: str, approve: str, status: str, code: int, left: str | None, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settle(tmp_path, monkeypatch)
+    refuses = '@tool(effect="write")\ndef post(to: str) -> str:\n    """Post it."""\n    raise ToolError("nobody")\n'
+    answers = '@tool(effect="read")\ndef one() -> int:\n    """One."""\n    return 1\n'
+    (tmp_path / "broken.py").write_text(BROKEN + refuses + answers)
+    text = program(CAUGHT.format(call).replace("answer =", "one()\nanswer ="))
+    with endpoints(monkeypatch) as start:
+        start(says(text), says(text))
+        ran = atc("run", "do it", "-t", "broken.py", "--approve", approve, "--json")
+        told = atc("run", "do it", "-t", "broken.py", "--approve", approve)
+    result = json.loads(ran.stdout)
+    found = ran.exit_code, result["status"], result["partial"], result["value"], told.exit_code
+    assert found == (code, status, left is not None, [2, 3], code)
+    for shown in (told.stdout, atc("show", "last").stdout):
+        last = shown.strip().splitlines()[-1]
+        assert "value: [2, 3]" in shown or "answered" in status
+        if left is None:
+            assert "note: line 2: stock(item='x') failed: the shop wants a key; the program went on without it" in shown
+            assert "incomplete" not in shown
+        else:
+            assert last.startswith(f"incomplete: line 2: {call} ")
+            assert last.endswith(f"The value rests on a run that went on without this call, {left}")

@@ -231,7 +231,8 @@ def all_kinds() -> list[dict[str, Any]]:
         ("answered", {"value": [1], "answer": ""}),
         (
             "run_ended",
-            {"status": "needs_input", "question": "Which one?", "usage": usage, "fault": FAULT | {"case": "asked"}},
+            {"status": "needs_input", "question": "Which one?", "usage": usage, "fault": FAULT | {"case": "asked"}}
+            | {"partial": True, "remarks": [FAULT, FAULT], "value": VALUE},
         ),
     )
 

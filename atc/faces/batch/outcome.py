@@ -70,6 +70,10 @@ def row_of(result: TaskResult, task: BatchTask) -> dict[str, Any]:
         row["error"] = result.fault.message
         if result.fault.hint:
             row["hint"] = result.fault.hint
+    if result.partial:
+        row["partial"] = True
+    if result.remarks:
+        row["remarks"] = [each.message for each in result.remarks]
     if result.question is not None:
         row["question"] = result.question
     if result.in_doubt:
@@ -105,4 +109,5 @@ def result_of(row: Mapping[str, Any], task: BatchTask) -> TaskResult:
         more["cost"] = Decimal(row["cost"])
     if "error" in row:
         more["fault"] = Fault(kind="environment", reason=row["error"], hint=row.get("hint", ""))
-    return TaskResult(**given, **more, usage=usage)
+    remarks = tuple(Fault(kind="tool", reason=text) for text in row.get("remarks", ()))
+    return TaskResult(**given, **more, usage=usage, partial=row.get("partial", False), remarks=remarks)

@@ -10,7 +10,7 @@ from pydantic import Field
 from atc.agent import Agent
 from atc.calls.approval import ApprovalRequest
 from atc.errors import AtcError, EnvironmentProblem, UsageError
-from atc.faces.frameworks.delegate import NAME, Delegate, NotRun, Waiting, key_of, told_value
+from atc.faces.frameworks.delegate import NAME, Delegate, NotRun, Waiting, key_of, text_of, told_value
 from atc.packing import pack
 from atc.result import Result
 
@@ -69,7 +69,7 @@ def to_pydantic_ai(
             raise _failed(str(error)) from error
         if result.status != "answered":
             raise _failed(delegate.failure(result))
-        return ToolReturn(told_value(result), metadata=result)
+        return ToolReturn(text_of(result) if result.partial else told_value(result), metadata=result)
 
     # Its hints stand in this function alone, where pydantic-ai does not find them by name.
     task_hint = Annotated[str, Field(description=delegate.about_task)]

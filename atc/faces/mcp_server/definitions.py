@@ -69,7 +69,7 @@ def report_schema() -> dict[str, Any]:
     one = {"type": "object"}
     properties = {"status": TEXT, "run": TEXT, "advice": TEXT, "value": ANY, "preview": TEXT, "links": many}
     properties |= {"said": TEXT, "remark": TEXT, "fault": one, "findings": many, "printed": TEXT, "calls": many}
-    properties |= {"done": TEXTS, "in_doubt": TEXTS, "plan": one}
+    properties |= {"partial": {"type": "boolean"}, "done": TEXTS, "in_doubt": TEXTS, "plan": one}
     return {"type": "object", "properties": properties, "required": ["status", "run"]}
 
 

@@ -164,7 +164,7 @@ class EnrichedFace(Face):
         heard: list[Any] = []
         reply = await self._made(request, tool, heard.append)
         raw = heard[-1] if heard and isinstance(heard[-1], types.CallToolResult) else None
-        if reply.error is not None:
+        if reply.error is not None and not (reply.done and raw is not None):
             return self._masked(tool, raw) if raw is not None and raw.is_error else _failed(reply.error)
         made = _shown(reply.value) if raw is None else self._masked(tool, raw)
         if _declares(tool):

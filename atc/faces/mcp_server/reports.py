@@ -18,6 +18,7 @@ from atc.given_program import GivenRun
 from atc.prompting import prompt
 from atc.result import Call, Result, RunStatus
 from atc.strategies.previews import preview
+from atc.wording import went_on
 
 MAX_CALLS, MAX_FINDINGS, MAX_TEXT, MAX_PRINTED = 40, 20, 400, 4_000
 """Lines of calls, findings, characters of a text, and of what the program printed: of a report."""
@@ -82,13 +83,14 @@ class ProgramReport(_Record):
     Attributes:
         status: as :class:`atc.result.Result` has it; ``rejected``: the check kept it from running.
         run: to be given with a revision.
-        value: of ``answer``, where it is small. Bytes in it stand as links.
+        value: of ``answer``, where it is small. Bytes in it stand as links. Also of a run that is ``partial``.
         preview: the form of a value that is large, and its first items; ``links`` has the first link to it whole.
         links: to what is kept on the server.
         advice: what to do next.
         printed: by the program; the last of it.
         said: the answer in a sentence, or what the run asks, in a model's words.
-        remark: what is odd about the answer.
+        partial: a write was refused, failed or is in doubt, and the program went on without it.
+        remark: what is odd about the answer, and the failures that the program caught.
         done: calls with effects that are done, of all programs of the run; a revision gets their answers from the
             journal.
         in_doubt: calls with effects of which nobody knows whether they were done.
@@ -103,6 +105,7 @@ class ProgramReport(_Record):
     preview: str = ""
     links: list[Link] = Field(default_factory=list)
     said: str = ""
+    partial: bool = False
     remark: str = ""
     fault: FaultReport | None = None
     findings: list[FindingReport] = Field(default_factory=list)
@@ -117,7 +120,8 @@ class ProgramReport(_Record):
     def brief(self) -> dict[str, Any]:
         """The report as JSON values: what is as usual is left out."""
         made = self.model_dump(mode="json", exclude_defaults=True)
-        return made | ({"value": self.value} if self.status == "answered" and not self.preview else {})
+        has_value = self.status == "answered" or self.partial
+        return made | ({"value": self.value} if has_value and not self.preview else {})
 
 
 def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramReport:
@@ -132,11 +136,13 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
     status: Status = "rejected" if facts.rejected else result.status
     own = [call for call in result.calls if call.attempt == facts.attempt and not facts.rejected]
     calls = [*_calls(own)]
+    has_value = result.status == "answered" or result.partial
     return ProgramReport(
         status=status,
         run=result.run_id,
         advice=prompt("mcp_advice", status=status),
-        remark=cut(redactor.text(facts.remark.message), MAX_TEXT) if facts.remark is not None else "",
+        partial=result.partial,
+        remark=cut(redactor.text("; ".join(_remarks(given))), 2 * MAX_TEXT),
         fault=_fault(result.fault, result.calls, redactor) if result.fault is not None else None,
         findings=[_finding(each, redactor) for each in facts.findings[:MAX_FINDINGS]],
         printed=cut_front(redactor.text(given.stdout + given.stderr), MAX_PRINTED),
@@ -146,8 +152,15 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
         in_doubt=[_shown(each, redactor) for each in result.in_doubt[:MAX_CALLS]],
         plan=_plan(result, redactor),
         rewrites=list(result.revisions[-1].rewrites) if result.revisions else [],
-        **(values.shown(redactor.value(result.json_value), result.run_id) if result.status == "answered" else {}),
+        **(values.shown(redactor.value(result.json_value), result.run_id) if has_value else {}),
     )
+
+
+def _remarks(given: GivenRun) -> list[str]:
+    """What is odd about a run's answer: that it is incomplete comes first."""
+    odd = [given.facts.remark.message] if given.facts.remark is not None else []
+    caught = [went_on.remark(each.message) for each in given.result.remarks]
+    return list(filter(None, (went_on.incomplete_run(given.result), *odd, *caught)))
 
 
 def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:

@@ -95,7 +95,7 @@ function outcome(task) {
     const { data, n } = task.answer, words = textOf(data.answer);
     const same = data.value === data.answer || (!isObject(data.value) && String(data.value) === words);
     const isValue = isObject(data.value) && /^[[{]/.test(words); // nobody put it into words
-    return [el("h2", { class: "quiet", text: "Answer" }), words && !isValue ? el("p", { class: "answer", text: words }) : "", same ? "" : el("div", { class: "answered" }, tree(data.value === undefined ? null : data.value, n))];
+    return [el("h2", { class: "quiet", text: "Answer" }), words && !isValue ? el("p", { class: "answer", text: words }) : "", same ? "" : el("div", { class: "answered" }, tree(data.value === undefined ? null : data.value, n)), ...wentOn(end)];
   }
   if (!end) return [];
   const [, tone, words] = statusOf(end.status || "?"), fault = end.fault;
@@ -104,7 +104,13 @@ function outcome(task) {
   if (fault && !end.question) made.push(el("p", { text: textOf(fault.message) }), fault.hint ? el("p", { class: "note", text: textOf(fault.hint) }) : "");
   if (end.plan) made.push(el("h3", { text: end.plan.heading }), el("ol", { class: "plan" }, end.plan.calls.map((call) => el("li", { value: call.index }, el("code", { text: call.text }), el("span", { class: "faint", text: call.line ? ` line ${call.line}` : "" }),
     call.notes.length ? el("ul", { class: "plain faint" }, call.notes.map((text) => el("li", { text }))) : null))), ...[end.plan.stop, end.plan.unseen].filter(Boolean).map((text) => el("p", { class: "note warn", text })));
-  return made;
+  return [...made, ...(end.kept ? [el("p", {}, "value: ", el("code", { text: end.kept }))] : []), ...wentOn(end)];
+}
+
+/** What a run caught and went on from; last, that its value rests on a part of it. */
+function wentOn(end) {
+  const texts = end ? [...(end.caught || []), end.incomplete].filter(Boolean) : [];
+  return texts.map((text) => el("p", { class: "note warn", text: textOf(text) }));
 }
 
 function outline() {

@@ -10,10 +10,11 @@ from typing import Any
 from atc import sketch_wording, wording
 from atc.dry_run_facts import DryRun
 from atc.facts import Drift, Replacement
+from atc.packing import as_text
 from atc.pages.run.nodes import as_json, brief, plain
 from atc.prices import money_text
 from atc.sketch_facts import SketchFacts
-from atc.wording import plans
+from atc.wording import plans, went_on
 
 _MOST, _SENTENCE = 300, 500
 
@@ -44,6 +45,13 @@ def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
+    fault, caught = data.get("fault"), [str(each["message"]) for each in islice(data.get("remarks", ()), 20)]
+    if caught:
+        made["caught"] = [_sentence(went_on.remark(each)) for each in caught]
+    if data.get("partial"):
+        made["incomplete"] = _sentence(went_on.incomplete(str(data["status"]), fault and str(fault["message"]), caught))
+        if data["status"] != "answered":
+            made["kept"] = _sentence(as_text(data.get("value")))
     if (cost := data.get("cost")) is not None:
         made["cost"] = brief(money_text(Decimal(str(cost)), str(data.get("currency", ""))[:20]))
     if data.get("dry_run"):

@@ -148,7 +148,7 @@ class Attribution:
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
         """The call whose error the program did not catch, or raised again. The program's word alone is not enough."""
-        failed = [call for call in self.calls if not call.succeeded and call.error is not None]
+        failed = [call for call in self.calls if call.error is not None]
         if error.type == "ToolError":
             same = [c for c in failed if c.tool == error.tool and error.message == f"{c.tool}: {c.error}"[:2000]]
             return same[-1] if same else None
@@ -166,7 +166,9 @@ class Attribution:
             return self._supplied(supplier, call, line)
         kind: FaultKind
         case: FaultCase
-        if status == "too_many_calls":
+        if call.succeeded:
+            kind, case = "response", "unread"
+        elif status == "too_many_calls":
             kind, case = "limit", "not_called"
         elif call.cause is not None:
             kind, case = "tool", "refused" if call.status == "refused" else "failed"

@@ -130,6 +130,8 @@ def is_page_after_last(call: Call) -> bool:
 
 
 def _holds_nothing(call: Call) -> bool:
+    if call.error is not None:
+        return False  # there is a response, which cannot be had
     response = call.value
     identified = isinstance(response, dict) and _identified(response, call.arguments)
     return is_empty(response) or (holds_nothing(response) and not identified)

@@ -228,7 +228,8 @@ class Session:
 
 def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
     if reply.error is not None:
-        return {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
+        failed = {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
+        return failed | {"done": True} if reply.done else failed
     known = {"op": "reply", "id": number, "value": pack(reply.value)}
     return known | {"planned": True} if reply.planned else known
 

@@ -204,6 +204,36 @@ async def _(lab: Lab) -> None:
     same(bool(outcome.isolation), True, "whether its tier is known")
 
 
+@GROUP.check("a response that cannot be had is an error where the program reads it, and not before")
+async def _(lab: Lab) -> None:
+    async def call(request: CallRequest) -> CallReply:
+        return CallReply(error="it was done", status="too_large", done=True)
+
+    program = """
+reads = [
+    lambda x: x["a"], lambda x: x.a, lambda x: x.get("a"), bool, len, list, str, repr, int, iter, hash, dir,
+    lambda x: x == None, lambda x: x or [], lambda x: x + "a", lambda x: "a" + x, lambda x: x in [1], lambda x: f"{x}",
+    lambda x: isinstance(x, dict), lambda x: json.dumps(x), lambda x: f(x), lambda x: f({"b": [x]}), lambda x: {x: 1},
+    lambda x: sorted([x, 1]), lambda x: [*x], lambda x: {**x}, print, lambda x: all_pages(f, a=x),
+]
+import json
+kept = {"a": [f(a=1)]}
+x = kept["a"][0]
+answer = ["null" for _ in range(1) if x is None]
+for number, read in enumerate(reads):
+    try:
+        read(x)
+        answer.append(number)
+    except ToolError as e:
+        answer += [] if (e.tool, e.message, e.status) == ("f", "it was done", "too_large") else [number]
+"""
+    outcome = await lab.sandbox.run(Job(program, {"f": ["a"]}, lab.sandbox.limits), call)
+    same(outcome.value, [], "what it was taken for")
+    for program in ("answer = f(a=1)", "x = f(a=1)\nanswer = {'a': x}"):
+        outcome = await lab.sandbox.run(Job(program, {"f": ["a"]}, lab.sandbox.limits), call)
+        raised(outcome, "ToolError", "f: it was done")
+
+
 @GROUP.check("the value of a call that was only planned can be passed on, and nothing is made of it")
 async def _(lab: Lab) -> None:
     asked: list[CallRequest] = []

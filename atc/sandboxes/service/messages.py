@@ -22,9 +22,9 @@ from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits
 
-PROTOCOL = 4
+PROTOCOL = 5
 """2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
-4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call."""
+4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -126,7 +126,7 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     status = error.get("status")
     if status is not None and type(status) not in (int, str):
         raise FrameError("the `status` of an error must be a whole number, text or null")
-    return number, CallReply(error=error["message"], status=status)
+    return number, CallReply(error=error["message"], status=status, done=message.get("done") is True)
 
 
 def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any]:

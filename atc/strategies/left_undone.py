@@ -1,0 +1,226 @@
+"""What an answer leaves undone: writes that were refused or are in doubt, and failures that a program caught.
+
+A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
+good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
+value is kept, and the result is ``partial``. So is an answer without a write that failed and that no later call made
+good. All that is told by the broker's calls and the journal, never by what the program says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import chain
+from typing import cast
+
+from atc.calls.broker import Broker
+from atc.calls.entry import Entry, call_key
+from atc.errors import Cause
+from atc.facts import Fault, FaultCase
+from atc.packing import as_text
+from atc.programs.attribution.blame import blames_arguments
+from atc.programs.attribution.responses import invocation
+from atc.result import Call, Effect, RunStatus
+from atc.strategies.base import Ending
+from atc.strategies.context import RunContext
+from atc.strategies.endings import advised
+
+MAX_REMARKS = 20
+"""Failures that a result names; its calls have them all."""
+
+
+def settled(ending: Ending, context: RunContext) -> Ending:
+    """The ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
+    if ending.status != "answered":
+        return ending
+    left = LeftUndone(context.broker, context.calls)
+    lines = context.revisions[-1].program.splitlines() if context.revisions else []
+    remarks = tuple(_fault_of(call, lines) for call in left.caught)[:MAX_REMARKS]
+    undone, cause = left.write, left.cause
+    if undone is None or cause is None:
+        return replace(ending, partial=left.partial, remarks=remarks)
+    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}))
+    return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
+
+
+def refused_write(context: RunContext) -> bool:
+    """Whether a write is refused or in doubt, so that nothing may go on from the program that ran last."""
+    return LeftUndone(context.broker, context.calls).write is not None
+
+
+def call_of(entry: Entry) -> Call:
+    """A call in doubt that an earlier process began, as a result holds it."""
+    return Call(
+        index=entry.number,
+        attempt=entry.attempt,
+        tool=entry.tool,
+        arguments=entry.arguments,
+        effect=entry.effect,
+        stage=entry.stage,
+        status="in_doubt",
+        error="the run was cut off during this call",
+    )
+
+
+@dataclass(frozen=True)
+class LeftUndone:
+    """What the calls of one run leave undone, once its last program has ended.
+
+    Args:
+        broker: of the run.
+        calls: of this request, in order.
+    """
+
+    broker: Broker
+    calls: Sequence[Call]
+
+    @cached_property
+    def write(self) -> Call | None:
+        """The write that the run may not answer without: the first in doubt, else the first that was refused."""
+        return next(chain(self._doubtful(), self._refused()), None)
+
+    @property
+    def cause(self) -> Cause | None:
+        """Why that one is not done: ``in_doubt`` or ``denied``; ``None`` where there is none."""
+        if self.write is None:
+            return None
+        return "denied" if _is_denied(self.write) else "in_doubt"
+
+    @cached_property
+    def caught(self) -> list[Call]:
+        """The failures that the answer goes on from: writes first, and one of those that are alike."""
+        found: dict[tuple[object, ...], Call] = {}
+        for call in self._failed():
+            found.setdefault((call.tool, call.line, call.error), call)
+        return sorted(found.values(), key=lambda call: call.effect is Effect.READ)
+
+    @property
+    def partial(self) -> bool:
+        """Whether one of these was a write."""
+        return any(call.effect is not Effect.READ for call in self.caught)
+
+    # ------------------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _last(self) -> dict[int, int]:
+        """By stage, the program that ended it; of the current one, that which ran last, whether it called or not."""
+        last: dict[int, int] = {}
+        for call in self.calls:
+            last[call.stage] = max(call.attempt, last.get(call.stage, -1))
+        return last | {self.broker.journal.stage: self.broker.journal.attempt}
+
+    def _answers(self, call: Call) -> bool:
+        """Whether the answer rests on the program that made a call. Without a program (its line is 0) the model saw the
+        call itself, and went on."""
+        return call.attempt == self._last[call.stage] or not call.line
+
+    @cached_property
+    def _made(self) -> _Made:
+        return _Made([call for call in self.calls if call.succeeded and self._answers(call)])
+
+    def _doubtful(self) -> Iterator[Call]:
+        """Writes of this request in doubt, whichever program made them; and such as were refused for one in doubt."""
+        journal = self.broker.journal
+        made = {call.index: call for call in self.calls}
+        for number, entry in sorted(journal.entries.items()):
+            if number > journal.before and entry.in_doubt:
+                yield made.get(number) or call_of(entry)
+        yield from (call for call in self.calls if _is_refused_in_doubt(call) and self._answers(call))
+
+    def _refused(self) -> Iterator[Call]:
+        """Writes that nobody approved or a rule denied: of the programs that the answer rests on; and of one that was
+        revised, where no call of the tool took its place. What a warning held back, a revision may leave out."""
+        for call in self.calls:
+            if call.effect is Effect.READ or not _is_denied(call):
+                continue
+            still = call.cause == "denied" and call.stage == self.broker.journal.stage
+            if self._answers(call) or (still and not self._made.has(call.tool)):
+                yield call
+
+    def _failed(self) -> Iterator[Call]:
+        """Calls that failed, of the programs that the answer rests on, and that nothing made good."""
+        answered = {call.index for call in self.calls if call.succeeded}
+        for call in self.calls:
+            if call.status not in ("failed", "refused") or not self._answers(call) or call.repaired_by in answered:
+                continue
+            if call.index in self.broker.past_the_end or self._made.has_same(call):
+                continue
+            if call.effect is Effect.READ or not (
+                _is_denied(call) or _is_refused_in_doubt(call) or self._is_done(call) or self._is_mended(call)
+            ):
+                yield call
+
+    def _is_done(self, call: Call) -> bool:
+        """Whether a write was refused because an earlier stage or task did the same."""
+        if call.error_status != "already_done":
+            return False
+        journal, key = self.broker.journal, call_key(call.tool, call.arguments)
+        return journal.committed(key) is not None or journal.left(key) is not None
+
+    def _is_mended(self, call: Call) -> bool:
+        """Whether another call of the tool, or of one that takes its place, did later what a write failed to do."""
+        instead = [each.tool for each in self.broker.bans.substitutes(call.tool)]
+        return self._made.after(call) or any(self._made.has(tool, since=call.index) for tool in instead)
+
+
+class _Made:
+    """The calls that succeeded, by what they are looked up by."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self._same: dict[tuple[str, str], int] = {}
+        self._lines: dict[str, dict[int, list[int]]] = {}
+        for call in calls:
+            self._same[call.tool, as_text(call.arguments)] = call.index
+            self._lines.setdefault(call.tool, {}).setdefault(call.line, []).append(call.index)
+
+    def has(self, tool: str, since: int = 0) -> bool:
+        """Whether a tool was called after that call."""
+        return any(indices[-1] > since for indices in self._lines.get(tool, {}).values())
+
+    def has_same(self, call: Call) -> bool:
+        """Whether the same call succeeded later."""
+        return self._same.get((call.tool, as_text(call.arguments)), 0) > call.index
+
+    def after(self, call: Call) -> bool:
+        """Whether a later call of the tool made a failure good.
+
+        A line that succeeded more than once goes through a list: there another item's success is no second try.
+        """
+        return any(
+            indices[-1] > call.index and (line != call.line or len(indices) == 1 or not line)
+            for line, indices in self._lines.get(call.tool, {}).items()
+        )
+
+
+def _is_denied(call: Call) -> bool:
+    return call.cause == "denied" or (call.status == "refused" and call.error_status in ("denied", "warned"))
+
+
+def _is_refused_in_doubt(call: Call) -> bool:
+    return call.effect is not Effect.READ and call.status == "refused" and call.error_status == "in_doubt"
+
+
+def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
+    """The fault of a call that the program went on from; its line is given where the program's text names the tool
+    there, for a strategy may run more than it shows."""
+    case: FaultCase = "refused" if call.status == "refused" else "failed"
+    if call.error_status == "invalid_arguments":
+        case = "invalid_arguments"
+    elif call.error_status == "too_many_calls":
+        case = "not_called"
+    text = lines[call.line - 1] if 0 < call.line <= len(lines) else ""
+    return Fault(
+        kind="arguments" if call.cause is None and blames_arguments(call) else "tool",
+        case=case,
+        tool=call.tool,
+        call=call.index,
+        line=call.line if call.tool in text else 0,
+        source_line=text[:300] if call.tool in text else "",
+        cause=call.cause,
+        traceback=call.traceback,
+        invocation=invocation(call),
+        speaker="broker" if call.status == "refused" else "tool",
+        reason=call.error or "",
+        status=call.error_status,
+    )

@@ -1,0 +1,35 @@
+"""Runs that went on from a failure, in words: what an answer does without."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atc.result import Result
+
+
+def remark(message: str) -> str:
+    """A failure that a program caught. ``message``: the fault's own."""
+    return f"{message}; the program went on without it"
+
+
+def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
+    """That the value of a run rests on a part of what it was to do.
+
+    Args:
+        status: of the run: ``denied``, ``in_doubt`` or ``answered``.
+        fault: the message of its fault, where it has one.
+        caught: those of its remarks: without a fault, the first is of a write.
+    """
+    what = fault or next(iter(caught), "a call with effects failed")
+    left = "which may have been done" if status == "in_doubt" else "which was not done"
+    return f"incomplete: {what}. The value rests on a run that went on without this call, {left}"
+
+
+def incomplete_run(result: Result[Any]) -> str:
+    """:func:`incomplete` of a result; empty where it is not partial."""
+    if not result.partial:
+        return ""
+    fault = result.fault.message if result.fault is not None else None
+    return incomplete(result.status, fault, [each.message for each in result.remarks])
