@@ -263,6 +263,9 @@ def bound(
         if parameter in kwargs:
             raise TypeError(f"{tool}() got multiple values for argument {parameter!r}")
         kwargs[parameter] = value
+    for key, value in kwargs.items():  # what is iterated once must be kept before anything looks into it
+        if not planned.places_in(value):
+            kwargs[key] = convert.listed(value, f"{tool}({key}=…)")
     unknown = {key: places for key, value in kwargs.items() if (places := planned.places_in(value))}
     known = {key: convert.to_json(value, f"{tool}({key}=…)") for key, value in kwargs.items() if key not in unknown}
     return known, unknown
@@ -328,12 +331,14 @@ def run_program(
         if dry_run:
             planned.watch(PROGRAM)
         _execute(source, scope, dry_run=dry_run)
+        answered, answer = "answer" in scope, scope.get("answer")
+        if not planned.places_in(answer):
+            answer = convert.listed(answer, "answer")
         if planned.stopped() is not None:
             raise planned.Ended
-        if planned.places_in(scope.get("answer")):  # all it does is known; not what it would answer
+        if planned.places_in(answer):  # all it does is known; not what it would answer
             _finish(channel, {"op": "done", "answered": False, "value": None})
-        answered = "answer" in scope
-        _finish(channel, {"op": "done", "answered": answered, "value": convert.to_json(scope.get("answer"), "answer")})
+        _finish(channel, {"op": "done", "answered": answered, "value": convert.to_json(answer, "answer")})
     except BaseException as error:
         error = planned.stopped() or error
         _finish(channel, {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)})
