@@ -137,7 +137,8 @@ def test_a_duration_is_read_back_as_it_was() -> None:
     "made_by", [lambda value: to_json_with_notes(value)[0], lambda v: convert.to_json(v, "answer")]
 )
 def test_what_is_iterated_is_a_list_on_both_sides(made_by: Any) -> None:
-    values = [map(int, "12"), filter(None, [0, 1]), zip([1], "a"), reversed([1, 2]), enumerate("a"), {"a": 1}.items()]
+    values = [map(int, "12"), filter(None, [0, 1]), zip([1], "a", strict=True), reversed([1, 2])]
+    values += [enumerate("a"), {"a": 1}.items()]
     assert made_by(values) == [[1, 2], [1], [[1, "a"]], [2, 1], [[0, "a"]], [["a", 1]]]
 
 
@@ -362,8 +363,8 @@ def test_arguments_reach_a_function_as_what_it_says_they_are() -> None:
 import datetime, decimal, uuid
 answer = act(day=datetime.date(2026, 5, 1), at=datetime.datetime(2026, 5, 1, 9), price=decimal.Decimal("19.90"),
     key=uuid.UUID(int=1), colour="red", item={"price": 1.5, "data": b"\\xfe"}, tags={"a"}, pair=(1, "red"),
-    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, data=b"\\xff", length=datetime.timedelta(minutes=1), point=(1, 2),
-    path="/a", car={"colour": "red", "built": "2026-05-01"})
+    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, data=b"\\xff", point=(1, 2), path="/a",
+    length=datetime.timedelta(minutes=1), car={"colour": "red", "built": "2026-05-01"})
 ```"""
     result = agent(program, tools=(act,), max_revisions=0, check=False).run("act")
     assert result.status == "answered", result.fault

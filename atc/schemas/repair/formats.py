@@ -33,7 +33,10 @@ _DURATION = re.compile(
     r"(-)?P(?=.)(?:(\d{1,9})W)?(?:(\d{1,9})D)?(?:T(?=.)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,6})?)S)?)?"
 )
 """An ISO 8601 duration without months and years, which have no length: what a program's ``timedelta`` becomes."""
-_SECONDS = {"s": 1, "min": 60, "h": 3_600, "d": 86_400, "week": 604_800, "ms": Decimal("0.001")}
+_SECONDS = {
+    unit: Decimal(size)
+    for unit, size in (("s", 1), ("min", 60), ("h", 3_600), ("d", 86_400), ("week", 604_800), ("ms", "0.001"))
+}
 _WORDS = {
     word: number
     for number, word in enumerate(
