@@ -367,7 +367,7 @@ class Attribution:
     def _empty(self) -> Fault | None:
         """An empty answer: traced to a call that failed or answered emptily, if there is one behind it.
 
-        ``None`` is an answer where its type names it, no call failed behind it, and it is not a key's that is not there.
+        ``None`` is an answer where its type names it, no call failed behind it, and no key was missing.
         """
         empty = {"kind": "answer", "case": "empty", "value": self.outcome.value}
         value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING

@@ -24,7 +24,7 @@ from atc.facts import Finding, FindingKind
 from atc.programs.check.answers import answer_findings, probed
 from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.check.type_server import TypeServer
-from atc.programs.program import Program
+from atc.programs.program import NotParsed, Program, parse
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import record_names, render_checker_stubs
 
@@ -166,8 +166,8 @@ def _end_of_futures(source: str) -> tuple[int, int] | None:
     if "__future__" not in source:
         return None
     try:
-        body = ast.parse(source).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        body = parse(source).body
+    except NotParsed:
         return None
     ends = [
         (node.end_lineno or node.lineno, node.end_col_offset or 0)
