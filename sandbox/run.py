@@ -38,12 +38,13 @@ PRELOADED = [
     "encodings.iso8859_15", "encodings.latin_1", "encodings.punycode", "encodings.raw_unicode_escape",
     "encodings.rot_13", "encodings.unicode_escape", "encodings.utf_16", "encodings.utf_16_be", "encodings.utf_16_le",
     "encodings.utf_32", "encodings.utf_8_sig", "enum", "fnmatch", "fractions", "functools", "gettext", "glob",
-    "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "html.parser", "http", "http.cookies", "importlib.resources",
-    "inspect", "io", "ipaddress", "itertools", "json", "keyword", "linecache", "locale", "logging", "lzma", "math", "mimetypes",
-    "numbers", "operator", "pathlib", "pickle", "pprint", "queue", "random", "re", "reprlib", "sched", "secrets",
-    "select", "selectors", "shlex", "signal", "sqlite3", "statistics", "string", "stringprep", "struct", "tempfile",
-    "textwrap", "threading", "time", "timeit", "tomllib", "traceback", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid", "warnings", "weakref", "xml.etree.ElementTree", "zipfile", "zlib", "zoneinfo",
+    "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "html.parser", "http", "http.cookies",
+    "importlib.resources", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "linecache", "locale",
+    "logging", "lzma", "math", "mimetypes", "numbers", "operator", "pathlib", "pickle", "pprint", "queue", "random",
+    "re", "reprlib", "sched", "secrets", "select", "selectors", "shlex", "signal", "sqlite3", "statistics", "string",
+    "stringprep", "struct", "tempfile", "textwrap", "threading", "time", "timeit", "tomllib", "traceback", "types",
+    "typing", "unicodedata", "urllib.parse", "uuid", "warnings", "weakref", "xml.etree.ElementTree", "zipfile",
+    "zlib", "zoneinfo",
 ]  # fmt: skip
 
 _ONE_THREAD = dict.fromkeys(
