@@ -52,6 +52,7 @@ COMPUTES = {
     "try:\n    text = open('notes.txt').read()\nexcept OSError:\n    text = 'none'\nanswer = text": "none",
     "import os\ntry:\n    size = os.path.getsize('a')\nexcept FileNotFoundError:\n    size = 0\nanswer = size": 0,
     "def open(name):\n    return name\nanswer = open('a')": "a",
+    "def compile(text):\n    return text\ninput = lambda: 2\nanswer = [compile('a'), input()]": ["a", 2],
     "import os\nclass Os:\n    listdir = 3\nos = Os()\nanswer = os.listdir": 3,
     "def f(os):\n    return os.upper()\nimport os\nanswer = f('a')": "A",
     "from pathlib import Path\nclass Note:\n    def read_text(self): return 'x'\nanswer = Note().read_text()": "x",

@@ -19,7 +19,7 @@ from atc.facts import Finding, FindingCase
 from atc.programs.syntax import names_in
 
 RUNS_TEXT = frozenset({"exec", "eval", "compile"})
-"""Built-ins that make a program of text."""
+"""Built-ins that make code of text. The jail has them; but text from a tool is data, and becomes no code."""
 ASKS = frozenset({"input", "breakpoint"})
 """Built-ins that wait for somebody at a terminal."""
 
@@ -106,6 +106,12 @@ def lacking_findings(tree: ast.Module, *, packages: bool = False) -> list[Findin
     return found
 
 
+def own_names(tree: ast.Module) -> frozenset[str]:
+    """The names that a program binds itself, anywhere in it."""
+    imported = (name for node in ast.walk(tree) for name, _ in _bindings(node))
+    return frozenset(imported).union(*map(_bound_otherwise, ast.walk(tree)))
+
+
 class _Names:
     """The modules that a program's names stand for, where nothing but one import binds them."""
 
@@ -127,7 +133,7 @@ class _Names:
         """What a node uses that the jail does not have."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
             return [_lacks(node, "open()", "files")] if "open" not in self._own else []
-        if isinstance(node, ast.Name) and node.id == "__file__":
+        if isinstance(node, ast.Name) and node.id == "__file__" and "__file__" not in self._own:
             return [_lacks(node, "__file__", "files")]
         if isinstance(node, ast.Attribute) and node.attr in self._methods:
             return [_lacks(node, f".{node.attr}()", "files")]

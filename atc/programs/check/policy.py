@@ -19,7 +19,7 @@ from typing import Any
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
 from atc.facts import Finding, FindingCase, FindingKind
-from atc.programs.check.lacking import ASKS, RUNS_TEXT, lacking_findings
+from atc.programs.check.lacking import ASKS, RUNS_TEXT, lacking_findings, own_names
 
 _BEHIND = """
 __globals__ __code__ __closure__ __builtins__ __builtin__ __self__ __bases__ __base__ __mro__ __subclasses__
@@ -44,7 +44,7 @@ def policy_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding
         tree: the program.
         packages: whether the jail may have more than the standard library.
     """
-    policy = Policy()
+    policy = Policy(own_names(tree))
     for node in ast.walk(tree):
         policy.visit(node)
     return policy.findings + lacking_findings(tree, packages=packages)
@@ -53,12 +53,16 @@ def policy_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding
 class Policy(RestrictingNodeTransformer):
     """Decides about one node at a time: :meth:`visit` looks at neither its children nor its parent.
 
+    Args:
+        own: names that the program binds itself; they are no built-ins.
+
     Attributes:
         findings: of all nodes that were visited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: frozenset[str] = frozenset()) -> None:
         super().__init__()
+        self._own = own
         self.findings: list[Finding] = []
 
     def visit(self, node: ast.AST) -> ast.AST:
@@ -140,6 +144,6 @@ class Policy(RestrictingNodeTransformer):
             self.check_name(node, name)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Name) and node.func.id in RUNS_TEXT | ASKS:
+        if isinstance(node.func, ast.Name) and node.func.id in (RUNS_TEXT | ASKS) - self._own:
             self._refuse("forbidden_name", "call", node, node.func.id)
         return node
