@@ -211,7 +211,5 @@ answer = (each for each in made)
     assert (outcome.kind, outcome.answered) == ("finished", False)
     assert [dict(request.unknown) for request in seen[2:4]] == [{"a": [(1, ("id",)), (2, ("id",))]}] * 2
     assert seen[4].arguments == {"a": [1, 0]}
-    ((outcome, seen),) = _ran(
-        "c = act(1)\nact(iter(c))\nact(x for x in c)\nanswer = 1"
-    )
+    ((outcome, seen),) = _ran("c = act(1)\nact(iter(c))\nact(x for x in c)\nanswer = 1")
     assert (outcome.error is not None, len(seen)) == (True, 1)
