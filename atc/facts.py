@@ -33,7 +33,7 @@ FindingKind = Literal[
 ]  # fmt: skip
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
-    "container", "attribute", "position", "unset", "address", "forgotten",
+    "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
 ]  # fmt: skip
 """Which form of its kind a finding has. ``typed``: the type checker found it."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]

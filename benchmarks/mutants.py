@@ -177,7 +177,7 @@ def _missing_answer(tree: ast.Module, protocols: Protocols) -> _Changed:
 
 
 def _forbidden_import(tree: ast.Module, protocols: Protocols) -> _Changed:
-    modules = ("os", "requests", "subprocess", "pandas", "socket", "numpy", "pathlib", "httpx")
+    modules = ("requests", "pandas", "numpy", "httpx", "yaml", "bs4", "pytz", "dateutil")  # no jail has them
     number = len(ast.dump(tree)) % len(modules)
     for module in (modules[number], modules[number - 3]):
         changed = copy.deepcopy(tree)

@@ -5,47 +5,61 @@ its way out, and one less on its way in. The host has the same in atc/packing.py
 """
 
 import base64
+import collections
 import dataclasses
 import datetime
 import decimal
 import enum
+import io
+import itertools
 import math
 import pathlib
 import re
 import sys
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MappingView, Sequence
 from typing import Any
 
 MAX_DEPTH = 100
 MAX_BITS = 1024  # of an integer: as much as the largest float
 _PLAIN_INT = 1 << 64
 MAX_ROWS = 1000  # of a frame
+MAX_DRAWN = 200_000
+"""Items that are drawn from the iterators of one value, in all: the host takes no more values in one message."""
 TAG = "$bytes"
 _TAGS = re.compile(r"\$+bytes")
 
 
-def to_json(value: object, where: str, depth: int = 0) -> object:
+def to_json(value: object, where: str, depth: int = 0, drawn: Iterator[int] | None = None) -> object:
     """Return ``value`` as JSON values.
 
-    What is JSON already is returned as it is, not copied. Dates become ISO text, sets and tuples lists, dataclasses,
-    models and mappings objects. A decimal becomes a number, or text where a number would lose digits. NumPy's scalars
-    and arrays become numbers and lists; a series of pandas becomes a list, or an object of its labels; a frame becomes
-    a list of records. What is missing in these is null.
+    What is JSON already is returned as it is, not copied. Dates, times and durations become ISO text, sets, tuples and
+    whatever is iterated (``map``, ``zip``, generators, views, ``range`` …) lists, dataclasses, models and mappings
+    objects. A decimal becomes a number, or text where a number would lose digits. NumPy's scalars and arrays become
+    numbers and lists; a series of pandas becomes a list, or an object of its labels; a frame becomes a list of records.
+    What is missing in these is null.
+
+    Args:
+        value: of the program.
+        where: what it is, for errors.
+        depth: how deep it stands in that.
+        drawn: counts what was drawn from iterators.
 
     Raises:
         TypeError: a value in it has no JSON form.
         ValueError: it is nested deeper than 100 levels, has two keys of one text, or holds NaN, infinity, an integer of
-            more than 308 digits or a frame of more than 1,000 rows.
+            more than 308 digits, a frame of more than 1,000 rows, or iterators of more than 200,000 items.
+        BaseException: whatever an iterator raised.
     """
     if depth == 0 and _is_plain(value, 0):
         return value
+    drawn = itertools.count(1) if drawn is None else drawn
     if value is None or (isinstance(value, (bool, str)) and not isinstance(value, enum.Enum)):
         return value if not isinstance(value, str) else str(value).encode("utf-8", "replace").decode()
     if depth > MAX_DEPTH:
         raise ValueError(f"{where} is nested deeper than {MAX_DEPTH} levels, or contains itself")
     if isinstance(value, enum.Enum):
-        return to_json(value.value, where, depth + 1)
+        return to_json(value.value, where, depth + 1, drawn)
     if isinstance(value, int):
         if value.bit_length() > MAX_BITS:
             raise ValueError(f"{where} is an integer of {value.bit_length()} bits: give such a number as text")
@@ -57,28 +71,63 @@ def to_json(value: object, where: str, depth: int = 0) -> object:
     if isinstance(value, decimal.Decimal):
         return _decimal(value, where)
     if isinstance(value, Mapping):
-        return _object(((_key(key, where), f"{where}[{key!r}]", item) for key, item in value.items()), where, depth)
+        members = ((_key(key, where), f"{where}[{key!r}]", item) for key, item in value.items())
+        return _object(members, where, depth, drawn)
     if isinstance(value, (list, tuple)):
-        return [to_json(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
+        return [to_json(item, f"{where}[{index}]", depth + 1, drawn) for index, item in enumerate(value)]
     if isinstance(value, (set, frozenset)):
-        return to_json(sorted(value, key=lambda item: (type(item).__name__, str(item))), where, depth)
+        return to_json(sorted(value, key=lambda item: (type(item).__name__, str(item))), where, depth, drawn)
     if isinstance(value, (bytes, bytearray, memoryview)):
         return {TAG: base64.b64encode(bytes(value)).decode()}
     found = _of_a_library(value, where)
     if found is not value:
-        return to_json(found, where, depth + 1)
+        return to_json(found, where, depth + 1, drawn)
     if isinstance(value, (datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, (uuid.UUID, pathlib.PurePath)):
+    if isinstance(value, (uuid.UUID, pathlib.PurePath, collections.UserString)):
         return str(value)
     if isinstance(value, datetime.timedelta):
-        return value.total_seconds()
+        return duration(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         members = ((f.name, f"{where}.{f.name}", getattr(value, f.name)) for f in dataclasses.fields(value))
-        return _object(members, where, depth)
-    if isinstance(value, (range, type({}.keys()), type({}.values()))):
-        return to_json(list(value), where, depth)
+        return _object(members, where, depth, drawn)
+    if _is_iterated(value):
+        return [to_json(item, f"{where}[{n}]", depth + 1, drawn) for n, item in enumerate(_drawn(value, where, drawn))]
     raise TypeError(f"{where} is a {type(value).__name__}, which has no JSON form: give numbers, text, lists or dicts")
+
+
+def listed(value: object, where: str) -> object:
+    """Return the list of what an iterator gives; any other value as it is.
+
+    Raises:
+        ValueError: it gives more than 200,000 items.
+        BaseException: whatever it raised.
+    """
+    is_one = issubclass(type(value), Iterator) and _is_iterated(value)
+    return list(_drawn(value, where, itertools.count(1))) if is_one else value
+
+
+def _is_iterated(value: object) -> bool:
+    """Whether a value is nothing but the items that it gives; a file in memory, say, is more."""
+    return isinstance(value, (Iterator, Sequence, MappingView)) and not isinstance(value, io.IOBase)
+
+
+def _drawn(items: Any, where: str, drawn: Iterator[int]) -> Iterator[object]:
+    for item in items:
+        if next(drawn) > MAX_DRAWN:
+            raise ValueError(f"{where} gives more than {MAX_DRAWN:,} items, or has no end: take a part of it")
+        yield item
+
+
+def duration(value: datetime.timedelta) -> str:
+    """Return an ISO 8601 duration of days and smaller: ``P1DT2H``, ``-PT0.5S``. The host has the same."""
+    left = abs(value)
+    hours, rest = divmod(left.seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = f"{hours}H" * (hours > 0) + f"{minutes}M" * (minutes > 0)
+    if seconds or left.microseconds or not (parts or left.days):
+        parts += f"{seconds}.{left.microseconds:06}".rstrip("0").rstrip(".") + "S"
+    return f"{'-' * (value.days < 0)}P" + f"{left.days}D" * (left.days > 0) + f"T{parts}" * bool(parts)
 
 
 def _is_plain(value: Any, depth: int) -> bool:
@@ -119,12 +168,14 @@ def from_json(value: object) -> object:
     return [from_json(item) for item in value] if isinstance(value, list) else value
 
 
-def _object(members: Iterable[tuple[str, str, object]], where: str, depth: int) -> dict[str, object]:
+def _object(
+    members: Iterable[tuple[str, str, object]], where: str, depth: int, drawn: Iterator[int]
+) -> dict[str, object]:
     made: dict[str, object] = {}
     for key, place, item in members:
         if key in made:
             raise ValueError(f"{where} has two keys that are {key!r} as text")
-        made[key] = to_json(item, place, depth + 1)
+        made[key] = to_json(item, place, depth + 1, drawn)
     tag = _only_tag(made)
     return made if tag is None else {f"${tag}": made[tag]}
 
@@ -143,8 +194,12 @@ def _key(key: object, where: str) -> str:
         return key.encode("utf-8", "replace").decode()
     if isinstance(key, (bool, int, float, type(None))):
         return str(key)
-    if isinstance(key, (datetime.date, tuple, uuid.UUID, decimal.Decimal)):
-        return key.isoformat() if isinstance(key, datetime.date) else str(key)
+    if isinstance(key, (datetime.date, datetime.time)):
+        return key.isoformat()
+    if isinstance(key, datetime.timedelta):
+        return duration(key)
+    if isinstance(key, (tuple, uuid.UUID, decimal.Decimal, pathlib.PurePath)):
+        return str(key)
     if _is_of(key, "numpy") and hasattr(key, "item"):
         return _key(key.item(), where)
     raise TypeError(f"{where} has a key of type {type(key).__name__}: use text keys")

@@ -41,12 +41,13 @@ PRELOADED = [
     "encodings.iso8859_15", "encodings.latin_1", "encodings.punycode", "encodings.raw_unicode_escape",
     "encodings.rot_13", "encodings.unicode_escape", "encodings.utf_16", "encodings.utf_16_be", "encodings.utf_16_le",
     "encodings.utf_32", "encodings.utf_8_sig", "enum", "fnmatch", "fractions", "functools", "gettext", "glob",
-    "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "html.parser", "http", "importlib.resources", "inspect",
-    "io", "ipaddress", "itertools", "json", "keyword", "linecache", "locale", "logging", "lzma", "math", "mimetypes",
-    "numbers", "operator", "pathlib", "pickle", "pprint", "queue", "random", "re", "reprlib", "sched", "secrets",
-    "select", "selectors", "shlex", "signal", "sqlite3", "statistics", "string", "stringprep", "struct", "tempfile",
-    "textwrap", "threading", "time", "timeit", "tomllib", "traceback", "types", "typing", "unicodedata",
-    "urllib.parse", "uuid", "warnings", "weakref", "xml.etree.ElementTree", "zipfile", "zlib", "zoneinfo",
+    "graphlib", "gzip", "hashlib", "heapq", "hmac", "html", "html.parser", "http", "http.cookies",
+    "importlib.resources", "inspect", "io", "ipaddress", "itertools", "json", "keyword", "linecache", "locale",
+    "logging", "lzma", "math", "mimetypes", "numbers", "operator", "pathlib", "pickle", "pprint", "queue", "random",
+    "re", "reprlib", "sched", "secrets", "select", "selectors", "shlex", "signal", "sqlite3", "statistics", "string",
+    "stringprep", "struct", "tempfile", "textwrap", "threading", "time", "timeit", "tomllib", "traceback", "types",
+    "typing", "unicodedata", "urllib.parse", "uuid", "warnings", "weakref", "xml.etree.ElementTree", "zipfile",
+    "zlib", "zoneinfo",
 ]  # fmt: skip
 
 _ONE_THREAD = dict.fromkeys(
@@ -269,6 +270,9 @@ def bound(
         if parameter in kwargs:
             raise TypeError(f"{tool}() got multiple values for argument {parameter!r}")
         kwargs[parameter] = value
+    for key, value in kwargs.items():  # what is iterated once must be kept before anything looks into it
+        if not planned.places_in(value):
+            kwargs[key] = convert.listed(value, f"{tool}({key}=…)")
     unknown = {key: places for key, value in kwargs.items() if (places := planned.places_in(value))}
     known = {key: convert.to_json(value, f"{tool}({key}=…)") for key, value in kwargs.items() if key not in unknown}
     return known, unknown
@@ -334,11 +338,14 @@ def run_program(
         if dry_run:
             planned.watch(PROGRAM)
         _execute(source, scope, dry_run=dry_run)
+        answered, answer = "answer" in scope, scope.get("answer")
+        if not planned.places_in(answer):
+            answer = convert.listed(answer, "answer")
         if planned.stopped() is not None:
             raise planned.Ended
-        if planned.places_in(scope.get("answer")):  # all it does is known; not what it would answer
+        if planned.places_in(answer):  # all it does is known; not what it would answer
             _finish(channel, {"op": "done", "answered": False, "value": None})
-        report = {"op": "done", "answered": "answer" in scope, "value": convert.to_json(scope.get("answer"), "answer")}
+        report = {"op": "done", "answered": answered, "value": convert.to_json(answer, "answer")}
         said = scope.get("say")
         _finish(channel, {**report, "say": said[:MAX_SAID]} if type(said) is str else report)
     except BaseException as error:

@@ -19,11 +19,13 @@ from atc.calls.json_values import to_json_value
 from atc.facts import Misfit, Mismatch, Observed
 from atc.packing import holds_bytes
 from atc.programs.attribution.responses import observed
-from atc.schemas.validate import problems
+from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.protocol import JsonSchema
 
 MAX_PROBLEMS = 3
 """Ways in which a value does not fit that are reported."""
+MAX_MEMBERS = 100
+"""Members of a union that are looked at."""
 MAX_WORDS = 200
 """Characters of a validator's message."""
 MAX_VALUE = 150
@@ -67,6 +69,19 @@ class AnswerType:
     def stub(self) -> AnswerStub:
         """The type as a model is shown it; bounded."""
         return answer_stub(self.schema)
+
+    @cached_property
+    def names_none(self) -> bool:
+        """Whether the type itself names ``None`` (``str | None``): one that takes anything says nothing about it."""
+        todo: list[Any] = [self.schema]
+        for _ in range(MAX_MEMBERS):
+            if not todo:
+                break
+            part = resolve(self.schema, todo.pop())
+            if "null" in types_of(part) or None in part.get("enum", ()) or part.get("const", "") is None:
+                return True
+            todo += [each for key in ("anyOf", "oneOf") for each in part.get(key, ())]
+        return False
 
     def record(self) -> dict[str, Any]:
         """Its record in a trace, for a resume: see :func:`atc.answers.opening.reopened`."""

@@ -64,7 +64,9 @@ class ChainPolicy:
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
         """Whether two programs in a row found the same empty answer, which is the answer then."""
         on = "confirmed-nothing" in self._settings.active_rules
-        nothing = fault.kind == "answer" and fault.case != "answer_type" and value not in (None, "")
+        nothing = fault.kind == "answer" and fault.case != "answer_type"
+        if value in (None, ""):  # where it was set, and not from a call that failed or a part of a list
+            nothing = fault.case == "empty" and not fault.reason and fault.part is None
         answers = self._loop.answer_type is None or self._context.misfit(value) is None
         confirmed = on and nothing and before == value and answers
         fired("confirmed-nothing", confirmed)

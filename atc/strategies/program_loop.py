@@ -23,6 +23,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.check.stated import states_all
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision
+from atc.sandboxes.drivers import DRIVERS
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
@@ -224,8 +225,13 @@ class ProgramLoop:
         """Check against the tools that are offered now."""
         self._close_checker()
         self._checked = self.context.tools
-        rules, graph = self.context.settings.active_rules, self._graph()
-        self._checker = Checker(self._checked.protocols, rules=rules, graph=graph) if self.ways.check else None
+        settings, graph = self.context.settings, self._graph()
+        packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
+        self._checker = (
+            Checker(self._checked.protocols, rules=settings.active_rules, graph=graph, packages=packages)
+            if self.ways.check
+            else None
+        )
 
     def _graph(self) -> ToolGraph:
         """What feeds what, for the check: also among tools of other steps, which may know what a program made up."""

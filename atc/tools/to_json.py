@@ -99,6 +99,18 @@ def _(value: Any) -> str:
     return str(value.isoformat())
 
 
+@to_json.register
+def _(value: datetime.timedelta) -> str:
+    """An ISO 8601 duration of days and smaller. The sandbox has the same in ``sandbox/convert.py``."""
+    left = abs(value)
+    hours, rest = divmod(left.seconds, 3600)
+    minutes, seconds = divmod(rest, 60)
+    parts = f"{hours}H" * (hours > 0) + f"{minutes}M" * (minutes > 0)
+    if seconds or left.microseconds or not (parts or left.days):
+        parts += f"{seconds}.{left.microseconds:06}".rstrip("0").rstrip(".") + "S"
+    return f"{'-' * (value.days < 0)}P" + f"{left.days}D" * (left.days > 0) + f"T{parts}" * bool(parts)
+
+
 @to_json.register(collections.deque)
 @to_json.register(type({}.keys()))
 @to_json.register(type({}.values()))

@@ -46,10 +46,10 @@ def _finding(f: Finding) -> str:
         case "no_call":
             return "the program calls no tool: its facts must come from tools"
         case "forbidden_import":
-            return f"the sandbox does not have the module {f.name!r}: use the tools and the standard library"
+            return _lacking(f)
         case "forbidden_name":
             return {
-                "call": f"{f.name}() is not for programs: use the tools",
+                "call": _BUILT_INS.get(str(f.name), f"{f.name}() is not for programs: use the tools"),
                 "frames": f"the attribute {f.name} leads to the frames and code of objects: programs do without it",
             }.get(f.case, f"the name {f.name} reaches behind objects: programs do without it")
         case "forbidden_syntax":
@@ -90,6 +90,34 @@ def _finding(f: Finding) -> str:
         case "answer_type":
             wanted = " or ".join(f.expected)
             return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
+
+
+_BY_TEXT = "runs text as code: write the code itself, and read values from text with json.loads or ast.literal_eval"
+_BUILT_INS = {
+    **{name: f"{name}() {_BY_TEXT}" for name in ("exec", "eval", "compile")},
+    "input": "input() has nobody to ask: take the value from the task, or from a tool",
+    "breakpoint": "breakpoint() has nobody to stop for: leave it out",
+}
+
+
+def _lacking(f: Finding) -> str:
+    """What the sandbox does not have, and what to write instead."""
+    match f.case:
+        case "files":
+            return (
+                f"the sandbox has no files, so {f.name} cannot work: take what you need from the tools and give "
+                "results in `answer`; io.StringIO is a file in memory"
+            )
+        case "network":
+            return f"the sandbox has no network, so {f.name} cannot work: call the tools"
+        case "processes":
+            return (
+                f"the sandbox starts no process, so {f.name} cannot work: call the tools; parallel() runs calls at once"
+            )
+        case "inside":
+            return f"{f.name} reaches into Python itself, which programs do without: use the tools and plain Python"
+    instead = f"write it with {' or '.join(f.instead)}" if f.instead else "use the tools and the standard library"
+    return f"the sandbox does not have the module {f.name!r}: {instead}"
 
 
 def _undefined(f: Finding) -> str:

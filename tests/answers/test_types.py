@@ -9,7 +9,7 @@ import enum
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
 
 import pytest
 from hypothesis import given
@@ -304,3 +304,24 @@ def fitted_by(opened: AnswerType, value: Any) -> Any:
     found = opened.fit(value)
     assert isinstance(found, Fitted)
     return found.value
+
+
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [
+        (str | None, True),
+        (Literal["a", None], True),
+        (type(None), True),
+        (Optional[list[int]], True),  # noqa: UP045
+        ({"type": ["string", "null"]}, True),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"oneOf": [{"type": "null"}, {"type": "integer"}]}}}, True),
+        (str, False),
+        (Any, False),
+        ({}, False),
+        (list[str | None], False),
+        ({"$ref": "#"}, False),
+    ],
+)
+def test_only_a_type_that_names_none_says_that_none_is_an_answer(wanted: Any, named: bool) -> None:
+    made = AnswerType(wanted) if isinstance(wanted, dict) else open_answer(wanted)
+    assert made.names_none is named

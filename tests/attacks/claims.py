@@ -123,6 +123,103 @@ answer = A.X
     _answer("half characters everywhere", "answer = {'\\ud800': ['\\udfff\\ud800', '\\ud83d' + '\\ude00']}"),
     _answer("a generator, a module, a frame", "import sys\nanswer = [(x for x in [1]), sys, sys._getframe()]",
             ends=("raised",)),
+    _answer("an iterator without end", "import itertools\nanswer = itertools.count()", ends=("raised",)),
+    _answer("an argument without end", "import itertools\nanswer = lookup(n=map(str, itertools.count()))", ends=("raised",),
+            check=lambda outcome, broker: broker.calls == []),
+    _answer("iterators in iterators, each with an end", """
+import itertools
+answer = (range(n, n + 1000) for n in itertools.count())
+""", ends=("raised",)),
+    _answer("iterators in iterators without a bottom", """
+def deep():
+    yield deep()
+answer = deep()
+""", ends=("raised",)),
+    _answer("an iterator of much that is large", """
+class Large:
+    def __iter__(self): return self
+    def __next__(self): return "x" * 1_000_000
+answer = [Large(), Large()]
+""", ends=("raised", "limit", "killed")),
+    _answer("an iterator that never gives anything", """
+class Never:
+    def __iter__(self): return self
+    def __next__(self):
+        while True: pass
+answer = Never()
+""", ends=("limit",), limits={"wall_s": 0.3}),
+    _answer("an iterator that gives itself", """
+class Self:
+    def __iter__(self): return self
+    def __next__(self): return self
+answer = Self()
+""", ends=("raised",)),
+    _answer("an iterator that grows what is drawn from it", """
+items = [1]
+def growing():
+    for item in items:
+        items.append(item)
+        yield item
+answer = lookup(n=growing())
+""", ends=("raised", "limit", "killed"), check=lambda outcome, broker: broker.calls == []),
+    _answer("an iterator that calls while an argument is made of it", """
+def calls():
+    for n in range(100):
+        yield tried(lambda: lookup(n=n), lambda: book(n=n))
+answer = tried(lambda: lookup(n=calls()))
+""", ends=("finished", "raised", "violation"),
+            check=lambda outcome, broker: not any(call.tool == "book" and call.status == "ok" for call in broker.calls)),
+    _answer("an iterator that replaces the converter under itself", """
+import sys
+def swapped():
+    yield 1
+    sys.modules["convert"].to_json = lambda *a, **k: {"stolen": [1] * 10}
+    sys.modules["convert"].MAX_DRAWN = 10 ** 18
+    sys.modules["frames"].Frames.limit = 10 ** 18
+    while True:
+        yield "x" * 1000
+answer = swapped()
+""", ends=("raised", "limit", "killed", "violation")),
+    _answer("an iterator that ends the process", """
+def ending():
+    yield 1
+    __import__("os")._exit(0)
+answer = ending()
+""", ends=("killed",), check=lambda outcome, broker: not outcome.answered),
+    _answer("an iterator that raises what is no exception", """
+class Odd(BaseException):
+    def __str__(self): raise SystemExit(0)
+def odd():
+    yield 1
+    raise Odd
+answer = odd()
+""", ends=("raised", "killed"), check=lambda outcome, broker: not outcome.answered),
+    _answer("a sequence that lies about itself", """
+import collections.abc
+class Lie(collections.abc.Sequence):
+    def __len__(self): return -1
+    def __getitem__(self, index): return "x"
+answer = Lie()
+""", ends=("raised",)),
+    _answer("a class whose metaclass lies about iterators", """
+class Meta(type):
+    def __instancecheck__(cls, other): return True
+    def __subclasscheck__(cls, other): return True
+class Lie(metaclass=Meta):
+    __next__ = __iter__ = None
+answer = Lie()
+""", ends=("raised",)),
+    _answer("durations that lie", """
+import datetime
+class Lie(datetime.timedelta):
+    days = 10 ** 5000
+    seconds = "x" * 100
+    def __abs__(self): return self
+    def total_seconds(self): return float("nan")
+class Loud(datetime.timedelta):
+    def __abs__(self): raise SystemExit(0)
+answer = [Lie(1), Loud(1)]
+""", ends=("raised", "finished")),
     _answer("a hundred megabytes of text", "answer = 'x' * 100_000_000", ends=("raised",)),
     _answer("a million small things", "answer = list(range(1_000_000))", ends=("finished", "raised")),
     _answer("exec of its own answer", "answer = '__import__(\"os\").system(\"touch \" + DROP)'"),

@@ -188,6 +188,31 @@ class Owner:
     hook = Hook()
 os = Owner.taken if Hook["os"] is Owner.taken else None
 """),
+    walk_to_os("a descriptor out of __dict__", "classes", """
+classes = type.__dict__["__subclasses__"](object)
+found = [c for c in classes if c.__name__ == "_wrap_close"]
+os = __import__("sys").modules[found[0].__dict__["__init__"].__globals__["__name__"]]
+"""),
+    walk_to_os("__reduce_ex__ to its module", "classes", """
+make = object.__reduce_ex__(object(), 2)[0]
+names = make.__globals__["__builtins__"]
+os = (names if isinstance(names, dict) else names.__dict__)["__import__"]("os")
+"""),
+    walk_to_os("__getattr__ and __class__ of its own", "classes", """
+class Proxy:
+    def __getattr__(self, name): return getattr(__import__("os"), name)
+    def __setattr__(self, name, value): self.__dict__[name] = value
+class Other: pass
+proxy = Other()
+proxy.__class__ = Proxy
+proxy.__dict__.update(Proxy.__dict__)
+os = proxy
+"""),
+    Attack("the dicts of what the runner gave", "classes", """
+answer = tried(lambda: lookup.__dict__.update(x=1) or repr(lookup.__dict__), lambda: ToolError.__dict__.update(x=1),
+               lambda: setattr(ToolError, "__init__", lambda *a: None), lambda: repr(vars(type(lookup)))[:1000])
+del parallel.__dict__, globals()["parallel"]
+""", ends=("finished", "raised")),
     Attack("a destructor at the end", "classes", """
 class Late:
     def __del__(self):
@@ -217,6 +242,17 @@ MODULES = [
            "import json\nanswer = tried(lambda: json.codecs.builtins.open(SECRET_FILE).read(), "
            "lambda: json.codecs.open(SECRET_FILE).read())", refused=True, control="loot"),
     walk_to_os("random._os", "modules", "import random\nos = random._os"),
+    walk_to_os("os.path.os", "modules", "from os import path\nos = path.os"),
+    walk_to_os("what os.path is made of", "modules", "import os.path as p\nos = p.genericpath.os"),
+    walk_to_os("pathlib's own imports", "modules", "import pathlib, sys\nos = sys.modules[pathlib.PurePath.__module__].os"),
+    walk_to_os("http's own imports", "modules", "import http.cookies\nos = http.cookies.re.enum.sys.modules['os']"),
+    Attack("paths that open files", "modules", """
+import pathlib
+path = pathlib.Path(SECRET_FILE)
+answer = tried(path.read_text, path.open, path.unlink, path.touch, lambda: list(path.parent.iterdir()),
+               lambda: path.rename(DROP + "/x"), lambda: path.chmod(0o777), lambda: path.symlink_to(DROP + "/y"),
+               lambda: (path.parent / "drop" / MARK).write_text("x"), lambda: (path.parent / "drop" / MARK).mkdir(parents=True))
+""", refused=True, control="loot"),
     walk_to_os("re.enum.sys.modules", "modules", "import re\nos = re.enum.sys.modules['os']"),
     walk_to_os("json.decoder to sys", "modules", "import json\nos = json.decoder.scanner.re.enum.sys.modules['os']"),
     walk_to_os("asyncio's own imports", "modules", "import asyncio\nos = asyncio.base_events.os"),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import sys
 from collections.abc import Iterator
 
 import pytest
 
 from atc import Effect, Protocol
+from atc.answers.opening import open_answer
 from atc.facts import Finding
 from atc.programs.check.checker import Checker
 from atc.programs.check.policy import policy_findings
@@ -107,9 +109,9 @@ WRONG = [
     ('answer = fnd(name="a")', "unknown_tool", "did you mean the tool find"),
     ('answer = find(name=nmae)', "undefined_name", "'nmae'"),
     ('finds = ["a"]\nanswer = find(name=find_)', "undefined_name", "did you mean finds?"),
-    ('import os\nanswer = find(name=os.name)', "forbidden_import", "'os'"),
-    ('import requests\nanswer = find(name="a")', "forbidden_import", "'requests'"),
-    ('answer = find(name=open("x").read())', "forbidden_name", "open()"),
+    ('import os\nanswer = find(name=os.listdir()[0])', "forbidden_import", "os.listdir"),
+    ('import requests\nanswer = find(name="a")', "forbidden_import", "no network, so requests"),
+    ('answer = find(name=open("x").read())', "forbidden_import", "open()"),
     ('answer = find.__globals__["x"]', "forbidden_name", "__globals__"),
     ('found = find(name="a")', "no_answer", "never sets `answer`"),
     ('def main():\n    answer = find(name="a")\nmain()', "no_answer", "never sets `answer`"),
@@ -341,3 +343,50 @@ def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
 def test_what_leads_behind_objects_is_no_programs_business(attribute: str) -> None:
     tree = ast.parse(f"x = (i for i in ()).{attribute}")
     assert "forbidden_name" in {finding.kind for finding in policy_findings(tree)}
+
+
+FUTURE = "from __future__ import annotations"
+FUTURES = {
+    "first": f"{FUTURE}\n\n\n",
+    "behind the docstring, comments and blank lines": f'# one\n\n"""What\n\nit does."""\n\n# two\n{FUTURE}\n',
+    "several, one over three lines": f"{FUTURE}\nfrom __future__ import (\n    division,\n)  # é\n",
+    "with more on its line": f"'é'; {FUTURE}; import json\n",
+}
+
+
+@pytest.mark.parametrize("head", FUTURES.values(), ids=FUTURES)
+def test_a_program_that_begins_with_a_future_import_is_checked_like_any_other(checker: Checker, head: str) -> None:
+    body = "def one(name: City | None) -> list[str]:\n    return [c['name'] for c in find(name=name)['cities']]\n"
+    assert findings(checker, f"{head}{body}answer = one('a')") == []
+    line = head.count("\n") + 1
+    mistakes = f"answer = find(name='a')['total'] + missing\nfind(name=2.5)['citeis']\n{EACH}pass\nanswer = [] + {{}}"
+    wrong = head + mistakes
+    plain = "\n" * (line - 1) + mistakes
+    assert findings(checker, wrong) == findings(checker, plain)
+    assert {line, line + 1} <= {finding.line for finding in findings(checker, wrong)}
+
+
+@pytest.mark.parametrize(
+    ("program", "lines"),
+    [
+        ("from __future__ import annotations\ndef one(c: City) -> Row | None: pass\nanswer = find(name='a')", []),
+        ("def one():\n    c: City = find(name='a')\n    return c\nanswer = one()", []),
+        ("def one(c: 'City') -> 'list[Row]': return c\nanswer = one(find(name='a'))", []),
+        ("from typing import cast\nanswer = cast('City', find(name='a'))", []),
+        ("c: City = find(name='a')\nanswer = c", [1]),
+        ("def one():\n    class Row:\n        c: City\n    return Row\nanswer = [one(), find(name='a')]", [3]),
+        ("from __future__ import annotations\ndef one(c: City): return City\nanswer = one(find(name='a'))", [2]),
+    ],
+)
+def test_a_name_that_no_run_looks_up_need_not_be_defined(checker: Checker, program: str, lines: list[int]) -> None:
+    if sys.version_info >= (3, 14) and "__future__" not in program:
+        lines = []  # no annotation is evaluated there
+    assert [f.line for f in findings(checker, program) if f.kind == "undefined_name"] == lines
+
+
+@pytest.mark.parametrize("head", FUTURES.values(), ids=FUTURES)
+def test_inputs_and_the_answers_type_are_known_behind_a_future_import(checker: Checker, head: str) -> None:
+    source = f"{head}rows = before\nanswer = find(name=rows[0])['total']"
+    assert asyncio.run(checker.check(Program(source), inputs=["before"], wanted=open_answer(int))) == []
+    (found,) = asyncio.run(checker.check(Program(source), inputs=["before"], wanted=open_answer(list[int])))
+    assert (found.kind, found.line) == ("answer_type", head.count("\n") + 2)

@@ -196,3 +196,20 @@ answer = 1
     ((outcome, seen),) = _ran(program)
     assert outcome.kind == "finished"
     assert sorted(number for number, _ in seen[2].unknown["a"]) == [1, 2]
+
+
+def test_it_passes_through_iterators_that_python_makes_of_them() -> None:
+    program = """
+from __future__ import annotations
+made = [act(n) for n in (1, 2)]
+act(map(lambda each: each["id"], made))
+act(each["id"] for each in made)
+act(reversed(range(2)))
+answer = (each for each in made)
+"""
+    ((outcome, seen),) = _ran(program)
+    assert (outcome.kind, outcome.answered) == ("finished", False)
+    assert [dict(request.unknown) for request in seen[2:4]] == [{"a": [(1, ("id",)), (2, ("id",))]}] * 2
+    assert seen[4].arguments == {"a": [1, 0]}
+    ((outcome, seen),) = _ran("c = act(1)\nact(iter(c))\nact(x for x in c)\nanswer = 1")
+    assert (outcome.error is not None, len(seen)) == (True, 1)

@@ -32,7 +32,7 @@ def test_an_answer_comes_back_as_json_values() -> None:
         "range(3)": [0, 1, 2],
         "{'a': 1}.keys()": ["a"],
         "__import__('datetime').date(2024, 5, 1)": "2024-05-01",
-        "__import__('datetime').timedelta(minutes=2)": 120.0,
+        "__import__('datetime').timedelta(minutes=2)": "PT2M",
         "__import__('decimal').Decimal('1.5')": 1.5,
         "__import__('uuid').UUID(int=1)": "00000000-0000-0000-0000-000000000001",
         "b'bytes'": b"bytes",

@@ -529,3 +529,51 @@ def test_names_and_values_that_are_near() -> None:
     assert nearest("Kilometers", ["kilometer", "mile"]) == "kilometer"
     assert nearest("kilometer", ["kilometers", "kilometre"]) == "kilometers"
     assert nearest("a", ["b"]) is None
+
+
+@pytest.mark.parametrize("effect", [READ, WRITE])
+@pytest.mark.parametrize(
+    ("name", "schema", "given", "wanted"),
+    [
+        ("seconds", NUMBER, "PT5M", 300),
+        ("seconds", NUMBER, "PT0.25S", 0.25),
+        ("seconds", INTEGER, "-PT1H30M", -5400),
+        ("length", {"type": "integer", "description": "Length in seconds."}, "P1DT2H", 93_600),
+        ("minutes", INTEGER, "PT5M", 5),
+        ("duration_minutes", INTEGER, "PT1H", 60),
+        ("timeoutMs", INTEGER, "PT1.5S", 1500),
+        ("hours", NUMBER, "PT90M", 1.5),
+        ("days", INTEGER, "P400D", 400),
+    ],
+)
+def test_a_duration_becomes_a_number_in_the_unit_that_the_argument_names(
+    effect: Effect, name: str, schema: dict[str, Any], given: str, wanted: float
+) -> None:
+    assert sent(parameters(**{name: schema}), {name: given}, effect) == {name: wanted}
+
+
+@pytest.mark.parametrize(
+    ("name", "schema", "given", "effect"),
+    [
+        ("minutes", INTEGER, "PT30S", READ),  # half a one
+        ("hours", NUMBER, "PT20M", READ),  # a third
+        ("distance_km", NUMBER, "PT5M", READ),
+        ("length", {"type": "number", "description": "Minutes or seconds."}, "PT5M", READ),
+        ("delay", NUMBER, "PT5M", WRITE),  # nothing says that it is in seconds
+        ("seconds", NUMBER, "P1M", READ),
+        ("seconds", NUMBER, "P", READ),
+        ("seconds", NUMBER, "PT", READ),
+    ],
+)
+def test_a_duration_that_is_no_number_of_that_unit_is_refused(
+    name: str, schema: dict[str, Any], given: str, effect: Effect
+) -> None:
+    repaired = repair_arguments(parameters(**{name: schema}), {name: given}, effect)
+    assert repaired.problems
+    assert repaired.arguments == {name: given}
+
+
+def test_a_duration_is_in_seconds_for_a_read_that_names_no_unit_and_stays_text_where_text_is_taken() -> None:
+    assert sent(parameters(delay=NUMBER), {"delay": "PT5M"}, READ) == {"delay": 300}
+    text = {"type": "string", "format": "duration"}
+    assert sent(parameters(delay={"anyOf": [text, NUMBER]}), {"delay": "PT5M"}, READ) == {"delay": "PT5M"}

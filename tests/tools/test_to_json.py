@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import array
 import collections
+import csv
 import dataclasses
 import datetime
 import enum
+import io
+import itertools
 import math
 import pathlib
 import subprocess
 import sys
 import types
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from decimal import Decimal
 from typing import Annotated, Any, NamedTuple, TypedDict
 
 import anyio
 import numpy as np
+import pydantic
 import pytest
 from pydantic import BaseModel, Field, PlainSerializer, SecretStr
 
@@ -96,6 +101,18 @@ SAME: dict[str, tuple[Any, Any]] = {
     ),
     "numpy records": (np.array([(1, "a")], dtype=[("x", "i4"), ("y", "U3")]), [{"x": 1, "y": "a"}]),
     "numpy keys": ({np.int64(1): np.int8(2)}, {"1": 2}),
+    "durations": (
+        [
+            datetime.timedelta(0),
+            datetime.timedelta(minutes=5),
+            datetime.timedelta(days=400, hours=2, milliseconds=1500),
+            -datetime.timedelta(minutes=90),
+            datetime.timedelta(days=-2),
+            datetime.timedelta.max,
+            datetime.timedelta.min,
+        ],
+        ["PT0S", "PT5M", "P400DT2H1.5S", "-PT1H30M", "-P2D", "P999999999DT23H59M59.999999S", "-P999999999D"],
+    ),
     "bytes of every kind": ([b"\xff", bytearray(b"a"), memoryview(b"b")], [b"\xff", b"a", b"b"]),
 }
 
@@ -106,6 +123,62 @@ def test_values_become_the_same_in_a_function_and_in_a_program(name: str) -> Non
     assert to_json_with_notes(value) == (wanted, ())
     assert type(to_json_with_notes(value)[0]) is type(wanted)
     assert convert.from_json(convert.to_json(value, "answer")) == wanted
+
+
+def test_a_duration_is_read_back_as_it_was() -> None:
+    read = pydantic.TypeAdapter(datetime.timedelta).validate_json
+    for value in (datetime.timedelta(**{unit: sign * n}) for unit in ("days", "seconds", "microseconds", "hours")
+                  for n in (0, 1, 59, 60, 86_399, 999_999) for sign in (1, -1)):  # fmt: skip
+        assert read(f'"{convert.to_json(value, "answer")}"') == value
+        assert convert.to_json({value: 1}, "answer") == {to_json(value): 1}
+
+
+@pytest.mark.parametrize(
+    "made_by", [lambda value: to_json_with_notes(value)[0], lambda v: convert.to_json(v, "answer")]
+)
+def test_what_is_iterated_is_a_list_on_both_sides(made_by: Any) -> None:
+    values = [map(int, "12"), filter(None, [0, 1]), zip([1], "a", strict=True), reversed([1, 2])]
+    values += [enumerate("a"), {"a": 1}.items()]
+    assert made_by(values) == [[1, 2], [1], [[1, "a"]], [2, 1], [[0, "a"]], [["a", 1]]]
+
+
+def test_what_else_a_program_iterates_is_a_list_there() -> None:
+    once = (n for n in (1, 2))
+    values = {
+        "deque": (collections.deque([1, 2]), [1, 2]),
+        "array": (array.array("i", [1, 2]), [1, 2]),
+        "list of its own": (collections.UserList([1, [2]]), [1, [2]]),
+        "text of its own": (collections.UserString("ab"), "ab"),
+        "rows": (csv.reader(["a,b", "c,d"]), [["a", "b"], ["c", "d"]]),
+        "iterators in iterators": (({"n": map(str, [n])} for n in range(2)), [{"n": ["0"]}, {"n": ["1"]}]),
+        "once alone": ([once, once], [[1, 2], []]),
+        "the values of a dict": ({"a": 1}.values(), [1]),
+    }
+    for name, (value, wanted) in values.items():
+        assert convert.to_json(value, "answer") == wanted, name
+
+    async def numbers() -> AsyncIterator[int]:
+        yield 1
+
+    for other in (io.StringIO("a\nb"), object(), Colour, numbers()):
+        assert convert.listed(other, "answer") is other
+        with pytest.raises(TypeError, match="has no JSON form"):
+            convert.to_json(other, "answer")
+
+
+@pytest.mark.parametrize(
+    "endless",
+    [
+        lambda: itertools.count(),
+        lambda: iter(int, 1),
+        lambda: {"a": [itertools.repeat("x")]},
+        lambda: ([n] * 2 for n in itertools.cycle("ab")),
+        lambda: (map(str, range(1000)) for _ in itertools.count()),  # each is short, all together are not
+    ],
+)
+def test_what_has_no_end_is_an_error_in_the_program_and_soon(endless: Any) -> None:
+    with pytest.raises(ValueError, match=r"gives more than 200,000 items, or has no end: take a part of it"):
+        convert.to_json(endless(), "answer")
 
 
 @pytest.fixture
@@ -290,8 +363,8 @@ def test_arguments_reach_a_function_as_what_it_says_they_are() -> None:
 import datetime, decimal, uuid
 answer = act(day=datetime.date(2026, 5, 1), at=datetime.datetime(2026, 5, 1, 9), price=decimal.Decimal("19.90"),
     key=uuid.UUID(int=1), colour="red", item={"price": 1.5, "data": b"\\xfe"}, tags={"a"}, pair=(1, "red"),
-    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, data=b"\\xff", length="PT1M", point=(1, 2),
-    path="/a", car={"colour": "red", "built": "2026-05-01"})
+    where={"city": "Oslo", "since": datetime.date(2026, 5, 1)}, data=b"\\xff", point=(1, 2), path="/a",
+    length=datetime.timedelta(minutes=1), car={"colour": "red", "built": "2026-05-01"})
 ```"""
     result = agent(program, tools=(act,), max_revisions=0, check=False).run("act")
     assert result.status == "answered", result.fault
@@ -319,3 +392,142 @@ def test_a_returned_decimal_is_a_number_in_the_stub() -> None:
         return {}
 
     assert "-> dict[str, float]" in render_stub(tool_from_function(price).protocol)
+
+
+def test_what_a_program_makes_itself_reaches_a_function_as_the_same_value() -> None:
+    seen: dict[str, Any] = {}
+
+    def act(
+        day: datetime.date,
+        at: datetime.datetime,
+        hour: datetime.time,
+        length: datetime.timedelta,
+        price: Decimal,
+        key: uuid.UUID,
+        colour: Colour,
+        level: Level,
+        tags: set[str],
+        names: frozenset[str],
+        data: bytes,
+        point: Point,
+        path: pathlib.PurePosixPath,
+        car: Car,
+        numbers: list[int],
+        pairs: list[tuple[int, str]],
+        lengths: dict[str, datetime.timedelta],
+    ) -> datetime.timedelta:
+        """Do it."""
+        seen.update(locals())
+        return length * 2
+
+    program = """```python
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum, IntEnum
+from pathlib import PurePosixPath
+from typing import NamedTuple
+from uuid import UUID
+
+
+class Paint(Enum):
+    RED = "red"
+
+
+class Height(IntEnum):
+    HIGH = 3
+
+
+@dataclass
+class Vehicle:
+    colour: Paint
+    built: date
+
+
+class Spot(NamedTuple):
+    x: int
+    y: int
+
+
+twice = act(
+    day=date(2026, 5, 1), at=datetime(2026, 5, 1, 9, tzinfo=timezone(timedelta(hours=2))), hour=time(9, 30, 0, 5),
+    length=-timedelta(days=400, microseconds=1), price=Decimal("0.30000000000000000001"), key=UUID(int=1),
+    colour=Paint.RED, level=Height.HIGH, tags={"a"}, names=frozenset({"b"}), data=bytearray(b"\\xff"),
+    point=Spot(1, 2), path=PurePosixPath("/a") / "b", car=Vehicle(Paint.RED, date(2026, 5, 1)),
+    numbers=map(int, "12"), pairs=zip([1], "a"), lengths={"a": timedelta(hours=1.5)},
+)
+answer = (timedelta(minutes=n) for n in (1, 90)), twice
+```"""
+    result = agent(program, tools=(act,), max_revisions=0).run("act")
+    assert result.status == "answered", result.fault
+    del seen["seen"]
+    assert seen == {
+        "day": DAY,
+        "at": datetime.datetime(2026, 5, 1, 9, tzinfo=datetime.timezone(datetime.timedelta(hours=2))),
+        "hour": datetime.time(9, 30, 0, 5),
+        "length": -datetime.timedelta(days=400, microseconds=1),
+        "price": Decimal("0.30000000000000000001"),
+        "key": uuid.UUID(int=1),
+        "colour": Colour.RED,
+        "level": Level.HIGH,
+        "tags": {"a"},
+        "names": frozenset({"b"}),
+        "data": b"\xff",
+        "point": Point(1, 2),
+        "path": pathlib.PurePosixPath("/a/b"),
+        "car": Car(Colour.RED, DAY),
+        "numbers": [1, 2],
+        "pairs": [(1, "a")],
+        "lengths": {"a": datetime.timedelta(hours=1.5)},
+    }
+    assert result.value == [["PT1M", "PT1H30M"], "-P800DT0.000002S"]
+    typed = agent(program.replace("answer = ", "answer = max").replace(", twice", ""), tools=(act,), max_revisions=0)
+    result = typed.run("act", answer=datetime.timedelta)
+    assert result.value == datetime.timedelta(minutes=90), result.fault
+
+
+def test_a_duration_is_a_number_of_seconds_where_the_tool_takes_one() -> None:
+    seen: list[float] = []
+
+    def wait(seconds: float) -> bool:
+        """Wait."""
+        seen.append(seconds)
+        return True
+
+    program = (
+        "```python\nfrom datetime import timedelta\nanswer = wait(seconds=timedelta(minutes=5, milliseconds=1))\n```"
+    )
+    result = agent(program, tools=(wait,), max_revisions=0).run("wait")
+    assert (result.status, seen) == ("answered", [300.001])
+
+
+@pytest.mark.parametrize("effect", ["read", "write"])
+def test_an_argument_without_an_end_ends_the_program_with_the_reason_and_no_call(effect: Any) -> None:
+    def total(ids: list[int]) -> int:
+        """A sum."""
+        return sum(ids)
+
+    program = "```python\nimport itertools\nanswer = total(\n    ids=(n for n in itertools.count())\n)\n```"
+    result = agent(program, tools=(atc.tool(effect=effect)(total),), max_revisions=0).run("sum")
+    assert (result.status, result.calls) == ("unsolved", ())
+    assert result.fault is not None
+    assert result.fault.line == 2
+    assert "total(ids=…) gives more than 200,000 items, or has no end: take a part of it" in result.fault.message
+
+
+def test_iterators_of_calls_make_them_in_order_and_their_errors_have_their_lines() -> None:
+    def twice(n: int) -> int:
+        """Twice a number."""
+        return 2 * n
+
+    program = (
+        "```python\nanswer = twice(n=len([*map(lambda n: twice(n=n), [1, 2])])), (twice(n=n) for n in (3, 4))\n```"
+    )
+    result = agent(program, tools=(atc.tool(effect="read")(twice),), max_revisions=0).run("twice")
+    assert result.value == [4, [6, 8]]
+    program = "```python\nkeys = [twice(n=1)]\nanswer = (\n    keys[n]\n    for n in (0, 1)\n)\n```"
+    result = agent(program, tools=(atc.tool(effect="read")(twice),), max_revisions=0).run("twice")
+    assert result.fault is not None
+    assert result.fault.line == 3

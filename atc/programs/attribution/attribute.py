@@ -366,8 +366,11 @@ class Attribution:
             "status": call.error_status,
         }
 
-    def _empty(self) -> Fault:
-        """An empty answer: traced to a call that failed or answered emptily, if there is one behind it."""
+    def _empty(self) -> Fault | None:
+        """An empty answer: traced to a call that failed or answered emptily, if there is one behind it.
+
+        ``None`` is an answer where its type names it, no call failed behind it, and no key was missing.
+        """
         empty = {"kind": "answer", "case": "empty", "value": self.outcome.value}
         value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
         behind = list(suspects_of(value, self._flow, self.calls)) if self._flow else []
@@ -375,6 +378,9 @@ class Attribution:
         if failed is not None:
             return self._made(**empty, line=failed.line, **self._failure(failed))
         null = next((s for s in behind if not s.derived and is_nothing(s.value)), None)
+        typed = self.answer_type is not None and self.answer_type.names_none
+        if typed and self.outcome.value is None and (null is None or null.value is not MISSING):
+            return None
         if null is not None:
             return self._made(
                 **empty,

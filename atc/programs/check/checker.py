@@ -43,6 +43,7 @@ class Checker:
         types: run the type checker too (the ladder in ``benchmarks`` turns parts off).
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
         graph: what feeds what among these tools; by their protocols alone, if not given.
+        packages: whether the jail may have packages beside the standard library.
     """
 
     def __init__(
@@ -52,7 +53,9 @@ class Checker:
         types: bool = True,
         rules: Rules = DEFAULT,
         graph: ToolGraph | None = None,
+        packages: bool = False,
     ) -> None:
+        self._packages = packages
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._hints = (ToolGraph(protocols) if graph is None else graph).hints
@@ -82,7 +85,7 @@ class Checker:
             types = group.create_task(self._types.check(program, inputs, wanted)) if self._types is not None else None
             await asyncio.sleep(0)
             flow = program.flow(self._protocols)
-            found = policy_findings(tree) + call_findings(flow, self._protocols, self._rules)
+            found = policy_findings(tree, packages=self._packages) + call_findings(flow, self._protocols, self._rules)
             found += self._accesses(flow) + self._whole(tree, flow, inputs)
             if known is not None:
                 found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)

@@ -1,8 +1,9 @@
-"""The static policy: what a program may not import, name or reach, decided node by node before it runs.
+"""The static policy: what a program may not name or reach, decided node by node before it runs.
 
 :class:`Policy` is RestrictedPython's transformer with nothing left to transform: it visits and decides, and the code
 that runs is the code that was written. This is **not** the boundary (the jail is): it spares a run that would fail, and
-keeps oddities out of programs. A name that is made at run time (``getattr(x, "__glob" + "als__")``) passes it.
+keeps oddities out of programs. A name that is made at run time (``getattr(x, "__glob" + "als__")``) passes it. What the
+jail does not have is :mod:`atc.programs.check.lacking`'s.
 
 From RestrictedPython come the rule that syntax is refused unless a ``visit_`` method knows it, the places where a
 program binds a name, and the attributes that lead from an object to its frames and code. What it refuses beside that
@@ -13,55 +14,55 @@ is allowed here, as the jail allows it: names that begin with ``_``, ``counts[ke
 from __future__ import annotations
 
 import ast
-import sys
 from typing import Any
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
 from atc.facts import Finding, FindingCase, FindingKind
+from atc.programs.check.lacking import ASKS, RUNS_TEXT, lacking_findings, own_names
 
-_FORBIDDEN = """
-os subprocess socket ctypes multiprocessing signal shutil pathlib tempfile ssl http ftplib smtplib telnetlib
-importlib builtins gc marshal pickle shelve sqlite3 pty resource fcntl mmap code codeop runpy site webbrowser
-tkinter turtle idlelib ensurepip venv distutils lib2to3 test
-"""
-_DUNDERS = """
-__name__ __doc__ __class__ __init__ __post_init__ __str__ __repr__ __format__ __len__ __bool__ __hash__ __eq__ __ne__
-__lt__ __le__ __gt__ __ge__ __iter__ __next__ __getitem__ __setitem__ __delitem__ __contains__ __missing__ __call__
-__enter__ __exit__ __add__ __radd__ __sub__ __mul__ __truediv__ __neg__ __abs__ __slots__ __all__ __annotations__
+_BEHIND = """
+__globals__ __code__ __closure__ __builtins__ __builtin__ __self__ __bases__ __base__ __mro__ __subclasses__
+__loader__ __spec__ __import__ __build_class__
 """
 _SYNTAX = """
 AnnAssign Assign AugAssign For AsyncFor comprehension With AsyncWith Await Nonlocal Subscript TryStar
 Match match_case MatchOr MatchSequence MatchSingleton MatchValue TypeAlias TypeVar ParamSpec TypeVarTuple
 """
-FORBIDDEN_MODULES = frozenset(_FORBIDDEN.split())
-ALLOWED_MODULES = frozenset(sys.stdlib_module_names) - FORBIDDEN_MODULES
-_ALLOWED_DUNDERS = frozenset(_DUNDERS.split())
-_FORBIDDEN_CALLS = frozenset({"exec", "eval", "compile", "__import__", "open", "input", "breakpoint"})
+BEHIND_OBJECTS = frozenset(_BEHIND.split())
+"""Special names that lead from an object to code, namespaces, loaders or all classes. Every other one is open."""
 _AS_WRITTEN = frozenset(_SYNTAX.split())
 """Syntax that the library rewrites or refuses, and about which there is nothing to decide here."""
 
 
-def policy_findings(tree: ast.Module) -> list[Finding]:
+def policy_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding]:
     """The findings of the policy: ``forbidden_import``, ``forbidden_name`` and ``forbidden_syntax``.
 
     The tree is left as it is. Linear in its nodes, at any depth: nothing here calls itself.
+
+    Args:
+        tree: the program.
+        packages: whether the jail may have more than the standard library.
     """
-    policy = Policy()
+    policy = Policy(own_names(tree))
     for node in ast.walk(tree):
         policy.visit(node)
-    return policy.findings
+    return policy.findings + lacking_findings(tree, packages=packages)
 
 
 class Policy(RestrictingNodeTransformer):
     """Decides about one node at a time: :meth:`visit` looks at neither its children nor its parent.
 
+    Args:
+        own: names that the program binds itself; they are no built-ins.
+
     Attributes:
         findings: of all nodes that were visited.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: frozenset[str] = frozenset()) -> None:
         super().__init__()
+        self._own = own
         self.findings: list[Finding] = []
 
     def visit(self, node: ast.AST) -> ast.AST:
@@ -90,23 +91,19 @@ class Policy(RestrictingNodeTransformer):
     # -- names ---------------------------------------------------------------------------------------------------------
 
     def check_name(self, node: Any, name: str | None, allow_magic_methods: bool = False) -> None:
-        """Refuse a name of Python's own machinery, wherever a program binds, reads or calls it."""
-        if name is not None and name.startswith("__") and name.endswith("__") and name not in _ALLOWED_DUNDERS:
+        """Refuse a name that reaches behind objects, wherever a program binds or reads it."""
+        if name in BEHIND_OBJECTS:
             self._refuse("forbidden_name", "dunder", node, name)
 
     def check_import_names(self, node: ast.Import | ast.ImportFrom) -> ast.AST:
-        """Refuse a module that the jail does not have, and such a name under which something is imported."""
-        names = [alias.name for alias in node.names]
-        modules, bound = ([node.module or "."], names) if isinstance(node, ast.ImportFrom) else (names, [])
-        for module in modules:
-            if module.partition(".")[0] not in ALLOWED_MODULES:
-                self._refuse("forbidden_import", "", node, module)
-        for name in [*bound, *(alias.asname for alias in node.names)]:
-            self.check_name(node, name)
+        """Refuse such a name that is imported, or under which something is; modules are no matter of names."""
+        for alias in node.names:
+            self.check_name(node, alias.asname or alias.name)
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        self.check_name(node, node.id)
+        if node.id != "__import__":  # by itself it imports, as the statement does
+            self.check_name(node, node.id)
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
@@ -147,6 +144,6 @@ class Policy(RestrictingNodeTransformer):
             self.check_name(node, name)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if isinstance(node.func, ast.Name) and node.func.id in _FORBIDDEN_CALLS:
+        if isinstance(node.func, ast.Name) and node.func.id in (RUNS_TEXT | ASKS) - self._own:
             self._refuse("forbidden_name", "call", node, node.func.id)
         return node

@@ -24,12 +24,12 @@ from atc.facts import Finding, FindingKind
 from atc.programs.check.answers import answer_findings, probed
 from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.check.type_server import TypeServer
-from atc.programs.program import Program
+from atc.programs.program import NotParsed, Program, parse
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import record_names, render_checker_stubs
 
 TIMEOUT_S = 20.0
-PRELUDE = "from _tools import *\n"
+PRELUDE = "from _tools import *"
 WARM_UP = "import collections, datetime, itertools, json, math, re\nanswer = sorted([1])\n"
 
 _KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`')
@@ -81,6 +81,9 @@ class TypeChecker:
         diagnostics = await self.diagnose(program.source if asked is None else asked, inputs)
         own = [each for each in diagnostics if each.line <= len(program.lines)]
         found = [finding for each in own if (finding := finding_of(each, program, self._tools)) is not None]
+        if any(finding.kind == "undefined_name" for finding in found):
+            read = _evaluated(program)
+            found = [f for f in found if f.kind != "undefined_name" or (f.line, f.name) in read]
         if wanted is not None and asked is not None:
             found += answer_findings(program, diagnostics, wanted, self._records)
         return found
@@ -95,18 +98,18 @@ class TypeChecker:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _started(self) -> TypeServer:
-        return TypeServer(self._ty, self._folder, PRELUDE + WARM_UP)
+        return TypeServer(self._ty, self._folder, f"{PRELUDE}\n{WARM_UP}")
 
     async def diagnose(self, source: str, inputs: Collection[str] = ()) -> list[Diagnostic]:
         """What the type checker says of a program, in its own words; nothing where it fails."""
-        text = _prelude(inputs) + source.encode("utf-8", "replace").decode()
+        text, before = _with_prelude(source.encode("utf-8", "replace").decode(), inputs)
         try:
             items = await asyncio.wait_for(self._server.diagnose(text), TIMEOUT_S)
         except (TimeoutError, OSError, ValueError):
             self._server.close()
             self._server = self._started()
             return []  # the jail and the broker still stand; a program is not refused for the checker's failure
-        return [diagnostic for item in items if (diagnostic := _read(item)) is not None]
+        return [diagnostic for item in items if (diagnostic := _read(item, before)) is not None]
 
 
 def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
@@ -142,12 +145,62 @@ def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str])
     )
 
 
-def _prelude(inputs: Collection[str]) -> str:
-    """The line before a program: it names the tools, and inputs of any type."""
-    if not inputs:
-        return PRELUDE
+def _with_prelude(source: str, inputs: Collection[str]) -> tuple[str, int]:
+    """A program behind what names the tools, and inputs of any type; and how many lines it is moved down by.
+
+    Nothing may stand before ``from __future__ import …``: there the prelude follows on the same line.
+    """
     anything = (f"{name}: _typing.Any = _typing.cast(_typing.Any, None)" for name in sorted(inputs))
-    return "; ".join([PRELUDE.rstrip("\n"), "import typing as _typing", *anything]) + "\n"
+    prelude = "; ".join([PRELUDE, "import typing as _typing", *anything]) if inputs else PRELUDE
+    end = _end_of_futures(source)
+    if end is None:
+        return f"{prelude}\n{source}", 1
+    lines, (row, column) = source.split("\n"), end
+    text = lines[row - 1].encode()
+    lines[row - 1] = f"{text[:column].decode()}; {prelude}{text[column:].decode()}"
+    return "\n".join(lines), 0
+
+
+def _end_of_futures(source: str) -> tuple[int, int] | None:
+    """Where the last ``from __future__ import …`` of a program ends; ``None`` where it has none."""
+    if "__future__" not in source:
+        return None
+    try:
+        body = parse(source).body
+    except NotParsed:
+        return None
+    ends = [
+        (node.end_lineno or node.lineno, node.end_col_offset or 0)
+        for node in body
+        if isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level
+    ]
+    return ends[-1] if ends else None
+
+
+def _evaluated(program: Program) -> set[tuple[int, str]]:
+    """The names that a run looks up, with their lines: not those in a text, nor in annotations that nothing evaluates.
+
+    Those are all behind ``from __future__ import annotations`` and from Python 3.14 on, and of variables in functions.
+    """
+    deferred = sys.version_info >= (3, 14) or any(
+        isinstance(node, ast.ImportFrom) and any(alias.name == "annotations" for alias in node.names)
+        for node in program.module.body
+    )
+    found: set[tuple[int, str]] = set()
+    todo: list[tuple[ast.AST, bool]] = [(program.module, False)]
+    while todo:
+        node, local = todo.pop()
+        if isinstance(node, ast.Name):
+            found.add((node.lineno, node.id))
+        local = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or (
+            local and not isinstance(node, ast.ClassDef)
+        )
+        for field, value in ast.iter_fields(node):
+            unread = field in ("annotation", "returns") and (deferred or (local and isinstance(node, ast.AnnAssign)))
+            if not unread:
+                parts = value if isinstance(value, list) else [value]
+                todo += [(part, local) for part in parts if isinstance(part, ast.AST)]
+    return found
 
 
 def _wrong_type(m: re.Match[str], line: int) -> Finding | None:
@@ -196,12 +249,12 @@ def _passes(value: object, kinds: set[str]) -> bool:
     return True  # a number for a text, and the like: repaired, or refused by the broker
 
 
-def _read(item: dict[str, Any]) -> Diagnostic | None:
+def _read(item: dict[str, Any], before: int) -> Diagnostic | None:
+    """A diagnostic of the program's own lines, which stand behind so many others."""
     begin = item["range"]["start"]
-    if begin["line"] < PRELUDE.count("\n"):
+    if begin["line"] < before:
         return None
-    line = begin["line"] + 1 - PRELUDE.count("\n")
-    return Diagnostic(str(item.get("code", "")), str(item["message"]), line, begin["character"])
+    return Diagnostic(str(item.get("code", "")), str(item["message"]), begin["line"] + 1 - before, begin["character"])
 
 
 def find_ty() -> str:

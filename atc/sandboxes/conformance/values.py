@@ -46,6 +46,29 @@ async def _(lab: Lab) -> None:
     same(await lab.answer(f"answer = {wanted!r}"), wanted, "the answer")
 
 
+@GROUP.check("dates, times and durations are ISO text")
+async def _(lab: Lab) -> None:
+    program = """
+from datetime import date, datetime, time, timedelta
+answer = [date(2026, 5, 1), datetime(2026, 5, 1, 9), time(9, 30), timedelta(days=1, hours=2), -timedelta(seconds=1.5)]
+"""
+    wanted = ["2026-05-01", "2026-05-01T09:00:00", "09:30:00", "P1DT2H", "-PT1.5S"]
+    same(await lab.answer(program), wanted, "the answer")
+
+
+@GROUP.check("what is iterated is a list, to a tool and in the answer; what has no end is an error of the program")
+async def _(lab: Lab) -> None:
+    seen: list[dict[str, Any]] = []
+    program = """
+f(a=map(int, "12"), b=(n for n in range(2)), c={"x": 1}.items(), d=[zip([1], "a")])
+answer = reversed([1, 2]), filter(None, [0, 1])
+"""
+    same(await lab.answer(program, {"f": lambda arguments: seen.append(arguments)}), [[2, 1], [1]], "the answer")
+    same(seen, [{"a": [1, 2], "b": [0, 1], "c": [["x", 1]], "d": [[[1, "a"]]]}], "the arguments")
+    endless = "import itertools\nanswer = itertools.count()"
+    raised(await lab.run(endless), "ValueError", "has no end")
+
+
 @GROUP.check("bytes pass exactly, to a tool, from it and in the answer, and are not taken for what they look like")
 async def _(lab: Lab) -> None:
     every, own = bytes(range(256)), {"$bytes": "YQ=="}

@@ -29,6 +29,14 @@ _GROUPED = re.compile(r"[+-]?\d{1,3}(,\d{3}){1,5}(\.\d{1,6})?")
 _MEASURED = re.compile(
     r"([^\W\d]{1,3}|[$€£¥])? ?([+-]?\d{1,15}(?:\.\d{1,15})?) ?([^\W\d][^\W\d_/²³]{0,19}|[%°$€£¥]C?F?)?"
 )
+_DURATION = re.compile(
+    r"(-)?P(?=.)(?:(\d{1,9})W)?(?:(\d{1,9})D)?(?:T(?=.)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:\.\d{1,6})?)S)?)?"
+)
+"""An ISO 8601 duration without months and years, which have no length: what a program's ``timedelta`` becomes."""
+_SECONDS = {
+    unit: Decimal(size)
+    for unit, size in (("s", 1), ("min", 60), ("h", 3_600), ("d", 86_400), ("week", 604_800), ("ms", "0.001"))
+}
 _WORDS = {
     word: number
     for number, word in enumerate(
@@ -121,6 +129,8 @@ def in_format(place: Place, name: str, value: Any, *, lossless: bool) -> Any:
 def _number(place: Place, name: str, text: str, *, lossless: bool) -> Any:
     if (word := text.lower()) in _WORDS:
         return _WORDS[word]
+    if (length := _DURATION.fullmatch(text)) is not None:
+        return _in_unit(length, place, name, lossless=lossless)
     if _GROUPED.fullmatch(text):
         return MISSING if lossless else _as_number(text.replace(",", ""), place, lossless=False)
     found = _MEASURED.fullmatch(text)
@@ -135,6 +145,20 @@ def _number(place: Place, name: str, text: str, *, lossless: bool) -> Any:
     if re.match(r"[+-]?0\d", digits):
         return MISSING  # `007` is no number
     return _as_number(digits, place, lossless=lossless)
+
+
+def _in_unit(length: re.Match[str], place: Place, name: str, *, lossless: bool) -> Any:
+    """A duration as a number in the unit that the argument's text names, or in seconds where it names none at all."""
+    unit = next((u for u in _SECONDS if _is_of_unit(u, place, name, lossless=lossless)), None)
+    if unit is None:
+        return MISSING
+    parts = zip(length.groups()[1:], (_SECONDS[u] for u in ("week", "d", "h", "min", "s")), strict=True)
+    number = sum((Decimal(digits or 0) * size for digits, size in parts), Decimal(0)) / _SECONDS[unit]
+    whole = number == number.to_integral_value()
+    if not whole and ("number" not in place.types or Decimal(repr(float(number))) != number):
+        return MISSING
+    sign = -1 if length[1] else 1
+    return sign * (int(number) if whole else float(number))
 
 
 def _is_of_unit(unit: str, place: Place, name: str, *, lossless: bool) -> bool:

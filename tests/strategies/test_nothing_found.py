@@ -1,0 +1,88 @@
+"""``None`` and ``""`` are answers where the type says so, or where two programs in a row found just that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atc import Agent, FakeModel, Result, ToolError, tool
+
+NULL = "answer = person(name='Ana')['email']"
+AGAIN = "p = person(name='Ana')\nanswer = p.get('email')"
+MISSING = "answer = person(name='Ana').get('e_mail')"
+MISSING_AGAIN = "p = person(name='Ana')\nanswer = p.get('e_mail')"
+TEXT = "answer = person(name='Ana')['note']"
+TEXT_AGAIN = "p = person(name='Ana')\nanswer = p.get('note')"
+CAUGHT = "person(name='Ana')\ntry:\n    answer = broken(name='Ana')\nexcept ToolError:\n    answer = None"
+CAUGHT_AGAIN = f"x = 1\n{CAUGHT}"
+UNSET = "if person(name='Ana')['email']:\n    answer = 'x'"
+NO_CALL = "answer = None"
+FIRST_PAGE = "answer = next((p['name'] for p in people()['items'] if p['name'] == 'Zoe'), None)"
+FIRST_PAGE_AGAIN = FIRST_PAGE.replace("None", "''")
+
+
+@tool(effect="read")
+def person(name: str) -> dict[str, Any]:
+    """A person."""
+    return {"name": name, "email": None, "note": "", "friends": []}
+
+
+@tool(effect="read")
+def broken(name: str) -> str:
+    """A service that is down."""
+    raise ToolError("it is down", status=503)
+
+
+@tool(effect="read")
+def people() -> dict[str, Any]:
+    """All people, first page."""
+    return {"items": [{"name": "Ana"}], "total": 40, "page": 1}
+
+
+def run(*programs: str, wanted: Any = None, **settings: Any) -> tuple[Result, int]:
+    model = FakeModel([f"```python\n{program}\n```" for program in programs] * 5)
+    with Agent([person, broken, people], model=model, sentence=False, keep_runs=False, **settings) as agent:
+        result = agent.run("What is the e-mail of Ana?", **({} if wanted is None else {"answer": wanted}))
+    return result, len(result.revisions)
+
+
+@pytest.mark.parametrize(
+    ("programs", "wanted", "programs_run"),
+    [
+        ((NULL,), str | None, 1),
+        ((NULL, AGAIN), None, 2),
+        ((TEXT, TEXT_AGAIN), None, 2),
+        ((TEXT, TEXT_AGAIN), str, 2),
+        ((TEXT, TEXT_AGAIN), str | None, 2),  # a text may be empty: that says nothing of this one
+        ((MISSING, MISSING_AGAIN), str | None, 2),  # no such key: perhaps it has another name
+        ((MISSING, NULL), str | None, 2),
+    ],
+)
+def test_nothing_is_the_answer(programs: tuple[str, ...], wanted: Any, programs_run: int) -> None:
+    result, count = run(*programs, wanted=wanted)
+    assert (result.status, count) == ("answered", programs_run), result.fault
+    assert result.value == ("" if TEXT in programs else None)
+
+
+@pytest.mark.parametrize(
+    ("programs", "wanted"),
+    [
+        ((CAUGHT, CAUGHT_AGAIN), None),
+        ((CAUGHT, CAUGHT_AGAIN), str | None),
+        ((UNSET, f"x = 1\n{UNSET}"), None),
+        ((UNSET, f"x = 1\n{UNSET}"), str | None),
+        ((NO_CALL, f"x = 1\n{NO_CALL}"), str | None),
+        ((NULL, AGAIN), str),  # the type refuses it
+        ((FIRST_PAGE, f"x = 1\n{FIRST_PAGE}"), None),
+        ((NULL, TEXT), None),  # they do not agree
+    ],
+)
+def test_nothing_is_no_answer(programs: tuple[str, ...], wanted: Any) -> None:
+    result, _ = run(*programs, wanted=wanted, max_revisions=1)
+    assert result.status in ("unsolved", "failed")
+
+
+def test_the_rule_that_two_programs_confirm_can_be_taken_away() -> None:
+    assert run(NULL, AGAIN, rules="-confirmed-nothing")[0].status == "unsolved"
+    assert run(NULL, rules="-confirmed-nothing", wanted=str | None)[0].status == "answered"
