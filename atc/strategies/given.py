@@ -128,8 +128,7 @@ class Given(Strategy):
     def _draft(self, context: RunContext) -> Draft:
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}
         rules = context.settings.active_rules
-        repaired = RepairContext(protocols, protocols, context.graph.suppliers, (), context.task, rules, self._inputs)
-        program, rewrites = repair_program(self._program, repaired, FRAME)
+        program, rewrites = repair_program(self._program, RepairContext(protocols, rules, self._inputs), FRAME)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
 
 

@@ -33,7 +33,7 @@ _PROTOCOLS = [
 ]
 BY_NAME = {protocol.name: protocol for protocol in _PROTOCOLS}
 _checker = Checker(_PROTOCOLS, types=False)
-_context = RepairContext(BY_NAME, task="Order two of the cheapest new lamps.")
+_context = RepairContext(BY_NAME)
 _loop = asyncio.new_event_loop()
 
 

@@ -56,20 +56,9 @@ def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple
     return (program, ()) if made.tree is None else (made, tuple(kept))
 
 
-def insert_before(node: ast.expr, text: str) -> Edit:
-    """Insert a text before an expression."""
-    start = (node.lineno, node.col_offset)
-    return Edit(start, start, text)
-
-
 def insert_after(node: ast.expr | ast.stmt, text: str) -> Edit:
     """Insert a text behind an expression or a statement."""
     return Edit(_end(node), _end(node), text)
-
-
-def cut_after(part: ast.expr, node: ast.expr) -> Edit:
-    """Leave out what stands behind the part with which an expression begins."""
-    return Edit(_end(part), _end(node), "")
 
 
 def replace(node: ast.expr | ast.keyword, text: str) -> Edit:
