@@ -1,4 +1,4 @@
-"""The repairs of a program, in their order: its frame, then what the schemas leave one way to mean."""
+"""What is rewritten in a program, in order: its dialect, its frame, then what the schemas leave one way to mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from atc.fired_rules import fired
+from atc.programs.dialects.reading import in_plain_python
 from atc.programs.program import Program
 from atc.programs.repair import frame, schema
 from atc.programs.repair.context import Repair, RepairContext
@@ -52,7 +53,8 @@ def repair_program(
         context: the tools, and the rules that are on.
         passes: :data:`FRAME` alone where a program is not to be checked.
     """
-    made: list[Rewrite] = []
+    program, read = in_plain_python(program, context.protocols, context.inputs)
+    made = [*read]
     for each in passes:
         for _ in range(each.rounds):
             repaired, rewrites = apply(program, _found(each, program, context))
