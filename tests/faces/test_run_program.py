@@ -18,7 +18,7 @@ from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.progress import PROGRESS, Progress
 from atc.tools.tool import Toolset
-from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -115,6 +115,27 @@ def test_writes_that_are_done_are_told_and_not_repeated() -> None:
 
     asyncio.run(main())
     assert book.lines == ["one"]
+
+
+def test_a_client_may_write_in_its_own_dialect_and_its_user_is_asked_about_the_tool() -> None:
+    book, user = Book(), User((DECLINE, ACCEPT))
+    first, second = "mcp__atc__append_line(text='one')", "call_tool('append_line', {'text': 'two'})"
+    source = f"```python\nawait {first}\nanswer = {second}\n```"
+
+    async def main() -> None:
+        async with client_of(book.tool, user=user) as client:
+            assert (await run(client, source))["status"] == "denied"
+            assert "append_line" in user.seen[0].message
+            assert "mcp__" not in user.seen[0].message
+            report = await run(client, source)
+            assert (report["status"], report["value"]) == ("answered", {"lines": 2})
+            assert [(call["tool"], call["line"]) for call in report["calls"]] == [
+                ("append_line", 2),
+                ("append_line", 3),
+            ]
+
+    asyncio.run(main())
+    assert book.lines == ["one", "two"]
 
 
 def test_a_dry_run_plans_writes() -> None:
