@@ -317,7 +317,8 @@ class Writer:
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         passes = PASSES if self._ways.check else FRAME
-        program, rewrites = repair_program(program, RepairContext(protocols, self._rules, inputs), passes)
+        context = RepairContext(protocols, self._rules, inputs, self._ways.dialects)
+        program, rewrites = repair_program(program, context, passes)
         return Draft(program, tuple(rewrite.note for rewrite in rewrites))
 
     # -- prompts -----------------------------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ _KINDS = {
     "functions": ("b = 1\n", "def f{0}(a): return a\nb = f{0}(b)\n"),
     "fields": ("x = find(q='')\n", "x['k{0}']\n"),
     "copies": ("", "def find(q): ...\n"),
+    "awaits": ("", "await asyncio.gather(tools.find(q='{0}'))\n"),
+    "kept": ("", "a{0} = [find(q='')]\nawait asyncio.gather(*a{0})\n"),
+    "named": ("", "await call_tool('find', {{'q': mcp__a__find(q='{0}')}})\n"),
 }
 _UNENDING = {
     "branches": ("b = 1\n", "if b: b{0} = 1\n"),

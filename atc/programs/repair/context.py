@@ -19,11 +19,13 @@ class RepairContext:
         protocols: the tools that the program is offered, by name.
         rules: the ids of the rules that are on.
         inputs: the names of the values that stand in the program's scope before it runs.
+        dialects: whether programs for other runtimes are read (:mod:`atc.programs.dialects.reading`).
     """
 
     protocols: Mapping[str, Protocol]
     rules: Rules = DEFAULT
     inputs: Collection[str] = ()
+    dialects: bool = True
 
 
 Repair = Callable[[Program, RepairContext], Iterator[Rewrite]]

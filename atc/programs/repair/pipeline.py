@@ -53,8 +53,10 @@ def repair_program(
         context: the tools, and the rules that are on.
         passes: :data:`FRAME` alone where a program is not to be checked.
     """
-    program, read = in_plain_python(program, context.protocols, context.inputs)
-    made = [*read]
+    made: list[Rewrite] = []
+    if context.dialects:
+        program, read = in_plain_python(program, context.protocols, context.inputs)
+        made += read
     for each in passes:
         for _ in range(each.rounds):
             repaired, rewrites = apply(program, _found(each, program, context))
