@@ -142,6 +142,8 @@ def test_reads_are_gathered_in_parallel_and_writes_in_order() -> None:
         MAIN.format("return f(n=1)"),  # right as it is
         "import asyncio\nanswer = asyncio.run(asyncio.to_thread(f, n=1))",
         "t = asyncio.create_task(f(n=1))\nanswer = await t",
+        MAIN.format("return await asyncio.gather()"),
+        MAIN.format("made = []\n    return await asyncio.gather(*made)"),
         "answer = await asyncio.gather(f(n=1), return_exceptions=True)",
         "async def f(n):\n    return n\nasync def main():\n    async with x:\n        await f(1)",  # not the tool
         "tools = make()\nanswer = tools.f(n=1)",

@@ -128,7 +128,7 @@ class _Sequential:
             return True
         if isinstance(value, ast.Call) and self._asyncio(value.func) == "gather" and not value.keywords:
             found = [self._gathered(argument, node) for argument in value.args]
-            if all(each is not None for each in found) and self._open(value) is not None:
+            if any(found) and None not in found and self._open(value) is not None:
                 self._settled |= {node, value, *(call for each in found for call in each or ())}
                 self._gathers.append(value)
                 return True
