@@ -72,9 +72,9 @@ TARGET = Target(
         ".get('price')", "answer = ", "parallel([", "all_pages(search, ", "lambda x: ", "for x in ", "while True:\n",
         "    ", "if ", "else:\n", "try:\n", "except ToolError as e:\n", "def f(x):\n", "return ", "yield ", "async ",
         "await ", "asyncio.gather(", "asyncio.run(", "tools.search(", "call_tool('order', {'item_id': ",
-        "mcp__a__get_item(", "with ", "class A:\n", "match x:\n", "case {'id': y}:\n", "f'{x!r:>{y}}'", "global x", "nonlocal x",
-        "del x", "import math", "from json import ", "print(", "sorted(", "max(", "{**x}", "*x", ":=", " if x else ",
-        "not ", "in ", "1_000", "0x1", "1j", "b'x'", "__class__", ".format(", "eval(", "\\N{DIGIT ONE}", "# ", ";",
-        "\t", "-> int", "@",
+        "mcp__a__get_item(", "with ", "class A:\n", "match x:\n", "case {'id': y}:\n", "f'{x!r:>{y}}'", "global x",
+        "nonlocal x", "del x", "import math", "from json import ", "print(", "sorted(", "max(", "{**x}", "*x", ":=",
+        " if x else ", "not ", "in ", "1_000", "0x1", "1j", "b'x'", "__class__", ".format(", "eval(", "\\N{DIGIT ONE}",
+        "# ", ";", "\t", "-> int", "@",
     ),
 )  # fmt: skip

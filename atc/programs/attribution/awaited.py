@@ -10,9 +10,7 @@ from atc.programs.dialects.awaits import awaits_outside
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
 
-_WAITERS = frozenset(
-    "gather wait wait_for shield as_completed create_task ensure_future run run_until_complete".split()
-)
+_WAITERS = {"gather", "wait_for", "as_completed", "create_task", "ensure_future", "run_until_complete"}
 
 
 def awaits_a_value(program: Program, flow: Flow, error: ProgramError) -> bool:
@@ -20,9 +18,7 @@ def awaits_a_value(program: Program, flow: Flow, error: ProgramError) -> bool:
     outside a coroutine."""
     if error.type == "SyntaxError":
         return bool(awaits_outside(program))
-    if error.type != "TypeError" or not any(isinstance(n, ast.Await) or _imports(n) for n in program.nodes):
-        return False
-    for node in program.nodes:
+    for node in program.nodes if error.type == "TypeError" else ():
         if isinstance(node, ast.Await):
             parts = [node.value]
         elif isinstance(node, ast.Call) and _name(node.func) in _WAITERS:
@@ -33,12 +29,6 @@ def awaits_a_value(program: Program, flow: Flow, error: ProgramError) -> bool:
         if failed and any(flow.at(span_of(part)).derived().origins for part in parts):
             return True
     return False
-
-
-def _imports(node: ast.AST) -> bool:
-    if isinstance(node, ast.ImportFrom):
-        return node.module == "asyncio"
-    return isinstance(node, ast.Import) and any(alias.name == "asyncio" for alias in node.names)
 
 
 def _name(called: ast.expr) -> str:

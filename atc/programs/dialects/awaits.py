@@ -135,8 +135,9 @@ class _Sequential:
         return False
 
     def _runs_one(self, node: ast.Call) -> bool:
-        plain = len(node.args) == 1 and not node.keywords and self._is_plain(node.args[0])
-        return plain and self._shell(node) is not None
+        if len(node.args) != 1 or node.keywords or not self._is_plain(node.args[0]):
+            return False
+        return self._text.between(end_of(node.args[0]), end_of(node)) == ")"
 
     def _is_plain(self, node: ast.AST) -> TypeGuard[ast.Call]:
         """Whether this is a call of a tool, or of a coroutine that becomes a function."""
@@ -167,25 +168,21 @@ class _Sequential:
     def _kept_before(self, name: ast.Name, where: ast.Await, *, many: bool) -> list[ast.Call] | None:
         """The calls that a variable holds which nothing but ``gather`` takes. They run where they are written, which is
         before the gathering: with an effect only if nothing stands between."""
-        text, bound = self._text, list[ast.AST]()
-        more: list[ast.Call] = []
+        text, bound, appended = self._text, list[ast.AST](), list[ast.Call]()
         for use in text.uses[name.id]:
             if isinstance(use.ctx, ast.Store):
                 bound.append(text.parents[use])
             elif use is not name:
                 if not many or (call := self._appended(use)) is None:
                     return None
-                more.append(call)
-        if text.binders[name.id] != 1 or len(bound) != 1 or not isinstance(assign := bound[0], ast.Assign):
+                appended.append(call)
+        if text.binders[name.id] != 1 or len(bound) != 1 or not isinstance(kept := bound[0], ast.Assign):
             return None
-        if len(assign.targets) != 1 or _function_around(text, assign) is not _function_around(text, where):
+        calls = self._listed(kept.value) if many else [kept.value] if self._is_plain(kept.value) else None
+        if calls is None or len(kept.targets) != 1:
             return None
-        calls = self._listed(assign.value) if many else [assign.value] if self._is_plain(assign.value) else None
-        if calls is None:
-            return None
-        calls = [*calls, *more]
-        reads = self._only_reads or all(self._reads(call) for call in calls)
-        return calls if reads or (not more and _follows(text, assign, where)) else None
+        reads = self._only_reads or all(map(self._reads, (*calls, *appended)))
+        return [*calls, *appended] if reads or (not appended and _is_next(kept, text.parents[where])) else None
 
     def _appended(self, name: ast.Name) -> ast.Call | None:
         """The call of a tool that is appended to a list, as a statement."""
@@ -214,8 +211,9 @@ class _Sequential:
                 end = node.lineno, node.col_offset + (len(word[0]) if word else 0)
                 yield _rewrite(node, "left out `await`: tools are plain functions", Edit(start_of(node), end, ""))
         for call in self._runs:
-            if (shell := self._shell(call)) is not None:
-                yield _rewrite(call, "called what `asyncio.run` would run", *shell)
+            inner = call.args[0]
+            edits = text.put(start_of(call), start_of(inner), ""), Edit(end_of(inner), end_of(call), "")
+            yield _rewrite(call, "called what `asyncio.run` would run", *edits)
         for each in text.nodes if self._own else ():
             if isinstance(each, ast.AsyncFunctionDef):
                 end = each.lineno, each.col_offset + len(_written(text, each))
@@ -234,8 +232,7 @@ class _Sequential:
     def _thunks(self, node: ast.Await, call: ast.Call) -> list[Edit] | None:
         """What makes functions for ``parallel`` of the arguments of ``gather``; ``None`` if the calls may do anything
         but read, or something else is computed with them."""
-        around = _function_around(self._text, node, classes=True)
-        if "parallel" not in self._given or isinstance(around, ast.ClassDef):
+        if "parallel" not in self._given or _is_in_class(self._text, node):
             return None
         edits: list[Edit] = []
         for argument in call.args:
@@ -254,14 +251,6 @@ class _Sequential:
     def _open(self, call: ast.Call) -> tuple[int, int] | None:
         """Where the arguments of a call begin."""
         return self._text.behind(end_of(call.func), end_of(call), "(")
-
-    def _shell(self, call: ast.Call) -> tuple[Edit, Edit] | None:
-        """The edits that leave of ``asyncio.run(main())`` what is run."""
-        text, inner, end = self._text, call.args[0], end_of(call)
-        opened = self._open(call)
-        if opened is None or text.between(opened, start_of(inner)).strip() or text.between(end_of(inner), end) != ")":
-            return None
-        return text.put(start_of(call), start_of(inner), ""), Edit(end_of(inner), end, "")
 
 
 def _asyncio_names(text: Text, protocols: Collection[str]) -> tuple[set[str], dict[str, str]]:
@@ -292,26 +281,21 @@ def _computes(call: ast.Call) -> bool:
     return any(isinstance(part, _COMPUTES) for argument in arguments for part in ast.walk(argument))
 
 
-def _function_around(text: Text, node: ast.AST, *, classes: bool = False) -> ast.AST | None:
-    """The function that a node stands in; ``classes``: or the class."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-    at = text.parents.get(node)
-    while at is not None and not (isinstance(at, kinds) or (classes and isinstance(at, ast.ClassDef))):
+def _is_next(kept: ast.Assign, node: ast.AST) -> bool:
+    """Whether this is the statement on the line below, in the same block, with the gathering for its value."""
+    return (
+        isinstance(node, ast.Assign | ast.Return | ast.Expr)
+        and node.col_offset == kept.col_offset
+        and node.lineno == (kept.end_lineno or 0) + 1
+    )
+
+
+def _is_in_class(text: Text, node: ast.AST) -> bool:
+    """Whether a class is the next scope around, whose names no lambda sees."""
+    at: ast.AST | None = node
+    while at is not None and not isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
         at = text.parents.get(at)
-    return at
-
-
-def _follows(text: Text, before: ast.stmt, node: ast.AST) -> bool:
-    """Whether a node stands in the statement right behind another one, outside any block and branch of it."""
-    path, at = node, text.parents[node]
-    while not isinstance(path, ast.stmt):
-        if isinstance(at, ast.IfExp | ast.BoolOp | ast.Compare | ast.Lambda | ast.comprehension):
-            return False
-        path, at = at, text.parents.get(at, at)
-    if not isinstance(path, ast.Assign | ast.AnnAssign | ast.Expr | ast.Return):
-        return False
-    bodies = (body for _, body in ast.iter_fields(at) if isinstance(body, list))
-    return any(path in body and before in body and body.index(path) == body.index(before) + 1 for body in bodies)
+    return isinstance(at, ast.ClassDef)
 
 
 def _rewrite(node: ast.expr | ast.stmt, what: str, *edits: Edit) -> Rewrite:

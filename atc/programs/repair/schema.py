@@ -15,6 +15,7 @@ nowhere else: an open document names some of the keys that are there, and a prog
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.programs.analysis.schema_paths import schemas_at
@@ -27,7 +28,7 @@ from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.schemas.repair.spelling import respelt, spelling_key
 from atc.schemas.validate import types_of
-from atc.tools.parameters import Parameter, parameters_of
+from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema
 
 MAX_UNKNOWN = 50
@@ -139,44 +140,21 @@ def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewr
 
     A tool whose document takes arguments that it does not name keeps what it is given.
     """
-    meant: dict[ast.Call, Mapping[str, str]] = {}
-    for keyword, call, parameters, effect in _keywords(program, context):
-        given = keyword.arg or ""
-        if given in parameters:
-            continue
-        if call not in meant:
-            meant[call] = _meant(call, parameters, effect)
-        if new := meant[call].get(given):
-            start = (keyword.lineno, keyword.col_offset)
-            edit = Edit(start, (start[0], start[1] + len(given.encode())), new)
-            note = f"line {keyword.lineno}: read the argument {given} as {new}"
-            yield Rewrite("argument-spelling", note, (edit,))
-
-
-def _keywords(
-    program: Program, context: RepairContext
-) -> Iterator[tuple[ast.keyword, ast.Call, Mapping[str, Parameter], Effect]]:
-    """The arguments that calls of tools are given by name; those of a call behind ``**`` are not known."""
     for call in program.flow(context.protocols).calls.values():
-        protocol = context.protocols[call.tool]
+        protocol, node = context.protocols[call.tool], call.node
         if protocol.parameters.get("additionalProperties") or protocol.parameters.get("patternProperties"):
             continue
-        parameters = {p.name: p for p in parameters_of(protocol)}
-        for keyword in call.node.keywords:
-            if keyword.arg is None:
-                break
-            yield keyword, call.node, parameters, protocol.effect
-
-
-def _meant(node: ast.Call, parameters: Mapping[str, Parameter], effect: Effect) -> Mapping[str, str]:
-    """The parameters that unknown arguments mean: another spelling of them, or ``id`` for the one missing id."""
-    used = {k.arg for k in node.keywords if k.arg is not None} | set(list(parameters)[: len(node.args)])
-    unknown = [k.arg for k in node.keywords if k.arg is not None and k.arg not in parameters]
-    if len(unknown) > MAX_UNKNOWN:
-        return {}
-    required = [name for name, parameter in parameters.items() if parameter.required]
-    strict = effect is not Effect.READ
-    return respelt(unknown, parameters, used, required, strict=strict, endings=True)
+        parameters = {parameter.name: parameter.required for parameter in parameters_of(protocol)}
+        named = {k.arg: k for k in itertools.takewhile(lambda k: k.arg is not None, node.keywords) if k.arg is not None}
+        unknown = [name for name in named if name not in parameters]
+        used = {k.arg for k in node.keywords if k.arg is not None} | {*list(parameters)[: len(node.args)]}
+        required = [name for name, needed in parameters.items() if needed]
+        strict = protocol.effect is not Effect.READ
+        few = unknown if len(unknown) <= MAX_UNKNOWN else []
+        for given, name in respelt(few, parameters, used, required, strict=strict, endings=True).items():
+            line, column = named[given].lineno, named[given].col_offset
+            edit = Edit((line, column), (line, column + len(given.encode())), name)
+            yield Rewrite("argument-spelling", f"line {line}: read the argument {given} as {name}", (edit,))
 
 
 def _iterations(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, set[str], Sequence[ast.AST]]]:
