@@ -14,10 +14,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Agent, Effect, Protocol, Tool, Toolset
+from atc.atlas import atlas_toolset
 from atc.calls.approval import ApprovalRequest
 from atc.programs.dialects.reading import in_plain_python, unclear_tools
 from atc.programs.program import Program
+from atc.programs.repair.edits import Edit, Rewrite, apply
 from atc.tools.protocol import Source
+from benchmarks.atlas import AtlasTask, load_tasks
 from tests.support.tools import Behind
 
 MAIN = "import asyncio\nasync def main():\n    {}\nanswer = asyncio.run(main())"
@@ -180,6 +183,25 @@ def test_a_write_that_is_kept_for_later_is_made_where_it_is_gathered_or_not_at_a
     appended = Program("made = []\nfor n in (1, 2):\n    made.append(f(n=n))\nanswer = await asyncio.gather(*made)")
     assert in_plain_python(appended, protocols())[0].lines[-1] == "answer = [*made]"
     assert in_plain_python(appended, protocols(Effect.WRITE)) == (appended, ())
+
+
+def test_what_is_awaited_may_be_a_part_of_a_response() -> None:
+    program = Program("answer = await f(n=1)['a'].get('b')")
+    assert in_plain_python(program, protocols())[0].source == "answer = f(n=1)['a'].get('b')"
+
+
+ATLAS = {protocol.name: protocol for protocol in atlas_toolset().protocols}
+
+
+@pytest.mark.parametrize("before", ["await ", "tools.", "await functions.", "mcp__atlas__"])
+@pytest.mark.parametrize("task", load_tasks(), ids=lambda task: task.id)
+def test_a_right_program_in_a_dialect_is_that_program(task: AtlasTask, before: str) -> None:
+    program = Program(task.reference)
+    calls = [node for node in program.nodes if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ATLAS]
+    places = [(node.lineno, node.col_offset) for node in calls]
+    spoken, _ = apply(program, [Rewrite("test", "", (Edit(at, at, before),)) for at in places])
+    assert spoken != program
+    assert in_plain_python(spoken, ATLAS)[0] == program
 
 
 WORDS = st.sampled_from(

@@ -123,8 +123,8 @@ class _Sequential:
         value = node.value
         if self._text.line_from(node)[:5] != "await":
             return False
-        if self._is_plain(value):
-            self._settled |= {node, value}
+        if self._is_plain(called := _root(value)):
+            self._settled |= {node, called}
             return True
         if isinstance(value, ast.Call) and self._asyncio(value.func) == "gather" and not value.keywords:
             found = [self._gathered(argument, node) for argument in value.args]
@@ -273,6 +273,16 @@ def _written(text: Text, node: ast.AsyncFunctionDef) -> str:
     """The word ``async`` before ``def``, with the blanks behind it; empty if something else stands there."""
     word = _ASYNC_DEF.match(text.line_from(node))
     return word[0] if word else ""
+
+
+def _root(node: ast.expr) -> ast.expr:
+    """What stands first in ``f(x=1)["key"]`` or ``f(x=1).get("key")``: nothing in a response can be awaited."""
+    while True:
+        match node:
+            case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)):
+                node = inner
+            case _:
+                return node
 
 
 def _computes(call: ast.Call) -> bool:
