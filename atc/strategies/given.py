@@ -7,6 +7,7 @@ from the journal.
 from __future__ import annotations
 
 import ast
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -85,15 +86,18 @@ class Given(Strategy):
         """Offer the tools that the program names: nothing is searched."""
         if stored is not None:
             context.recovery.restore(stored)
+        tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
+        context.sketch = Sketch(tools, of=len(context.all_tools), why={name: Why(kind="given") for name in tools})
+        context.emit("tools_chosen", chosen_event(context.sketch))
+        await context.offer(tools)
+
+    def _understood(self, context: RunContext) -> list[str]:
+        """Read the program, whatever its dialect; return the tools that it names, or may mean."""
         protocols = {protocol.name: protocol for protocol in context.all_tools.protocols}
         self._program, read = in_plain_python(self._program, protocols, self._inputs)
         self._read += [rewrite.note for rewrite in read]
         unclear = unclear_tools(self._program, protocols, self._inputs)
-        may_be_meant = {name for finding in unclear for name in finding.instead}
-        tools = context.all_tools.only(*_named(self._program, context, may_be_meant))
-        context.sketch = Sketch(tools, of=len(context.all_tools), why={name: Why(kind="given") for name in tools})
-        context.emit("tools_chosen", chosen_event(context.sketch))
-        await context.offer(tools)
+        return _named(self._program, context, {name for finding in unclear for name in finding.instead})
 
     async def solve(self, context: RunContext) -> Ending:
         """Check the program, run it, attribute its failure."""
