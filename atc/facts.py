@@ -34,11 +34,12 @@ FindingKind = Literal[
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
+    "await",
 ]  # fmt: skip
 """Which form of its kind a finding has. ``typed``: the type checker found it."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 FaultCase = Literal[
-    "", "raised", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
+    "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
     "unread",

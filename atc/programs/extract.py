@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+from atc.programs.dialects.tool_names import is_form
 from atc.programs.program import MAX_SOURCE, Program
 from atc.programs.syntax import calls_one_of
 
@@ -19,7 +20,8 @@ _FENCE = re.compile(r"^[ \t]*+(`{3,}+|~{3,}+)[ \t]*+([\w+.-]*+)[^\n]*+\n(.*?)(?:
 _TAG = re.compile(r"<(tool_code|code|python|execute)>(.*?)(?:</\1>|\Z)", re.S)
 _LANGUAGES = {"", "python", "py", "python3", "tool_code", "code", "tool", "repl", "ipython"}
 _CODE = re.compile(
-    r"(#|@|import |from |for |while |if |with |try:|def |async |class |[A-Za-z_][\w.]*(\[.*\])?\s*[-+|]?=[^=]|[\w.]+\()"
+    r"(#|@|import |from |for |while |if |with |try:|def |async |await |class |"
+    r"[A-Za-z_][\w.]*(\[.*\])?\s*[-+|]?=[^=]|[\w.]+\()"
 )
 _PROMPT = re.compile(r"(>>>|\.\.\.)( |$)")
 
@@ -35,6 +37,18 @@ class Extracted:
     def source(self) -> str | None:
         """The text of the program; ``None`` where there is none."""
         return self.program.source if self.program is not None else None
+
+
+def unfenced(source: str) -> str:
+    """A program without the fence around the whole of it; the lines of the fence are left empty, so that the others
+    keep their numbers. The same text where there is none."""
+    found = _FENCE.fullmatch(source.strip())
+    if found is None or found[2].lower() not in _LANGUAGES or not source.strip().endswith(found[1]):
+        return source
+    lines = source.split("\n")
+    ends = [at for at, line in enumerate(lines) if line.strip()]
+    lines[ends[0]] = lines[ends[-1]] = ""
+    return "\n".join(lines)
 
 
 def extract(reply: str, tools: Collection[str], *, truncated: bool = False) -> Extracted:
@@ -74,12 +88,17 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
     if not good:
         return max(programs, key=lambda program: len(program.source))
     for program, tree in reversed(good):
-        if program.sets_answer and (calls_one_of(tree, tools) or len(good) == 1):
+        if program.sets_answer and (_calls_a_tool(tree, tools) or len(good) == 1):
             return program
     if any(program.sets_answer for program, _ in good):
         return _joined([program for program, _ in good])
-    callers = [program for program, tree in good if calls_one_of(tree, tools)]
+    callers = [program for program, tree in good if _calls_a_tool(tree, tools)]
     return _joined(callers) if callers else good[-1][0]
+
+
+def _calls_a_tool(tree: ast.Module, tools: Collection[str]) -> bool:
+    """Whether a block calls a tool, in whatever dialect."""
+    return calls_one_of(tree, tools) or any(isinstance(n, ast.Name) and is_form(n.id) for n in ast.walk(tree))
 
 
 def _joined(programs: list[Program]) -> Program:

@@ -7,13 +7,16 @@ from the journal.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.entry import Entry
 from atc.facts import Fault, Finding
 from atc.packing import pack
+from atc.programs.dialects.reading import in_plain_python, unclear_tools
+from atc.programs.extract import unfenced
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import FRAME, repair_program
@@ -73,7 +76,9 @@ class Given(Strategy):
     name = NAME
 
     def __init__(self, source: str, inputs: Mapping[str, Any] | None = None) -> None:
-        self._program = Program(source.replace("\r\n", "\n").replace("\r", "\n"))
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
+        self._program = Program(unfenced(source))
+        self._read: list[str] = ["left out the fence around the program"] if self._program.source != source else []
         self._inputs = dict(inputs or {})
         self.facts = Facts()
 
@@ -81,10 +86,18 @@ class Given(Strategy):
         """Offer the tools that the program names: nothing is searched."""
         if stored is not None:
             context.recovery.restore(stored)
-        tools = context.all_tools.only(*_named(self._program, context))
+        tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
         context.sketch = Sketch(tools, of=len(context.all_tools), why={name: Why(kind="given") for name in tools})
         context.emit("tools_chosen", chosen_event(context.sketch))
         await context.offer(tools)
+
+    def _understood(self, context: RunContext) -> list[str]:
+        """Read the program, whatever its dialect; return the tools that it names, or may mean."""
+        protocols = {protocol.name: protocol for protocol in context.all_tools.protocols}
+        self._program, read = in_plain_python(self._program, protocols, self._inputs)
+        self._read += [rewrite.note for rewrite in read]
+        unclear = unclear_tools(self._program, protocols, self._inputs)
+        return _named(self._program, context, {name for finding in unclear for name in finding.instead})
 
     async def solve(self, context: RunContext) -> Ending:
         """Check the program, run it, attribute its failure."""
@@ -130,14 +143,13 @@ class Given(Strategy):
     def _draft(self, context: RunContext) -> Draft:
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}
         rules = context.settings.active_rules
-        repaired = RepairContext(protocols, protocols, context.graph.suppliers, (), context.task, rules, self._inputs)
-        program, rewrites = repair_program(self._program, repaired, FRAME)
-        return Draft(program, tuple(rewrite.note for rewrite in rewrites))
+        program, rewrites = repair_program(self._program, RepairContext(protocols, rules, self._inputs), FRAME)
+        return Draft(program, (*self._read, *(rewrite.note for rewrite in rewrites)))
 
 
-def _named(program: Program, context: RunContext) -> list[str]:
-    """The tools that a program names, in the order of the agent's tools."""
+def _named(program: Program, context: RunContext, more: Collection[str]) -> list[str]:
+    """The tools that a program names, and ``more``, in the order of the agent's tools."""
     if program.tree is None:
         return []
-    names = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}
+    names = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}.union(more)
     return [name for name in context.all_tools if name in names]

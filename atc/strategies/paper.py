@@ -49,7 +49,9 @@ class Paper(Strategy):
     name = "atc-paper"
 
     def __init__(self, example: bool = False) -> None:
-        self._ways = Ways(tools="json", example=example, revision="edit", attribution="model", check=False)
+        self._ways = Ways(
+            tools="json", example=example, revision="edit", attribution="model", check=False, dialects=False
+        )
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
         _without_rules(context)

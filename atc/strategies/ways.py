@@ -19,6 +19,7 @@ class Ways:
         revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
+        dialects: read programs that await their tools, or name them as other runtimes do.
         author: who writes the programs. If it is a ``caller`` of ATC, the user's words are not known here: its values
             are not held to them, its answer may rest on no call, and no model is asked about its faults.
     """
@@ -28,6 +29,7 @@ class Ways:
     revision: Literal["notes", "edit"] = "notes"
     attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
+    dialects: bool = True
     author: Literal["model", "caller"] = "model"
 
     def under(self, settings: Settings) -> Ways:

@@ -21,7 +21,7 @@ from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import FRAME, IDLE, PASSES, Pass, repair_program
+from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings
@@ -36,7 +36,6 @@ from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.look import NAME as LOOK
 from atc.strategies.look import ends_with_look, with_names
-from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
@@ -114,7 +113,6 @@ class Writer:
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
         self._query = frame.query(task)
-        self._words = frame.words_with(task)
         self._recurring = recurring
         self._rules = settings.active_rules
         self._order = order if "layer-order" in self._rules else NO_ORDER
@@ -198,20 +196,15 @@ class Writer:
     async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
         """The next program, given those that failed, the calls that were made and the names of its inputs.
 
-        Where the last one ended at a reading call whose answer nothing uses, that is the same program without the call:
-        the model is not asked, and would seldom leave it out.
-
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
-        if (shorter := self._without_idle_call(history, calls, inputs)) is not None:
-            return shorter
         settings = self._settings
         temperature = settings.revision_temperature if history else settings.temperature
         earlier = {revision.program for revision in history}
         for again in (False, True):
             draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
-            draft = self._draft(await self._fitting(draw, history, calls, again), calls, inputs)
+            draft = self._draft(await self._fitting(draw, history, calls, again), inputs)
             if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
                 break
             fired("same-program", not again)
@@ -229,7 +222,7 @@ class Writer:
         """
         seed = self._settings.seed + 101 * len(history)
         replies = await self._fitting(partial(self._sample, count, seed), history, calls)
-        drafts = [self._draft(reply, calls, inputs) for reply in replies]
+        drafts = [self._draft(reply, inputs) for reply in replies]
         unique = {draft.source: draft for draft in drafts}
         earlier = {revision.program for revision in history}
         return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
@@ -317,7 +310,7 @@ class Writer:
         )
         return reply.value if isinstance(reply.value, str) else None
 
-    def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
+    def _draft(self, reply: Reply, inputs: Collection[str]) -> Draft:
         if self._stop and copies(reply, self._tools):
             fired("copied-documents")
             return Draft(Program(""), problem=COPIED)
@@ -326,36 +319,18 @@ class Writer:
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.program is None:
             return Draft(Program(""), problem=found.problem)
-        return self._repaired(found.program, calls, inputs)
+        return self._repaired(found.program, inputs)
 
-    def _without_idle_call(
-        self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str]
-    ) -> Draft | None:
-        """The last program without the call that ended it, if nothing uses that call's answer; else ``None``."""
-        fault = history[-1].fault if history else None
-        if fault is None or fault.call is None or not self._ways.check:
-            return None
-        failed = [call for call in calls if call.index == fault.call]
-        program, rewrites = repair_program(Program(history[-1].program), self._context(failed, inputs), (IDLE,))
-        if not rewrites or program.source in {revision.program for revision in history}:
-            return None
-        return Draft(program, tuple(rewrite.note for rewrite in rewrites))
-
-    def _repaired(self, program: Program, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
-        context = self._context(calls, inputs)
-        fired("observed-responses", context.observed != context.protocols)
+    def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
+        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         passes: tuple[Pass, ...] = PASSES if self._ways.check else FRAME
+        inputs = {*inputs, LOOK} if self.look else inputs
+        context = RepairContext(protocols, self._rules, inputs, self._ways.dialects)
         program, named = with_names(program) if self.look else (program, "")
         if self.look and ends_with_look(program):
             passes = tuple(each for each in passes if each not in FRAME[1:])  # it may do without an answer
         program, rewrites = repair_program(program, context, passes)
         return Draft(program, (*filter(None, [named]), *(rewrite.note for rewrite in rewrites)))
-
-    def _context(self, calls: Sequence[Call], inputs: Collection[str]) -> RepairContext:
-        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
-        observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
-        inputs = {*inputs, LOOK} if self.look else inputs
-        return RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 

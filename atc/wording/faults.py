@@ -11,7 +11,7 @@ from atc.facts import (
     Observed,
     Part,
 )
-from atc.wording.findings import ALL_PAGES, finding, finding_alone
+from atc.wording.findings import ALL_PAGES, PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
     answer,
     call,
@@ -60,6 +60,8 @@ def _fault(f: Fault) -> str:
     match f.case:
         case "raised":
             return exception(f.raised) if f.raised is not None else f.reason
+        case "awaited":
+            return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
         case "warned":
             return f"{_called(f, 80)} was not called: {f.reason}"
         case "not_called" | "invalid_arguments" | "refused" | "failed":

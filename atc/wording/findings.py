@@ -16,6 +16,7 @@ from atc.wording.parts import (
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
 ALL_PAGES = "all_pages"
+PLAIN_FUNCTIONS = "Tools are plain functions: call them without await and asyncio, and several at once by parallel"
 
 
 def finding(found: Finding) -> str:
@@ -37,6 +38,8 @@ def no_keys(found: Finding, keys: Sequence[str | int]) -> str:
 
 def _finding(f: Finding) -> str:
     match f.kind:
+        case "syntax" if f.case == "await":
+            return f"`{f.source_line}`: `await` stands outside a coroutine. {PLAIN_FUNCTIONS}"
         case "syntax":
             return f"`{f.source_line}`: {f.reason}" if f.source_line else f.reason
         case "no_program":
@@ -124,7 +127,8 @@ def _undefined(f: Finding) -> str:
     if f.case == "unset":
         return "`answer` is used before it is set: set it first, to an empty list for instance"
     is_tool = f.kind == "unknown_tool"
-    hint = f"did you mean {'the tool ' * is_tool}{f.instead[0]}?" if f.instead else "only the listed tools exist"
+    meant = f"did you mean {'the tool ' * is_tool}{' or '.join(f.instead)}?"
+    hint = meant if f.instead else "only the listed tools exist"
     return f"{f.name!r} is not defined; {hint}"
 
 

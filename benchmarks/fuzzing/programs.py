@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from atc.programs.check.checker import Checker
+from atc.programs.dialects.reading import in_plain_python
 from atc.programs.program import NotParsed, Program, parse
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import repair_program
@@ -33,7 +34,7 @@ _PROTOCOLS = [
 ]
 BY_NAME = {protocol.name: protocol for protocol in _PROTOCOLS}
 _checker = Checker(_PROTOCOLS, types=False)
-_context = RepairContext(BY_NAME, task="Order two of the cheapest new lamps.")
+_context = RepairContext(BY_NAME)
 _loop = asyncio.new_event_loop()
 
 
@@ -50,6 +51,9 @@ def run(data: bytes) -> None:
     for finding in _loop.run_until_complete(_checker.check(program, "two of the cheapest new lamps")):
         if not 0 <= (finding.line or 0) <= lines + 1:
             raise Broken(f"check: a finding on line {finding.line} of {lines}: {finding!r}")
+    read, forms = in_plain_python(program, BY_NAME)
+    if len(read.lines) != lines or bool(forms) != (read != program):
+        raise Broken(f"dialects: another number of lines, or a change that is not told: {read.source!r}")
     repaired, rewrites = repair_program(program, _context)
     if rewrites and program.tree is not None and repaired.tree is None:
         raise Broken(f"repair: what was made is no program: {repaired.source!r}")
@@ -67,9 +71,10 @@ TARGET = Target(
         "search(", "get_item(", "order(", "item_id=", "query=", "limit=", "kind='new'", "['items']", "[0]", "['id']",
         ".get('price')", "answer = ", "parallel([", "all_pages(search, ", "lambda x: ", "for x in ", "while True:\n",
         "    ", "if ", "else:\n", "try:\n", "except ToolError as e:\n", "def f(x):\n", "return ", "yield ", "async ",
-        "await ", "with ", "class A:\n", "match x:\n", "case {'id': y}:\n", "f'{x!r:>{y}}'", "global x", "nonlocal x",
-        "del x", "import math", "from json import ", "print(", "sorted(", "max(", "{**x}", "*x", ":=", " if x else ",
-        "not ", "in ", "1_000", "0x1", "1j", "b'x'", "__class__", ".format(", "eval(", "\\N{DIGIT ONE}", "# ", ";",
-        "\t", "-> int", "@",
+        "await ", "asyncio.gather(", "asyncio.run(", "tools.search(", "call_tool('order', {'item_id': ",
+        "mcp__a__get_item(", "with ", "class A:\n", "match x:\n", "case {'id': y}:\n", "f'{x!r:>{y}}'", "global x",
+        "nonlocal x", "del x", "import math", "from json import ", "print(", "sorted(", "max(", "{**x}", "*x", ":=",
+        " if x else ", "not ", "in ", "1_000", "0x1", "1j", "b'x'", "__class__", ".format(", "eval(", "\\N{DIGIT ONE}",
+        "# ", ";", "\t", "-> int", "@",
     ),
 )  # fmt: skip

@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 WITHOUT_RULE = "atc-rules:"
-"""What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:id-by-name``)."""
+"""What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:key-spelling``)."""
 WITH_RULE = "atc+rules:"
 """The same for ATC with a rule that is off by default (``atc+rules:compare-candidates``)."""
 CHOOSE = "atc-choose:"

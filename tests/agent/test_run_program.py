@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from atc import Agent, ToolError, UsageError, tool
+from atc.models.fake import FakeModel
 
 ASKED: list[str] = []
 
@@ -48,6 +49,27 @@ def test_no_model_is_asked_for_a_sentence_or_for_arguments(sentence: bool | None
         assert agent.run_program("answer = number_of(code='A1')").usage.model_calls == 0
     assert "program_written" in heard
     assert not [kind for kind in heard if kind.startswith("model_")]
+
+
+def test_a_fenced_program_is_taken_and_its_faults_name_the_lines_of_what_was_given() -> None:
+    with Agent([weight_of], model="embedded:none-such", approve="never") as agent:
+        result = agent.run_program("```python\nanswer = await weight_of(city='Oslo')\n```")
+        assert (result.status, result.value) == ("answered", {"tons": 4})
+        assert len(result.revisions[-1].rewrites) == 2
+        wrong = agent.run_program("```python\nx = weight_of(city='Oslo')\nanswer = x['tons'] / 0\n```")
+        assert wrong.fault is not None
+        assert (wrong.fault.line, wrong.fault.source_line) == (3, "answer = x['tons'] / 0")
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_model_may_write_in_the_dialect_that_it_knows(check: bool) -> None:
+    names = "import asyncio\nnames = ['Oslo', 'Rom']"
+    program = f"{names}\nfound = await asyncio.gather(*[tools.weight_of(city=n) for n in names])"
+    model = FakeModel([f"```python\n{program}\nanswer = [each['tons'] for each in found]\n```"])
+    with Agent([weight_of], model=model, keep_runs=False, sentence=False, check=check) as agent:
+        result = agent.run("How heavy are Oslo and Rom?")
+    assert (result.status, result.value, len(model.prompts)) == ("answered", [4, 3], 1)
+    assert [note.partition(": ")[0] for note in result.revisions[0].rewrites] == ["line 3", "line 3"]
 
 
 @pytest.mark.parametrize(

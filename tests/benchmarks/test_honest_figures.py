@@ -68,11 +68,11 @@ def test_rules_are_counted_where_that_was_asked_for_and_nowhere_else() -> None:
     program = Program("x = 1\nx + 1")
     with counting_rules() as outer:
         with counting_rules() as counts:
-            repair_program(program, RepairContext({}, {}), FRAME)
-        fired("id-by-name", 0)
+            repair_program(program, RepairContext({}), FRAME)
+        fired("argument-spelling", 0)
     assert (counts, outer) == ({"last-expression": 1}, {})
-    fired("id-by-name")
-    assert not counts["id-by-name"]
+    fired("argument-spelling")
+    assert not counts["argument-spelling"]
 
 
 @pytest.mark.slow
@@ -89,13 +89,17 @@ def test_a_try_tells_which_rules_fired() -> None:
 
 
 def test_a_rules_figure_is_of_the_tries_in_which_it_fired() -> None:
-    rows = [row("1", solved=True, rules={"id-by-name": 2}), row("2", rules={"id-by-name": 1}), row("3", rules={})]
+    rows = [
+        row("1", solved=True, rules={"argument-spelling": 2}),
+        row("2", rules={"argument-spelling": 1}),
+        row("3", rules={}),
+    ]
     rows += [row("4", solved=True)]  # nobody counted
     rows += [row("1", "atc-rules"), row("2", "atc-rules", solved=True), row("3", "atc-rules", solved=True)]
-    rows += [row("1", "atc-rules:id-by-name")]
+    rows += [row("1", "atc-rules:argument-spelling")]
     lines = {line["rule"]: line for line in rule_figures(rows)}
     assert lines.keys() == IDS
-    line = lines["id-by-name"]
+    line = lines["argument-spelling"]
     assert [line[name] for name in ("tries", "fired", "times", "solved")] == [3, 2, 3, 1]
     assert line["none"] == {"pairs": 2, "wins": 1, "losses": 1, "p": 1.0}
     assert line["alone"] == {"pairs": 1, "wins": 1, "losses": 0, "p": 1.0}
@@ -117,7 +121,9 @@ def test_a_rule_that_is_off_is_looked_for_where_it_was_on() -> None:
 
 
 def test_published_rows_hold_no_text_and_are_read_as_rows(tmp_path: Path) -> None:
-    kept = dataclasses.replace(row("1", solved=True, rules={"id-by-name": 1}), answer="a", program="p", error="e")
+    kept = dataclasses.replace(
+        row("1", solved=True, rules={"argument-spelling": 1}), answer="a", program="p", error="e"
+    )
     lost = dataclasses.replace(row("2"), status="environment")
     file = tmp_path / "new" / "rows.jsonl"
     assert publish([kept, lost], file) == 1

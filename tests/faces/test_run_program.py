@@ -18,7 +18,7 @@ from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.progress import PROGRESS, Progress
 from atc.tools.tool import Toolset
-from tests.support.mcp_face import DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -170,6 +170,27 @@ def test_a_caught_failure_of_a_read_is_remarked() -> None:
             assert report["remark"] == "line 2: find_stars(n=1) failed: no such star; the program went on without it"
 
     asyncio.run(main())
+
+
+def test_a_client_may_write_in_its_own_dialect_and_its_user_is_asked_about_the_tool() -> None:
+    book, user = Book(), User((DECLINE, ACCEPT))
+    first, second = "mcp__atc__append_line(text='one')", "call_tool('append_line', {'text': 'two'})"
+    source = f"```python\nawait {first}\nanswer = {second}\n```"
+
+    async def main() -> None:
+        async with client_of(book.tool, user=user) as client:
+            assert (await run(client, source))["status"] == "denied"
+            assert "append_line" in user.seen[0].message
+            assert "mcp__" not in user.seen[0].message
+            report = await run(client, source)
+            assert (report["status"], report["value"]) == ("answered", {"lines": 2})
+            assert [(call["tool"], call["line"]) for call in report["calls"]] == [
+                ("append_line", 2),
+                ("append_line", 3),
+            ]
+
+    asyncio.run(main())
+    assert book.lines == ["one", "two"]
 
 
 def test_a_dry_run_plans_writes() -> None:

@@ -11,7 +11,6 @@ import asyncio
 import pytest
 
 from atc.facts import Finding
-from atc.graph.tool_graph import ToolGraph
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
@@ -30,6 +29,9 @@ _KINDS = {
     "functions": ("b = 1\n", "def f{0}(a): return a\nb = f{0}(b)\n"),
     "fields": ("x = find(q='')\n", "x['k{0}']\n"),
     "copies": ("", "def find(q): ...\n"),
+    "awaits": ("", "await asyncio.gather(tools.find(q='{0}'))\n"),
+    "kept": ("", "a{0} = [find(q='')]\nawait asyncio.gather(*a{0})\n"),
+    "named": ("", "await call_tool('find', {{'q': mcp__a__find(q='{0}')}})\n"),
 }
 _UNENDING = {
     "branches": ("b = 1\n", "if b: b{0} = 1\n"),
@@ -57,7 +59,7 @@ def test_the_check_of_a_program(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", _KINDS)
 def test_the_repair_of_a_program(kind: str) -> None:
-    context = RepairContext(_TOOLS, _TOOLS, ToolGraph([_FIND]).suppliers)
+    context = RepairContext(_TOOLS)
     assert_linear(lambda n: _program(kind, n), lambda source: repair_program(Program(source), context), n=50, most=400)
 
 
@@ -66,7 +68,7 @@ def test_a_call_with_many_unknown_arguments() -> None:
     def make(n: int) -> str:
         return f"find({', '.join(f'q{i}=1' for i in range(n))})\nanswer = 1\n"
 
-    context = RepairContext(_TOOLS, _TOOLS, ToolGraph([_FIND]).suppliers)
+    context = RepairContext(_TOOLS)
     assert_linear(make, lambda source: repair_program(Program(source), context), n=100, most=800)
 
 

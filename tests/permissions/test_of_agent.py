@@ -137,6 +137,23 @@ def test_runs_go_by_the_permissions(rules: Permissions, tmp_path: Path) -> None:
     assert audited(tmp_path) == [("book", "allowed", "rule 1"), ("look", "refused", "rule 5")]
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        "answer = await look(room='xy')",
+        "import asyncio\nanswer = await asyncio.gather(*[look(room=r) for r in ('xy', 'xz')])",
+        "answer = tools.look(room='xy')",
+        "answer = mcp__there__look(room='xy')",
+        "answer = call_tool('look', {'room': 'xy'})",
+    ],
+)
+def test_a_program_in_another_dialect_goes_by_the_permissions_of_the_tool(
+    rules: Permissions, tmp_path: Path, program: str
+) -> None:
+    assert ran(program, rules, approve="always").status == "denied"
+    assert {*audited(tmp_path)} == {("look", "refused", "rule 5")}
+
+
 def test_a_tool_that_is_denied_as_a_whole_is_not_offered(rules: Permissions) -> None:
     model = FakeModel(["```python\nanswer = 1\n```"])
     with Agent([book, drop, look], model=model, permissions=rules, sentence=False) as agent:

@@ -6,7 +6,7 @@ from typing import TypedDict
 
 import pytest
 
-from atc import Effect, ToolError, tool
+from atc import Effect, tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
 from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
@@ -74,20 +74,6 @@ def double(n: int) -> int:
 )
 def test_what_a_program_leaves_out(task: str, program: str, missing: list[str]) -> None:
     assert unused_facts(task, Program(program)) == missing
-
-
-@tool(effect="read")
-def lost(n: int) -> int:
-    """A number that nobody has."""
-    raise ToolError("not found", status="404")
-
-
-def test_a_call_that_fails_and_that_nothing_uses_costs_no_second_reply() -> None:
-    model = FakeModel(["```python\nspare = lost(n=21)\nanswer = double(n=21)\n```"])
-    result = Agent([lost, double], model=model, sentence=False).run("double 21")
-    assert (result.status, result.value, len(model.prompts)) == ("answered", 42, 1)
-    assert [call.tool for call in result.calls] == ["lost", "double"]
-    assert "left out lost" in result.revisions[1].rewrites[0]
 
 
 def test_a_run_asks_once_and_then_takes_the_program() -> None:

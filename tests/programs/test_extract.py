@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atc.programs.extract import extract
+from atc.programs.extract import extract, unfenced
 from atc.programs.program import MAX_SOURCE, NotParsed, parse
 from tests.support.time import little_work
 
@@ -132,3 +132,31 @@ def test_nothing_in_a_reply_is_executed(tmp_path: object) -> None:
     source = f"open({str(tmp_path) + '/made'!r}, 'w')\nanswer = find(name=__import__('os').getcwd())\n"
     assert extract(f"```python\n{source}```", TOOLS).source == source
     assert not __import__("pathlib").Path(str(tmp_path), "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("source", "bare"),
+    [
+        ("```python\nx = 1\n```", "\nx = 1\n"),
+        ("\n  ~~~py\nx = 1\n\n~~~  \n", "\n\nx = 1\n\n\n"),
+        ("```\ntext = '''\n```\n'''\n```", "\ntext = '''\n```\n'''\n"),
+        ("```json\n{}\n```", None),
+        ("```python\nx = 1", None),
+        ("Here:\n```python\nx = 1\n```", None),
+        ("text = '''\n```python\n```\n'''", None),
+        ("```", None),
+        ("", None),
+    ],
+)
+def test_the_fence_around_a_whole_program_is_left_out_and_lines_keep_their_numbers(
+    source: str, bare: str | None
+) -> None:
+    assert unfenced(source) == (source if bare is None else bare)
+
+
+def test_a_block_that_calls_a_tool_in_another_dialect_calls_one() -> None:
+    called = "answer = await tools.find(name='Lyon')"
+    reply = f"```python\n{called}\n```\nIt gives this, say:\n```python\nanswer = 42\n```"
+    found = extract(reply, TOOLS)
+    assert found.source == called + "\n"
+    assert extract(called, TOOLS).source == called + "\n"

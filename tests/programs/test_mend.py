@@ -88,6 +88,7 @@ def test_an_answer_that_is_printed_bit_by_bit_is_collected(source: str, value: o
         "answer = find(name='a'); x = 1",
         "print(details(n=1), find(name='a'))",
         "def main(task):\n    return find(name=task)",
+        "def details(n):\n    return find(name=str(n))['total']\nanswer = details(1)",  # a function of its own
         "not a program at all",
         "x = (",
         "",

@@ -19,7 +19,7 @@ from atc.programs.program import NotParsed, Program
 from atc.programs.repair.edits import Edit, Rewrite, apply
 
 RIGHT = "x = find(name='a')\nanswer = x['total']\n"
-MISSPELT = "x = find(name='a')\nanswer = x['Total']\n"
+MISSPELT = "x = find(Name='a')\nanswer = x['total']\n"
 WRONG = "x = find(name='a')\nanswer = 1 / (x['total'] - 3)\n"
 
 

@@ -83,6 +83,8 @@ def test_nothing_is_checked_or_rewritten_before_a_run() -> None:
     result, model = ran(code('print(find_persons(who="Ann"))'), "find_person", GOOD, rules="all")
     assert result.revisions[0].rewrites == ()
     assert "NameError" in model.prompts[1][0].content
+    result, _ = ran(code('answer = await tools.find_person(who="Ann")'), "find_person", GOOD)
+    assert (result.revisions[0].rewrites, len(result.revisions)) == ((), 2)
 
 
 def test_one_shot_has_an_example_whose_documents_are_json_too() -> None:

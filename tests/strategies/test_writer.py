@@ -265,25 +265,6 @@ def test_a_reply_that_copies_the_functions_of_long_documents_is_ended_where_no_p
     assert "copies" not in drafted("```python\nanswer = 1\n```").problem
 
 
-def test_a_call_that_failed_and_that_nothing_uses_is_left_out_without_the_model() -> None:
-    program = "spare = find(name='a')\nanswer = find(name='b')\n"
-    failed = Call(index=1, attempt=0, tool="find", arguments={"name": "a"}, effect=Effect.READ, status="failed")
-    fault = Fault(kind="arguments", tool="find", call=1)
-    history = [Revision(attempt=0, program=program, fault=fault)]
-    model = FakeModel([])
-    draft = asyncio.run(
-        Writer("find b", TOOLS, model, Settings.load(rules="-idle-call"), quiet).write(history, [failed])
-    )
-    assert draft.source == "spare = None\nanswer = find(name='b')\n"
-    assert not model.prompts
-    elsewhere = fault.model_copy(update={"call": 2})  # the program went on after the call that failed
-    for rules, at in (("-idle-refusal", fault), ("", elsewhere)):
-        history = [Revision(attempt=0, program=program, fault=at)]
-        model = FakeModel(["```python\nanswer = find(name='c')\n```"])
-        asyncio.run(Writer("find b", TOOLS, model, Settings.load(rules=rules), quiet).write(history, [failed]))
-        assert model.prompts
-
-
 def test_a_program_without_tools_is_pointed_to_those_that_fit_the_task() -> None:
     without = Revision(attempt=0, program="x", findings=(Finding(kind="no_call"),))
     other = Revision(attempt=1, program="y", findings=(Finding(kind="syntax", line=1, reason="bad"),))

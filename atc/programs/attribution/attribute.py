@@ -18,6 +18,7 @@ from atc.fired_rules import fired
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
+from atc.programs.attribution.awaited import awaits_a_value
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.misfits import misfit_facts
 from atc.programs.attribution.responses import (
@@ -111,6 +112,8 @@ class Attribution:
     def _raised(self, error: ProgramError) -> Fault:
         if error.type == "MemoryError":
             return self._made("limit", "memory", error.line)
+        if self._flow is not None and awaits_a_value(self.program, self._flow, error):
+            return self._made("program", "awaited", error.line, raised=error.raised)
         tracer = Tracer(self._tree, self._flow, self.calls, error) if self._tree and self._flow else None
         failed = self._failed_call(error, tracer)
         if failed is not None:

@@ -28,6 +28,9 @@ from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
 from atc.programs.check.types import TypeChecker
+from atc.programs.dialects.awaits import awaits_outside
+from atc.programs.dialects.reading import unclear_tools
+from atc.programs.dialects.tool_names import is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import reads_one_of, sets_answer
@@ -87,9 +90,13 @@ class Checker:
             flow = program.flow(self._protocols)
             found = policy_findings(tree, packages=self._packages) + call_findings(flow, self._protocols, self._rules)
             found += self._accesses(flow) + self._whole(tree, flow, inputs)
+            found += (unclear := unclear_tools(program, self._protocols, inputs))
+            found += [_awaited(program, node.lineno) for node in awaits_outside(program)]
             if known is not None:
                 found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
         typed = types.result() if types is not None else []
+        if unclear:
+            typed = [each for each in typed if each.kind != "undefined_name" or not is_form(str(each.name))]
         fired("answer-type", sum(finding.kind == "answer_type" for finding in typed))
         names = Names(tree, self._protocols, inputs)
         return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
@@ -239,6 +246,10 @@ def _not_parsed(program: Program) -> Finding:
         return Finding(kind="syntax")
     text = program.line(problem.line)[:120]
     return Finding(kind="syntax", line=problem.line, source_line=text, reason=problem.message)
+
+
+def _awaited(program: Program, line: int) -> Finding:
+    return Finding(kind="syntax", case="await", line=line, source_line=program.line(line)[:120])
 
 
 def _unique(found: list[Finding]) -> list[Finding]:

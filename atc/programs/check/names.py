@@ -27,7 +27,7 @@ class Names:
     def __init__(self, tree: ast.AST, tools: Collection[str], inputs: Collection[str] = ()) -> None:
         nodes = list(ast.walk(tree))
         self._tools = frozenset(tools)
-        self._bound = {*inputs, *(name for node in nodes for name in _binds(node))}
+        self._bound = {*inputs, *(name for node in nodes for name in binds(node))}
         self._functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
         self._starred = any(isinstance(node, ast.alias) and node.name == "*" for node in nodes)
         known = self._bound | self._tools | BUILTINS
@@ -69,7 +69,7 @@ def _by_spelling(names: Iterable[str]) -> Mapping[str, list[str]]:
     return found
 
 
-def _binds(node: ast.AST) -> list[str]:
+def binds(node: ast.AST) -> list[str]:
     """The names that a node gives a meaning."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ClassDef(name=name):

@@ -67,11 +67,6 @@ def insert_after(node: ast.expr | ast.stmt, text: str) -> Edit:
     return Edit(_end(node), _end(node), text)
 
 
-def cut_after(part: ast.expr, node: ast.expr) -> Edit:
-    """Leave out what stands behind the part with which an expression begins."""
-    return Edit(_end(part), _end(node), "")
-
-
 def replace(node: ast.expr | ast.keyword, text: str) -> Edit:
     """Replace an expression or a keyword argument by a text."""
     return Edit((node.lineno, node.col_offset), _end(node), text)

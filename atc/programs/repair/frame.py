@@ -118,7 +118,7 @@ def _alone_in(tree: ast.Module) -> set[ast.stmt]:
 def _dead_weight(node: ast.stmt, used: Collection[str], tools: Collection[str]) -> str | None:
     given = {*tools, "ToolError", "parallel", ALL_PAGES, "*"}
     match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name in tools:
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) if name in tools and _computes_nothing(node):
             return f"dropped a copy of {name}"
         case ast.ClassDef(name=name) if _is_typed_dict(node) and name not in used:
             return f"dropped a copy of {name}"
@@ -129,6 +129,21 @@ def _dead_weight(node: ast.stmt, used: Collection[str], tools: Collection[str]) 
             if not any(alias.name in sys.stdlib_module_names for alias in names):
                 return "dropped an import of tools"
     return None
+
+
+def _computes_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function is a stub: a docstring, ``...``, ``pass``, ``raise``, or a response that was made up. One that
+    computes something is the program's own, whatever it is called."""
+    return all(
+        isinstance(node, ast.Pass | ast.Raise)
+        or (isinstance(node, ast.Expr | ast.Return) and (node.value is None or _is_literal(node.value)))
+        for node in function.body
+    )
+
+
+def _is_literal(node: ast.expr) -> bool:
+    plain = ast.Constant | ast.Dict | ast.List | ast.Tuple | ast.Set | ast.UnaryOp | ast.expr_context | ast.unaryop
+    return all(isinstance(part, plain) for part in ast.walk(node))
 
 
 def _is_typed_dict(node: ast.stmt) -> bool:

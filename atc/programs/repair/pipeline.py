@@ -1,4 +1,4 @@
-"""The repairs of a program, in their order: its frame, ids for names, what the schemas allow, what the run has seen."""
+"""What is rewritten in a program, in order: its dialect, its frame, then what the schemas leave one way to mean."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from atc.fired_rules import fired
+from atc.programs.dialects.reading import in_plain_python
 from atc.programs.program import Program
-from atc.programs.repair import frame, history, lookups, schema
+from atc.programs.repair import frame, schema
 from atc.programs.repair.context import Repair, RepairContext
 from atc.programs.repair.edits import Rewrite, apply
 
@@ -34,19 +35,10 @@ FRAME = (
           "last-variable": frame.take_last_variable}, first=True),
 )  # fmt: skip
 SCHEMA = Pass({
-    "name-spelling": schema.correct_names, "list-in-object": schema.take_lists,
-    "unpacked-object": schema.unpack_by_name, "first-of-list": schema.take_first, "key-spelling": schema.correct_keys,
-    "nested-key": schema.reach_keys, "key-by-lookup": schema.ask_for_keys,
-    "argument-spelling": schema.correct_arguments, "field-of-object": schema.take_fields,
+    "name-spelling": schema.correct_names, "list-in-object": schema.take_lists, "key-spelling": schema.correct_keys,
+    "argument-spelling": schema.correct_arguments,
 }, rounds=6)  # fmt: skip
-IDLE = Pass({"idle-refusal": history.leave_out_idle_refusals})
-PASSES = (
-    *FRAME,
-    Pass({"id-by-name": lookups.look_up_ids}),
-    SCHEMA,
-    Pass({"invented-argument": history.leave_out_invented_arguments}),
-    IDLE,
-)
+PASSES = (*FRAME, SCHEMA)
 
 
 def repair_program(
@@ -58,10 +50,13 @@ def repair_program(
 
     Args:
         program: as the model wrote it.
-        context: the tools, what the run has seen, and the rules that are on.
+        context: the tools, and the rules that are on.
         passes: :data:`FRAME` alone where a program is not to be checked.
     """
     made: list[Rewrite] = []
+    if context.dialects:
+        program, read = in_plain_python(program, context.protocols, context.inputs)
+        made += read
     for each in passes:
         for _ in range(each.rounds):
             repaired, rewrites = apply(program, _found(each, program, context))
