@@ -161,7 +161,13 @@ def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
         writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken, room=MAX_CHECKED)
         returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
         arguments = TypeWriter(
-            protocol.parameters, prefix, classes=writer.classes, taken=taken, room=MAX_CHECKED, observed=False
+            protocol.parameters,
+            prefix,
+            classes=writer.classes,
+            taken=taken,
+            room=MAX_CHECKED,
+            observed=False,
+            arguments=True,
         )
         signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
         stub = guarded(Stub(writer.classes, f"def {protocol.name}({signature}) -> {returns}: ..."), protocol.name)

@@ -12,12 +12,13 @@ import pytest
 from atc.graph.suppliers import fields_of
 from atc.programs.check.types import find_ty
 from atc.result import Effect
+from atc.schemas.reading import whole
 from atc.schemas.validate import problems
 from atc.tools.inline_types import inline_type
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import render_checker_stubs, render_stub, whole_stub
-from atc.tools.types import MAX_LITERALS, TypeWriter, merge_all_of
+from atc.tools.types import MAX_LITERALS, TypeWriter
 
 
 def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:
@@ -125,7 +126,7 @@ def test_all_of_is_joined_and_cycles_end() -> None:
             "b": {"allOf": [{"$ref": "#/$defs/a"}], "properties": {"b": {}}, "required": ["b"]},
         },
     }
-    merged = merge_all_of(root, root)
+    merged = whole(root, root)
     assert set(merged["properties"]) == {"a", "b", "c", "d"}
     assert set(merged["required"]) == {"a", "b"}
 
