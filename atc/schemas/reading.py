@@ -192,11 +192,13 @@ class _Expansion:
             for part in parts:
                 found = self.of(part, above, depth + 1)
                 groups.append([found[0]._replace(name="")] if len(found) == 1 else found)
+        own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", *CHOICES)}
+        groups.append([Alternative(own)])
         for keyword in CHOICES:
             if isinstance(members := schema.get(keyword), list) and members:
                 groups.append([each for member in members for each in self.of(member, above, depth + 1)])
-        own = {key: value for key, value in schema.items() if key not in ("$ref", "allOf", *CHOICES)}
-        return self._all_of([*groups, [Alternative(own)]])
+        about = {key: own[key] for key in _ABOUT if key in own}
+        return [each._replace(schema={**each.schema, **about}) for each in self._all_of(groups)]
 
     def _all_of(self, groups: list[list[Alternative]]) -> list[Alternative]:
         """What is of one alternative of each group. By halves, so that nothing is copied for each further group."""

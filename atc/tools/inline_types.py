@@ -83,9 +83,9 @@ class _Writer:
             return f"[{self.write(schema.get('items'), depth + 1)}]" if schema.get("items") else "list"
         if isinstance(properties := schema.get("properties"), dict) and properties:
             listed = schema.get("required")
-            required = {key for key in listed if isinstance(key, str)} if isinstance(listed, list) else set()
+            required = dict.fromkeys(key for key in listed if isinstance(key, str)) if isinstance(listed, list) else {}
             keys = []
-            for key, value in properties.items():
+            for key, value in {**properties, **{key: {} for key in required if key not in properties}}.items():
                 if self.full:
                     break
                 keys.append(self._key(key, value, key in required, depth))

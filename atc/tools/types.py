@@ -156,7 +156,8 @@ class TypeWriter:
         self.classes[class_name] = ""  # keeps the order of first use
         required = set(schema.get("required", ()))
         lines = []
-        for key, value in schema["properties"].items():
+        undescribed: JsonSchema = {key: {} for key in schema.get("required", ()) if key not in schema["properties"]}
+        for key, value in {**schema["properties"], **undescribed}.items():
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
             comment = self._comment(value)
             lines.append((key, text if key in required else f"NotRequired[{text}]", comment))

@@ -74,13 +74,18 @@ def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSc
     if step == MEMBER:
         return None
     if isinstance(step, str):
-        properties = place.get("properties")
-        if shape.kind == "record" and isinstance(properties, dict) and step in properties:
-            return _members(root, properties[step])
-        return None
+        fields = _fields(place) if shape.kind == "record" else {}
+        return _members(root, fields[step]) if step in fields else None
     if shape.kind == "record":  # a loop over an object sees its keys
         return [_TEXT]
     return _members(root, place["items"]) if shape.kind == "list" and isinstance(place.get("items"), dict) else None
+
+
+def _fields(place: JsonSchema) -> JsonSchema:
+    """The keys of a record: those that it describes, and those that it only requires."""
+    properties, required = place.get("properties"), place.get("required")
+    undescribed = dict[str, Any].fromkeys(key for key in required if isinstance(key, str)) if required else {}
+    return {**undescribed, **(properties if isinstance(properties, dict) else {})}
 
 
 def _shape(place: JsonSchema) -> Shape:
@@ -89,7 +94,7 @@ def _shape(place: JsonSchema) -> Shape:
     types = types_of(place) - {"null"}
     if (types == {"object"} or not types) and isinstance(place.get("properties"), dict) and place["properties"]:
         closed = not place.get("additionalProperties") and not place.get("patternProperties")
-        return Shape("record", tuple(place["properties"])) if closed else OPEN
+        return Shape("record", tuple(_fields(place))) if closed else OPEN
     if types == {"array"}:
         return Shape("list")
     if len(types) == 1 and (kind := next(iter(types))) != "object":
