@@ -61,9 +61,9 @@ def both(first: JsonSchema, second: JsonSchema, depth: int = 0) -> JsonSchema:
 def common_types(first: Any, second: Any) -> Any:
     """The value of ``type`` for a value of which two ``type`` keywords hold; an empty list where none can be."""
     one, other = _listed(first), _listed(second)
-    common = [
-        kind for kind in other if kind in one or (kind == "integer" and "number" in one)
-    ] + [kind for kind in one if kind == "integer" and "number" in other and kind not in other]
+    common = [kind for kind in other if kind in one or (kind == "integer" and "number" in one)] + [
+        kind for kind in one if kind == "integer" and "number" in other and kind not in other
+    ]
     return common[0] if len(common) == 1 else common
 
 

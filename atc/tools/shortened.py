@@ -11,6 +11,7 @@ from typing import Any
 from atc.invisible import written
 from atc.schemas.reading import CHOICES
 from atc.schemas.validate import resolve, types_of
+from atc.tools.names import is_readable_name
 from atc.tools.outline import Outline, Record
 from atc.tools.protocol import JsonSchema
 from atc.tools.types import LEFT_OUT, MAX_DEPTH, one_line
@@ -161,5 +162,5 @@ def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:
 
 
 def _key(key: str, below: str) -> str:
-    name = key if key.isidentifier() and key.isascii() else written(key)
+    name = key if is_readable_name(key) else written(key)
     return f"{name}: {below}" if below and below != "[...]" else f"{name}: []" if below else name

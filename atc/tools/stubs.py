@@ -19,6 +19,7 @@ from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
+from atc.tools.names import NAMED, has_lost_letters
 from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
@@ -212,6 +213,8 @@ def _docstring(
 ) -> list[str]:
     """The docstring's lines; ``response``: those that show what the tool answers."""
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
+    if named := named_there(protocol):
+        lines.append(f"    {named}")
     for parameter in parameters_of(protocol):
         text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
         if text:
@@ -241,7 +244,15 @@ def about(parameter: Parameter) -> str:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
         text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
-    return text or _for_instance(schema)
+    text = text or _for_instance(schema)
+    named = schema.get(NAMED, parameter.original)
+    return text if named == parameter.name else f"{text} (named {one_line(written(named), 80)})".strip()
+
+
+def named_there(protocol: Protocol) -> str:
+    """What the source calls a tool whose name does not say it."""
+    named = protocol.source.operation
+    return f"Named {one_line(written(named), 80)} there." if has_lost_letters(named) else ""
 
 
 def _names_bounds(text: str, schema: JsonSchema) -> bool:

@@ -13,10 +13,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.invisible import JOINERS, legible
+from atc.invisible import JOINERS, legible, written
 from atc.schemas.reading import CHOICES, Reader, name_of
 from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
+from atc.tools.names import is_readable_name
 from atc.tools.protocol import JsonSchema
 
 MAX_DEPTH = 8
@@ -166,7 +167,7 @@ class TypeWriter:
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
-            fields = ", ".join(f"{key!a}: {text}" for key, text, _ in lines)
+            fields = ", ".join(f"{written(key)}: {text}" for key, text, _ in lines)
             self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}}){self._rest(schema, '')}"
         return class_name
 
@@ -194,7 +195,7 @@ class TypeWriter:
         if len(usable) != len(values) or len(values) > MAX_LITERALS or not values:
             names = {type(None): "None", str: "str", bool: "bool", int: "int", float: "float"}
             return self._union([names.get(type(v), "Any") for v in values]) if values else "Any"
-        return f"Literal[{', '.join(ascii(v) for v in values)}]"
+        return f"Literal[{', '.join(map(written, values))}]"
 
     def _union(self, members: list[str]) -> str:
         unique = sorted(dict.fromkeys(members), key=lambda member: member == "None")  # `str | None`, as people write it
@@ -227,4 +228,4 @@ def one_line(text: str, limit: int) -> str:
 
 
 def _is_attribute_name(key: str) -> bool:
-    return key.isascii() and key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
+    return is_readable_name(key) and not keyword.iskeyword(key) and not key.startswith("__")
