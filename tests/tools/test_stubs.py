@@ -370,7 +370,8 @@ def test_a_plain_type_of_many_keys_stops_at_its_room() -> None:
     schema = {"type": "object", "properties": properties, "required": Counted(keys)}
     assert inline_type(schema, 80, 200) is None
     assert inline_type({**schema, "required": Counted(["key0", "key1"])}, 80) is None
-    small = {**schema, "properties": {"key0": {"type": "integer"}, "more": {}}}
+    required = Counted(["key0", "undescribed"])
+    small = {"type": "object", "properties": {"key0": {"type": "integer"}, "more": {}}, "required": required}
     made = inline_type(small, 80)
     assert made is not None
-    assert made.text == "{'key0': int, 'more'?: Any}"
+    assert made.text == "{'key0': int, 'more'?: Any, 'undescribed': Any}"

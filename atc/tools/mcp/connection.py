@@ -24,6 +24,7 @@ from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
 from atc.tools.mcp.traced import naming_our_trace
+from atc.tools.mcp.usable_lists import with_usable_lists
 from atc.trace_context import NOTHING, carry
 
 MAX_STARTS = 20
@@ -45,6 +46,9 @@ class Connection:
         start_timeout_s: seconds until it must be ready.
         mode: how the protocol's version is negotiated, as :class:`mcp.Client` takes it.
         on_list_changed: is called when the server says that its list of tools has changed, or may have.
+
+    Attributes:
+        notes: lines about tools of its lists that cannot be used, since somebody last took them.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Connection:
         self._on_list_changed = on_list_changed
         self.log = ServerLog()
         self.lost = False
+        self.notes: list[str] = []
         self._max_bytes, self._start_timeout_s, self._mode = max_bytes, start_timeout_s, mode
         loop = asyncio.get_running_loop()
         self._deadline = loop.time() + start_timeout_s
@@ -138,7 +143,7 @@ class Connection:
             transport: Any = http_transport(self.spec, self._max_bytes)
         else:
             transport = stdio_transport(self.spec, self.log, self._max_bytes)
-        transport = naming_our_trace(transport)
+        transport = with_usable_lists(naming_our_trace(transport), self.notes)
         handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
         return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
 
