@@ -85,6 +85,11 @@ def loosest(schemas: Sequence[JsonSchema]) -> JsonSchema:
     return made
 
 
+def allows_more(schema: JsonSchema) -> bool:
+    """Whether an object's schema says that it may have keys which it does not name. One that says nothing does not."""
+    return schema.get("additionalProperties", False) is not False or bool(schema.get("patternProperties"))
+
+
 class Reader:
     """Reads the schemas of one document in the three forms, each made once.
 
@@ -250,7 +255,7 @@ def _said(schema: JsonSchema) -> JsonSchema:
 def _is_open(schema: JsonSchema) -> bool:
     """Whether a value may be an object of which not all fields are known."""
     may_be_object = not types_of(schema) or "object" in types_of(schema)
-    return may_be_object and (not _properties(schema) or bool(schema.get("additionalProperties")))
+    return may_be_object and (not _properties(schema) or allows_more(schema))
 
 
 def _required(schema: JsonSchema) -> list[str]:

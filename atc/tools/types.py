@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.invisible import JOINERS, legible, written
-from atc.schemas.reading import CHOICES, Reader, name_of
+from atc.schemas.reading import CHOICES, Reader, allows_more, name_of
 from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.names import is_readable_name
@@ -149,9 +149,7 @@ class TypeWriter:
         properties = schema.get("properties")
         if not isinstance(properties, dict) or not properties or len(properties) > MAX_FIELDS:
             return False
-        if self.arguments and (schema.get("additionalProperties") or schema.get("patternProperties")):
-            return False
-        return not (self.lenient and schema.get("additionalProperties"))
+        return not ((self.lenient or self.arguments) and allows_more(schema))
 
     def _record(self, schema: JsonSchema, class_name: str, depth: int) -> str:
         self.classes[class_name] = ""  # keeps the order of first use

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc.programs.analysis.values import MEMBER, Step
-from atc.schemas.reading import alternatives
+from atc.schemas.reading import allows_more, alternatives
 from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
 from atc.tools.types import OBSERVED
@@ -93,8 +93,7 @@ def _shape(place: JsonSchema) -> Shape:
         return OPEN
     types = types_of(place) - {"null"}
     if (types == {"object"} or not types) and isinstance(place.get("properties"), dict) and place["properties"]:
-        closed = not place.get("additionalProperties") and not place.get("patternProperties")
-        return Shape("record", tuple(_fields(place))) if closed else OPEN
+        return OPEN if allows_more(place) else Shape("record", tuple(_fields(place)))
     if types == {"array"}:
         return Shape("list")
     if len(types) == 1 and (kind := next(iter(types))) != "object":
