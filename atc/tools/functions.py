@@ -23,7 +23,7 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, to_jsonable_python
-from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema, ModelSchema, NamedTupleSchema
+from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema, NamedTupleSchema
 
 from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
@@ -201,7 +201,7 @@ def _arguments_model(function: Callable[..., Any], hints: dict[str, Any], where:
 def _unpacked(annotation: Any, name: str, where: str) -> Iterator[tuple[Any, Any]]:
     (keys,) = typing.get_args(annotation)
     if not typing.is_typeddict(keys) and not typing_extensions.is_typeddict(keys):
-        raise ToolImportError(f"parameter {name!r} of {where} unpacks what is no TypedDict: name a TypedDict class")
+        raise ToolImportError(f"what parameter {name!r} of {where} unpacks is no TypedDict: name a TypedDict class")
     for key, (hint, required) in keys_of(keys).items():
         yield hint, Field(alias=key) if required else Field(default_factory=lambda: None, alias=key)
 
@@ -241,8 +241,6 @@ def _stands_in_a_schema(default: Any) -> bool:
 class _PlainSchema(GenerateJsonSchema):
     """JSON Schema without the titles that only repeat a name: they cost tokens and carry nothing."""
 
-    _in_models = 0
-
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
@@ -250,23 +248,16 @@ class _PlainSchema(GenerateJsonSchema):
         """A returned decimal is a number (:mod:`atc.tools.to_json`); what a function takes may be text too."""
         return {"type": "number"} if self.mode == "serialization" else super().decimal_schema(schema)
 
-    def model_schema(self, schema: ModelSchema) -> JsonSchema:
-        """The schema of a model; what it holds is written by pydantic."""
-        self._in_models += 1
-        try:
-            return super().model_schema(schema)
-        finally:
-            self._in_models -= 1
-
     def named_tuple_schema(self, schema: NamedTupleSchema) -> JsonSchema:
-        """An object with the fields of a named tuple, as :mod:`atc.tools.to_json` makes one, but in a model: a list."""
+        """A list whose places have names; what is given may be an object, too."""
         listed = super().named_tuple_schema(schema)
-        if self._in_models and self.mode == "serialization":
-            return listed
-        fields = [field["name"] for field in schema["fields"]]
+        names = [field["name"] for field in schema["fields"]]
+        listed["prefixItems"] = [{"title": n, **item} for n, item in zip(names, listed["prefixItems"], strict=True)]
+        if self.mode == "serialization":
+            return {**listed, "minItems": len(names)}
         required = [field["name"] for field in schema["fields"] if field["schema"]["type"] != "default"]
-        made = {"type": "object", "properties": dict(zip(fields, listed["prefixItems"], strict=True))}
-        return {**made, "required": required} if required else made
+        by_name = {"type": "object", "properties": dict(zip(names, listed["prefixItems"], strict=True))}
+        return {"anyOf": [{**by_name, "required": required, "additionalProperties": False}, listed]}
 
     def is_instance_schema(self, schema: IsInstanceSchema) -> JsonSchema:
         """The schema of a class that only :func:`atc.to_json` can convert: known for tables and arrays."""

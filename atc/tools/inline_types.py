@@ -14,7 +14,7 @@ from atc.schemas.reading import CHOICES, Reader
 from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, one_line
+from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, one_line, places_of
 
 MAX_NODES = 2_000
 """Schemas in one response that are looked at: what is shared is written each time that it is used."""
@@ -80,6 +80,8 @@ class _Writer:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
+            if places := places_of(schema):
+                return f"({', '.join(self._place(place, depth) for place in places)})"
             return f"[{self.write(schema.get('items'), depth + 1)}]" if schema.get("items") else "list"
         if isinstance(properties := schema.get("properties"), dict) and properties:
             listed = schema.get("required")
@@ -92,6 +94,12 @@ class _Writer:
             return f"{{{', '.join(keys)}}}"
         values = schema.get("additionalProperties")
         return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
+
+    def _place(self, schema: Any, depth: int) -> str:
+        """An item of a list that has so many and no others, with its name if it has one."""
+        name = schema.get("title") if isinstance(schema, dict) else None
+        text = self.write(schema, depth + 1)
+        return f"{one_line(name, 80)}: {text}" if isinstance(name, str) and name.isidentifier() else text
 
     def _key(self, key: str, schema: Any, required: bool, depth: int) -> str:
         self.keys.add(key)

@@ -36,7 +36,7 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLen
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
 _CUT = " …"
-_CONTAINERS = {"{}": "dict", "[]": "list"}
+_CONTAINERS = {"{}": "dict", "[]": "list", "()": "list"}
 _NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
 
 
@@ -110,6 +110,9 @@ def whole_stub(
         return None
     example = _example_of(protocol)
     response = [observed_response(protocol.returns)] if is_observed(protocol.returns) else []
+    placed = inline_type(protocol.returns or {}, 0, MAX_HINT) if "tuple[" in returns else None
+    if placed is not None and ": " in placed.text:
+        response.append(f"Returns: {placed.text}")  # what the places are called, which a type cannot say
     response += [] if example is None else [f"Example response: {_example_text(example)}"]
     about_it = _docstring(protocol, hints, pages, demonstrate, response)
     lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]

@@ -215,7 +215,7 @@ class _Conversion:
             (float, lambda value, _: self._number(float(value))),
             (bytes, lambda value, _: bytes(value)),
             (Mapping, self._object),
-            (list | tuple, self._list_or_fields),
+            (list | tuple, self._list),
         ]
 
     def _number(self, value: float) -> float | None:
@@ -232,12 +232,6 @@ class _Conversion:
                 raise ValueError(f"an object has two keys that are {text[:80]!r} as text")
             made[text] = self.value(item, depth + 1)
         return made
-
-    def _list_or_fields(self, value: list[Any] | tuple[Any, ...], depth: int) -> Any:
-        fields = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
-        if fields is None:
-            return self._list(value, depth)
-        return self._object(dict(zip(fields, value, strict=True)), depth)  # a named tuple
 
     def _list(self, value: list[Any] | tuple[Any, ...], depth: int) -> list[Any]:
         if len(value) > MAX_ITEMS:

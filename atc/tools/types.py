@@ -24,7 +24,7 @@ MAX_DEPTH = 8
 MAX_NODES = 5000
 """Schemas in one response that are looked at: choices that multiply have no end."""
 MAX_LITERALS = 40
-MAX_FIELDS = 400
+MAX_FIELDS, MAX_PLACES = 400, 40
 OBSERVED = "x-atc-observed"
 """In a schema that probing made: a type that was seen, of which nothing shows that others are refused. It is shown to a
 model, and nothing enforces it."""
@@ -137,6 +137,8 @@ class TypeWriter:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
+            if not (self.lenient or self.arguments) and (places := places_of(schema)):
+                return f"tuple[{', '.join(self.write(p, f'{name}_{n}', depth + 1) for n, p in enumerate(places, 1))}]"
             return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
         if kind == "object":
             if self._is_record(schema):
@@ -172,7 +174,7 @@ class TypeWriter:
     def _comment(self, schema: Any) -> str:
         about, form = (self._reader.about(schema, keyword) for keyword in ("description", "format"))
         form = "" if takes_bytes(self._reader.follow(schema)[0]) else form  # its type says it
-        text = one_line(str(about or form or ""), 200)
+        text = one_line(str(about or form or names_of_places(self._reader.follow(schema)[0])), 200)
         return f"  # {text}" if text and len(text) <= self.comment_length else ""
 
     def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
@@ -204,6 +206,20 @@ class TypeWriter:
         if self.lenient and len(unique) > 1:
             return "Any"
         return " | ".join(unique)
+
+
+def places_of(schema: JsonSchema) -> list[Any]:
+    """The schemas of the items of a list that has so many and no others; empty where it may have more or fewer."""
+    places = schema.get("prefixItems")
+    if not isinstance(places, list) or not 0 < len(places) <= MAX_PLACES:
+        return []
+    return places if schema.get("minItems") == schema.get("maxItems") == len(places) else []
+
+
+def names_of_places(schema: JsonSchema) -> str:
+    """What the items of such a list are called: ``(x, label)``; empty where one has no name."""
+    names = [str(place["title"]) for place in places_of(schema) if isinstance(place, dict) and "title" in place]
+    return f"({', '.join(names)})" if names and len(names) == len(places_of(schema)) else ""
 
 
 def camel(text: str) -> str:

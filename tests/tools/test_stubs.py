@@ -77,7 +77,7 @@ class FindCitiesCity(TypedDict):
 def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = ...) -> FindCitiesResponse:
     """Cities by name.
     name: Its name, or the beginning of it.
-    page_size: (default 10); from count()['n']
+    page_size: (default 10) (named 'page[size]'); from count()['n']
     Has an effect: call it once.
     Errors: 404 no such city
     Example response: {'cities': [{'id': 1}]}
