@@ -6,8 +6,10 @@ names the base in its ``allOf``. Nothing at the base lists the heirs, so they ar
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,6 +17,7 @@ MAX_HEIRS, MAX_ALL_HEIRS = 30, 500
 """Heirs of one base, and of all bases of a document, that are written out; of more, the base is one of unknown keys."""
 
 CHOICES = ("oneOf", "anyOf")
+_MOST = MAX_HEIRS + 2  # one of them may be the base itself
 
 
 @dataclass(frozen=True)
@@ -47,11 +50,8 @@ class Heirs:
         for name, node in self._schemas.items():
             for above in _named_in(node.get("allOf"), self._prefix):
                 self._below.setdefault(above, []).append(name)
-        self._bases: dict[str, Base] = {}
         self._heirs: set[int] = set()
-        for name, node in self._schemas.items():
-            if tells := _tells(node):
-                self._add_family(name, tells, _values(node, self._prefix))
+        self._bases = {self._prefix + name: base for name, base in self._families()}
         if sum(len(base.heirs) for base in self._bases.values()) > MAX_ALL_HEIRS:
             self._bases = {ref: Base(base.tells, base.lists, {}, True) for ref, base in self._bases.items()}
 
@@ -63,28 +63,45 @@ class Heirs:
         """Whether a schema of the document is one that inherits: its ``allOf`` means the base alone."""
         return id(node.get("allOf")) in self._heirs  # the document outlives this, so the id stays its own
 
-    def _add_family(self, top: str, tells: str, listed: Mapping[str, list[str]]) -> None:
-        inheriting = self._all(top)
-        self._heirs |= {id(self._schemas[name]["allOf"]) for name in inheriting}
-        listed_only = [name for name in listed if name in self._schemas and name not in (top, *inheriting)]
-        for name in [top, *inheriting]:
-            below = self._all(name) + (listed_only if name == top else [])
-            if not below or self._prefix + name in self._bases:
-                continue
-            many = len(below) > MAX_HEIRS
-            values = {each: tuple(listed.get(each) or [_own_value(self._schemas[each], each)]) for each in below}
-            chosen = {} if many else {self._prefix + each: found for each, found in values.items()}
-            lists = any(isinstance(self._schemas[name].get(key), list) for key in CHOICES)
-            self._bases[self._prefix + name] = Base(tells, lists, chosen, many)
+    def _families(self) -> Iterator[tuple[str, Base]]:
+        """Each schema that others inherit from; the property that tells them may be named by one above it."""
+        tops = {
+            name: (tells, _values(node, self._prefix))
+            for name, node in self._schemas.items()
+            if (tells := _tells(node))
+        }
+        waiting, family = deque(tops), dict(tops)
+        while waiting:
+            name = waiting.popleft()
+            tells, listed = family[name]
+            for heir in self._below.get(name, ()):
+                self._heirs.add(id(self._schemas[heir]["allOf"]))
+                if heir not in family:
+                    family[heir] = (tells, listed)
+                    waiting.append(heir)
+            own = tops[name][1] if name in tops else {}
+            below = dict.fromkeys(
+                [*self._all_below(name), *islice((each for each in own if each in self._schemas), _MOST)]
+            )
+            below.pop(name, None)
+            if below:
+                lists = any(isinstance(self._schemas[name].get(key), list) for key in CHOICES)
+                heirs = {self._prefix + heir: self._values_of(heir, listed) for heir in below}
+                many = len(below) > MAX_HEIRS
+                yield name, Base(tells, lists, {} if many else heirs, many)
 
-    def _all(self, name: str) -> list[str]:
-        """The names of all schemas below one, each once."""
+    def _values_of(self, heir: str, listed: Mapping[str, list[str]]) -> tuple[str, ...]:
+        stated = self._schemas[heir].get("x-ms-discriminator-value")
+        return tuple(listed.get(heir) or [stated if isinstance(stated, str) else heir])
+
+    def _all_below(self, name: str) -> list[str]:
+        """The names of the schemas below one, each once, and no more than it takes to know that there are too many."""
         found: dict[str, None] = {}
-        waiting = list(self._below.get(name, ()))
-        while waiting and len(found) <= MAX_ALL_HEIRS:
-            if (each := waiting.pop(0)) != name and each not in found:
+        waiting = deque(islice(self._below.get(name, ()), _MOST))
+        while waiting and len(found) < _MOST:
+            if (each := waiting.popleft()) not in found:
                 found[each] = None
-                waiting += self._below.get(each, ())
+                waiting += islice(self._below.get(each, ()), _MOST)
         return list(found)
 
 
@@ -120,8 +137,3 @@ def _values(node: dict[str, Any], prefix: str) -> dict[str, list[str]]:
         if isinstance(value, str) and isinstance(target, str):
             values.setdefault(unquote(target).removeprefix(prefix), []).append(value)
     return values
-
-
-def _own_value(node: dict[str, Any], name: str) -> str:
-    stated = node.get("x-ms-discriminator-value")
-    return stated if isinstance(stated, str) else name
