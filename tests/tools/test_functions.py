@@ -255,6 +255,7 @@ def test_the_decorator_says_the_rest_and_leaves_the_function_alone() -> None:
     assert (given.name, given.description, given.effect) == ("other", "Other.", Effect.WRITE)
 
 
+@pytest.mark.filterwarnings("ignore:Item .fixed. on TypedDict")
 def test_the_keys_of_a_typed_dict_are_required_as_they_say_whenever_they_are_read() -> None:
     def search(f: Filter, n: Narrow) -> Filter:
         return f
