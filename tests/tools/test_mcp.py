@@ -129,17 +129,18 @@ def test_a_wrong_tool_costs_itself_alone_and_is_named(
     assert words in caplog.text
 
 
-def test_a_wrong_output_schema_costs_what_is_known_of_the_response(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_output_schema_costs_no_tool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     listed = entry("listed", outputSchema={"type": "array", "items": {"type": "string"}})
     item = {"type": "object", "properties": {"deps": {"type": "array", "items": {"$ref": "#/$defs/I"}}}}
     untyped = entry("untyped", outputSchema={"$ref": "#/$defs/I", "$defs": {"I": item}})  # MCP knows objects alone
+    damaged = entry("damaged", outputSchema=[])
     with caplog.at_level(logging.WARNING):
-        tools = raw_tools(tmp_path, [listed, untyped])
-    assert tools["listed"].protocol.returns is None
-    assert "nothing is known about what the tool 'listed' answers: its outputSchema is of 'array'" in caplog.text
+        tools = raw_tools(tmp_path, [listed, untyped, damaged])
+    assert tools["listed"].protocol.returns == {"type": "array", "items": {"type": "string"}}
     assert "deps" in (tools["untyped"].protocol.returns or {})["properties"]
+    assert tools["damaged"].protocol.returns is None
+    assert "nothing is known about what the tool 'damaged' answers: its outputSchema is a list" in caplog.text
+    assert "listed" not in caplog.text
     assert "untyped" not in caplog.text
 
 

@@ -24,7 +24,7 @@ from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
 from atc.tools.mcp.traced import naming_our_trace
-from atc.tools.mcp.usable_lists import with_usable_lists
+from atc.tools.mcp.usable_lists import Looked, with_usable_lists
 from atc.trace_context import NOTHING, carry
 
 MAX_STARTS = 20
@@ -48,7 +48,7 @@ class Connection:
         on_list_changed: is called when the server says that its list of tools has changed, or may have.
 
     Attributes:
-        notes: lines about tools of its lists that cannot be used, since somebody last took them.
+        looked: what is known of its lists beside what :meth:`page` gives.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Connection:
         self._on_list_changed = on_list_changed
         self.log = ServerLog()
         self.lost = False
-        self.notes: list[str] = []
+        self.looked = Looked()
         self._max_bytes, self._start_timeout_s, self._mode = max_bytes, start_timeout_s, mode
         loop = asyncio.get_running_loop()
         self._deadline = loop.time() + start_timeout_s
@@ -143,7 +143,7 @@ class Connection:
             transport: Any = http_transport(self.spec, self._max_bytes)
         else:
             transport = stdio_transport(self.spec, self.log, self._max_bytes)
-        transport = with_usable_lists(naming_our_trace(transport), self.notes)
+        transport = with_usable_lists(naming_our_trace(transport), self.looked)
         handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
         return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
 
@@ -156,7 +156,10 @@ class Connection:
         """
         client = await self.ready()
         with _tracking(self.exchange):
-            return await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        for tool in page.tools:
+            tool.output_schema = self.looked.answers.get(tool.name, tool.output_schema)
+        return page
 
     async def call(
         self, client: Client, name: str, arguments: dict[str, Any], exchange: Exchange

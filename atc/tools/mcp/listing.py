@@ -110,7 +110,7 @@ async def _pages(connection: Connection) -> Listed:
     where = connection.spec.location
     found: dict[str, Any] = {}
     notes: list[str] = []
-    connection.notes.clear()
+    connection.looked.notes.clear()
     cursor, seen, size, largest = None, set[str](), 0, 0
     for _ in range(MAX_PAGES):
         page = await connection.page(cursor)
@@ -127,6 +127,8 @@ async def _pages(connection: Connection) -> Listed:
         if cursor in seen:
             notes.append(f"its list goes in a circle: page {cursor[:80]!r} comes twice, and what came before is taken")
         if cursor is None or cursor in seen:
-            return Listed(list(found.values()), largest, tuple(dict.fromkeys([*connection.notes, *notes]))[:MAX_NOTES])
+            return Listed(
+                list(found.values()), largest, tuple(dict.fromkeys([*connection.looked.notes, *notes]))[:MAX_NOTES]
+            )
         seen.add(cursor)
     raise ListUnread(where, f"has more than {MAX_PAGES} pages of tools: let it put more on one")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -23,30 +23,53 @@ MAX_NOTES = 20
 _MAX_ASKED = 100
 
 
-def usable(listed: list[Any]) -> tuple[list[Any], list[str]]:
-    """The tools of a page that can be taken, and a line for each that cannot, or not wholly.
+@dataclass
+class Looked:
+    """What is known of the lists of one conversation beside what the SDK takes.
 
-    Arguments are always an object, so a schema of arguments that names no type is one of an object. A schema of the
-    response that is none of an object is left out, and its tool stays.
+    Attributes:
+        notes: a line for each tool that cannot be used, or not wholly.
+        answers: of the last page, the schemas of responses that are no objects, by the names of their tools: older
+            versions of the protocol do not allow them, and we can read them.
     """
-    kept, notes = [], []
+
+    notes: list[str] = field(default_factory=list)
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def note(self, line: str) -> None:
+        """Keep a line, while there are not too many."""
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(line)
+
+
+def usable(listed: list[Any], looked: Looked) -> list[Any]:
+    """The tools of a page that can be taken.
+
+    Arguments are always an object, so a schema of arguments that names no type is one of an object; likewise of a
+    response.
+    """
+    kept = []
+    looked.answers.clear()
     for number, tool in enumerate(listed, 1):
         name = tool.get("name") if isinstance(tool, dict) else None
         called = f"the tool {name[:80]!r}" if isinstance(name, str) else f"tool {number} of a page"
         try:
             made = _with_input(tool)
             if made.get("outputSchema") is not None and (problem := _not_of_object(made, "outputSchema")):
-                notes.append(f"nothing is known about what {called} answers: {problem}")
-                made = {key: value for key, value in made.items() if key != "outputSchema"}
+                answer = made.pop("outputSchema")
+                if isinstance(name, str) and isinstance(answer, dict):
+                    looked.answers[name] = answer
+                else:
+                    looked.note(f"nothing is known about what {called} answers: {problem}")
             types.Tool.model_validate(made, by_name=False)
             kept.append(made)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             where = visible(".".join(map(str, first["loc"]))[:100])
-            notes.append(f"{called} is left out: {where}: {first['msg'][:200]}")
+            looked.note(f"{called} is left out: {where}: {first['msg'][:200]}")
         except ToolImportError as error:
-            notes.append(f"{called} is left out: {error}")
-    return kept, notes
+            looked.note(f"{called} is left out: {error}")
+    return kept
 
 
 def _with_input(tool: Any) -> dict[str, Any]:
@@ -73,17 +96,17 @@ def _not_of_object(tool: dict[str, Any], key: str) -> str:
 
 @asynccontextmanager
 async def with_usable_lists(
-    transport: AbstractAsyncContextManager[tuple[Any, Any]], notes: list[str]
+    transport: AbstractAsyncContextManager[tuple[Any, Any]], looked: Looked
 ) -> AsyncIterator[tuple[Any, Any]]:
     """The same transport, from which lists of tools come as :func:`usable` makes them.
 
     Args:
         transport: of one conversation.
-        notes: takes the lines about what is not usable.
+        looked: takes what is to be known of them besides.
     """
     asked: dict[Any, None] = {}
     async with transport as (incoming, outgoing):
-        yield _Incoming(incoming, asked, notes), _Outgoing(outgoing, asked)
+        yield _Incoming(incoming, asked, looked), _Outgoing(outgoing, asked)
 
 
 class _Stream:
@@ -117,9 +140,9 @@ class _Outgoing(_Stream):
 class _Incoming(_Stream):
     """Changes the answers to those."""
 
-    def __init__(self, inner: Any, asked: dict[Any, None], notes: list[str]) -> None:
+    def __init__(self, inner: Any, asked: dict[Any, None], looked: Looked) -> None:
         super().__init__(inner, asked)
-        self._notes = notes
+        self._looked = looked
 
     def __aiter__(self) -> Self:
         return self
@@ -137,6 +160,5 @@ class _Incoming(_Stream):
         del self._asked[message.id]
         if not isinstance(listed := message.result.get("tools"), list):
             return item
-        kept, notes = usable(listed)
-        self._notes += notes[: max(0, MAX_NOTES - len(self._notes))]
-        return replace(item, message=message.model_copy(update={"result": {**message.result, "tools": kept}}))
+        result = {**message.result, "tools": usable(listed, self._looked)}
+        return replace(item, message=message.model_copy(update={"result": result}))
