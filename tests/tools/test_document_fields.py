@@ -221,6 +221,14 @@ def test_a_dict_that_is_written_out_may_have_the_keys_that_its_schema_allows(mor
     assert found(inner, "answer = op(closed={'b': 'x'})") != []
 
 
+@pytest.mark.parametrize("more", [True, {}, INT])
+def test_a_tool_may_take_arguments_that_it_does_not_name(more: Any) -> None:
+    parameters = {"type": "object", "properties": {"a": S}, "additionalProperties": more}
+    assert found(Protocol(name="op", parameters=parameters), "answer = op(a='x', b=1)") == []
+    closed = {**parameters, "additionalProperties": False}
+    assert found(Protocol(name="op", parameters=closed), "answer = op(a='x', b=1)") == ["unknown_argument b"]
+
+
 # -- names -----------------------------------------------------------------------------------------------------------
 
 
