@@ -44,6 +44,7 @@ from atc.models.base import Model
 from atc.models.fake import FakeModel
 from atc.programs.analysis.flow import Flow
 from atc.retrieval.retriever import IndexRetriever
+from atc.schemas.reading import Reader
 from atc.settings import Settings
 from atc.strategies.writer import Writer
 from atc.tools.fit import SEPARATOR, Fit
@@ -224,10 +225,11 @@ def _feeding(protocol: Protocol, parameter: str) -> str | None:
     """The key of an answer that a path parameter would be taken from; ``None`` where there is none."""
     if protocol.returns is None:
         return None
+    reader = Reader(protocol.returns)
     for name in (parameter, "id"):
         here: list[Any] = [protocol.returns]
         for _ in range(3):
-            found = [record for schema in here for _, _, record in records_in(protocol.returns, schema)]
+            found = [record for schema in here for record, _ in records_in(reader, schema)]
             if any(name in record["properties"] for record in found):
                 return name
             here = [value for record in found for value in record["properties"].values()]

@@ -12,9 +12,9 @@ from functools import partial
 
 from atc.answers.types import AnswerType
 from atc.facts import Misfit
-from atc.schemas.validate import resolve, types_of
+from atc.schemas.reading import alternatives
+from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import merge_all_of
 
 MAX_TEXT = 4_000
 MAX_DEPTH = 12
@@ -97,12 +97,10 @@ class _Judge:
         if (constants := _constants(member)) is not None:
             names = [_CONSTANTS.get(type(constant), "") for constant in constants]
             return all(self._refuses(ast.Name(name), schema, depth + 1) for name in names)
-        target = resolve(self._answer.schema, schema)
-        for keyword in ("anyOf", "oneOf"):
-            if isinstance(choices := target.get(keyword), list):
-                return all(self._refuses(member, choice, depth + 1) for choice in choices)
-        if isinstance(target.get("allOf"), list):
-            target = merge_all_of(self._answer.schema, target)
+        choices = [each.schema for each in alternatives(self._answer.schema, schema)]
+        if len(choices) > 1:
+            return all(self._refuses(member, choice, depth + 1) for choice in choices)
+        target = choices[0]
         values = [target["const"]] if "const" in target else target.get("enum")
         if isinstance(values, list):
             return self._kind(member) in ("list", "dict") and not any(isinstance(v, list | dict) for v in values)

@@ -19,6 +19,7 @@ from atc.errors import AtcError, UsageError
 from atc.loading import load_named, names_code
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.protocol import JsonSchema
+from atc.tools.typeddicts import with_modern_typeddicts
 
 MAX_SCHEMA = 1_000_000
 """Characters of a type's JSON Schema."""
@@ -137,7 +138,7 @@ def _of_type(given: Any, name: str, opened_by: str | None = None) -> AnswerType:
     if inspect.isroutine(given):
         raise UsageError(f"answer={name:.100} is a function, not a type: give a type such as int or list[City]")
     try:
-        adapter = TypeAdapter(given)
+        adapter = TypeAdapter(with_modern_typeddicts(given))
         adapter.rebuild(raise_errors=True)
         schema = adapter.json_schema(mode="validation")
         text = json.dumps(schema)

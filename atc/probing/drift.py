@@ -11,9 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from atc.schemas.validate import resolve, types_of
+from atc.schemas.reading import alternatives, loosest
+from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import EVIDENCE, merge_all_of
+from atc.tools.types import EVIDENCE
 
 Kind = Literal[
     "added",
@@ -167,23 +168,10 @@ class _Comparison:
 
 def _flat(root: JsonSchema, schema: Any) -> JsonSchema:
     """A schema with its reference followed and its alternatives laid together, as inferred schemas are."""
-    made = resolve(root, schema)
-    if isinstance(made.get("allOf"), list):
-        made = merge_all_of(root, made)
-    for keyword in ("anyOf", "oneOf"):
-        parts = [resolve(root, part) for part in made.get(keyword, ())] if isinstance(made.get(keyword), list) else []
-        if parts:
-            types = frozenset().union(*(types_of(part) for part in parts))
-            if not all(types_of(part) for part in parts):
-                return {}  # one of them may be anything
-            joined: JsonSchema = {}
-            for part in parts:
-                joined = {**joined, **part, "properties": {**_properties(joined), **_properties(part)}}
-            required = set(_properties(joined))
-            for part in parts:
-                required &= _required(part) if "object" in types_of(part) else required
-            made = {**joined, **{k: v for k, v in made.items() if k != keyword}}
-            made |= {"type": sorted(types), "required": sorted(required)}
+    found = [each.schema for each in alternatives(root, schema)]
+    if len(found) > 1 and not all(map(types_of, found)):
+        return {}  # one of them may be anything
+    made = loosest(found)
     if "type" not in made and isinstance(made.get("enum"), list) and all(isinstance(m, str) for m in made["enum"]):
         made = {**made, "type": "string"}
     if "type" not in made and "properties" in made:

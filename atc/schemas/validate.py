@@ -14,6 +14,7 @@ import jsonschema_rs
 
 from atc.errors import ToolImportError
 from atc.packing import holds_bytes, pack, unpack
+from atc.schemas.conjunction import both
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
 from atc.tools import binary
 from atc.tools.protocol import JsonSchema
@@ -176,7 +177,10 @@ def ensure_valid_schema(schema: JsonSchema, what: str) -> None:
 
 
 def resolve(root: JsonSchema, schema: Any) -> JsonSchema:
-    """Follow ``$ref`` into the root's own ``$defs``; an empty schema for what cannot be followed."""
+    """Follow ``$ref`` into the root's own ``$defs``; an empty schema for what cannot be followed.
+
+    What stands beside a reference holds of the same value, so the schema has the fields of both.
+    """
     for _ in range(20):
         if not isinstance(schema, dict):
             return {}
@@ -184,7 +188,8 @@ def resolve(root: JsonSchema, schema: Any) -> JsonSchema:
         if not isinstance(reference, str):
             return schema
         target = pointed(root, reference)
-        schema = {**target, **{k: v for k, v in schema.items() if k != "$ref"}} if isinstance(target, dict) else {}
+        beside = {k: v for k, v in schema.items() if k != "$ref"}
+        schema = both(target, beside) if isinstance(target, dict) else {}
     return {}
 
 

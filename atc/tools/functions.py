@@ -11,18 +11,19 @@ import functools
 import inspect
 import json
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
 
 import anyio.to_thread
+import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, to_jsonable_python
-from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema
+from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema, NamedTupleSchema
 
 from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
@@ -32,7 +33,7 @@ from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
-from atc.tools.typeddicts import with_modern_typeddicts
+from atc.tools.typeddicts import keys_of, with_modern_typeddicts
 
 MAX_MESSAGE = 20_000
 """Characters of a function's own exception that are looked at; the broker masks them and passes on fewer."""
@@ -95,8 +96,9 @@ def tool_from_function(
     """Make a tool of a function, a bound method or an async function.
 
     A sync function runs in a worker thread, with the caller's context variables. ``**kwargs`` are let through
-    unchecked. What the docstring says it raises becomes the tool's statuses; ``ToolError: word: …`` is entered
-    under that word, which is the ``status`` the error carries.
+    unchecked; the keys of ``**options: Unpack[Options]`` (PEP 692) are arguments like others. What the docstring says
+    it raises becomes the tool's statuses; ``ToolError: word: …`` is entered under that word, which is the ``status``
+    the error carries.
 
     Args:
         function: what to call.
@@ -179,11 +181,14 @@ def _arguments_model(function: Callable[..., Any], hints: dict[str, Any], where:
     extra: Literal["forbid", "allow"] = "forbid"
     for index, parameter in enumerate(parameters.values()):
         _refuse_parameter(function, parameter, index, where)
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
-            extra = "allow"
-        else:
-            annotation = hints.get(parameter.name, Any)
+        annotation = hints.get(parameter.name, Any)
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
             fields[f"p{index}"] = (annotation, _field(parameter))
+        elif typing.get_origin(annotation) is typing.Unpack:  # PEP 692: the keys of a TypedDict
+            for number, (hint, value) in enumerate(_unpacked(annotation, parameter.name, where)):
+                fields[f"p{index}_{number}"] = (hint, value)
+        else:
+            extra = "allow"
     try:
         model: type[BaseModel] = create_model(
             "Arguments", __config__=ConfigDict(extra=extra, protected_namespaces=()), **fields
@@ -191,6 +196,14 @@ def _arguments_model(function: Callable[..., Any], hints: dict[str, Any], where:
     except (PydanticUserError, TypeError, NameError) as error:
         raise _no_schema(where, "a parameter", error) from None
     return model
+
+
+def _unpacked(annotation: Any, name: str, where: str) -> Iterator[tuple[Any, Any]]:
+    (keys,) = typing.get_args(annotation)
+    if not typing.is_typeddict(keys) and not typing_extensions.is_typeddict(keys):
+        raise ToolImportError(f"what parameter {name!r} of {where} unpacks is no TypedDict: name a TypedDict class")
+    for key, (hint, required) in keys_of(keys).items():
+        yield hint, Field(alias=key) if required else Field(default_factory=lambda: None, alias=key)
 
 
 def _refuse_parameter(function: Callable[..., Any], parameter: inspect.Parameter, index: int, where: str) -> None:
@@ -234,6 +247,17 @@ class _PlainSchema(GenerateJsonSchema):
     def decimal_schema(self, schema: DecimalSchema) -> JsonSchema:
         """A returned decimal is a number (:mod:`atc.tools.to_json`); what a function takes may be text too."""
         return {"type": "number"} if self.mode == "serialization" else super().decimal_schema(schema)
+
+    def named_tuple_schema(self, schema: NamedTupleSchema) -> JsonSchema:
+        """A list whose places have names; what is given may be an object, too."""
+        listed = super().named_tuple_schema(schema)
+        names = [field["name"] for field in schema["fields"]]
+        listed["prefixItems"] = [{"title": n, **item} for n, item in zip(names, listed["prefixItems"], strict=True)]
+        if self.mode == "serialization":
+            return {**listed, "minItems": len(names)}
+        required = [field["name"] for field in schema["fields"] if field["schema"]["type"] != "default"]
+        by_name = {"type": "object", "properties": dict(zip(names, listed["prefixItems"], strict=True))}
+        return {"anyOf": [{**by_name, "required": required, "additionalProperties": False}, listed]}
 
     def is_instance_schema(self, schema: IsInstanceSchema) -> JsonSchema:
         """The schema of a class that only :func:`atc.to_json` can convert: known for tables and arrays."""

@@ -13,7 +13,7 @@ from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.shortened import Shortener, keys_text
-from atc.tools.stubs import Stub, about, guarded, observed_response, observed_returns, parameter_text
+from atc.tools.stubs import Stub, about, guarded, named_there, observed_response, observed_returns, parameter_text
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
 MAX_LISTED = 40
@@ -107,7 +107,8 @@ def short_stub(
         returns = "Any" if keys else returns
     notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
     observed = protocol.returns is not None and is_observed(protocol.returns)
-    lines = [one_line(protocol.description, grade.description) or protocol.name, *filter(None, notes)]
+    about_it = one_line(protocol.description, grade.description) or protocol.name
+    lines = [about_it, *filter(None, [named_there(protocol), *notes])]
     seen = {parameter.name for parameter in shown}
     if hidden := [p.name for p in parameters if p.name not in seen]:
         lines.append(_also(hidden))

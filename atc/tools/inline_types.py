@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.invisible import written
-from atc.schemas.validate import resolve, types_of
+from atc.schemas.reading import CHOICES, Reader
+from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, merge_all_of, one_line
+from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, one_line, places_of
 
 MAX_NODES = 2_000
 """Schemas in one response that are looked at: what is shared is written each time that it is used."""
@@ -42,7 +43,7 @@ def inline_type(schema: JsonSchema, comment_length: int, room: int | None = None
 
 class _Writer:
     def __init__(self, root: JsonSchema, comment_length: int, room: int | None) -> None:
-        self._root, self._comment_length, self._room = root, comment_length, room
+        self._reader, self._comment_length, self._room = Reader(root), comment_length, room
         self._nodes = self._written = 0
         self.keys: set[str] = set()
         self._open: list[str] = []
@@ -55,22 +56,21 @@ class _Writer:
         self._nodes += 1
         if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self.full:
             return "Any"
+        schema = self._reader.read(schema)
         if isinstance(reference := schema.get("$ref"), str):
             if reference in self._open:  # a cycle
                 return "Any"
             self._open.append(reference)
-            written = self.write({**resolve(self._root, schema), "$ref": None}, depth + 1)
+            written = self.write(self._reader.target(reference), depth + 1)
             self._open.pop()
             return written
         if "const" in schema:
             return _literal(schema["const"])
         if isinstance(values := schema.get("enum"), list) and len(values) <= MAX_LITERALS:
             return _union([_literal(value) for value in values])
-        for keyword in ("anyOf", "oneOf"):
-            if isinstance(members := schema.get(keyword), list):
+        for choice in CHOICES:
+            if isinstance(members := schema.get(choice), list):
                 return _union([self.write(member, depth + 1) for member in members])
-        if isinstance(schema.get("allOf"), list):
-            return self.write(merge_all_of(self._root, schema), depth + 1)
         types = sorted(types_of(schema) or types_of({"type": schema.get(OBSERVED)})) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
@@ -80,12 +80,14 @@ class _Writer:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
+            if places := places_of(schema):
+                return f"({', '.join(self._place(place, depth) for place in places)})"
             return f"[{self.write(schema.get('items'), depth + 1)}]" if schema.get("items") else "list"
         if isinstance(properties := schema.get("properties"), dict) and properties:
             listed = schema.get("required")
-            required = {key for key in listed if isinstance(key, str)} if isinstance(listed, list) else set()
+            required = dict.fromkeys(key for key in listed if isinstance(key, str)) if isinstance(listed, list) else {}
             keys = []
-            for key, value in properties.items():
+            for key, value in {**properties, **{key: {} for key in required if key not in properties}}.items():
                 if self.full:
                     break
                 keys.append(self._key(key, value, key in required, depth))
@@ -93,10 +95,16 @@ class _Writer:
         values = schema.get("additionalProperties")
         return f"{{str: {self.write(values, depth + 1)}}}" if isinstance(values, dict) and values else "dict"
 
+    def _place(self, schema: Any, depth: int) -> str:
+        """An item of a list that has so many and no others, with its name if it has one."""
+        name = schema.get("title") if isinstance(schema, dict) else None
+        text = self.write(schema, depth + 1)
+        return f"{one_line(name, 80)}: {text}" if isinstance(name, str) and name.isidentifier() else text
+
     def _key(self, key: str, schema: Any, required: bool, depth: int) -> str:
         self.keys.add(key)
         text = f"{one_line(written(key), 200)}{'' if required else '?'}: {self.write(schema, depth + 1)}"
-        about = resolve(self._root, schema).get("description") if isinstance(schema, dict) else None
+        about = self._reader.about(schema, "description")
         comment = one_line(about, 200) if isinstance(about, str) else ""
         if comment and len(comment) <= self._comment_length:
             text = f"{text} ({comment})"

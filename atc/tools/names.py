@@ -11,10 +11,12 @@ import builtins
 import hashlib
 import keyword
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, count
 
+from atc.invisible import is_invisible
 from atc.unicode_forms import normalized
 
 MAX_NAME = 64
@@ -26,12 +28,16 @@ LONG_NAME = 50
 RESERVED_NAMES = ("answer", "parallel", "ToolError")
 """Names with a meaning of their own in a program: no tool may have one."""
 
+NAMED = "x-atc-named"
+"""In the schema of an argument: what the service calls it, where the argument's name had to be another."""
+
 ALL_PAGES = "all_pages"
 """The function that reads every page of a tool, in every program's scope. A tool of this name takes its place."""
 
 _SHADOWING = frozenset(
     [*(name for name in dir(builtins) if not name.startswith("_")), *keyword.softkwlist, *RESERVED_NAMES]
 )
+_MAX_READABLE = 200
 _PLACEHOLDER = re.compile(r"\{([^{}]{0,200})\}")
 _ACRONYM_THEN_WORD = re.compile(r"([A-Z])([A-Z][a-z])")
 _LOWER_THEN_UPPER = re.compile(r"([a-z0-9])([A-Z])")
@@ -58,19 +64,38 @@ def tool_name(original: str) -> str:
 
 
 def parameter_name(original: str) -> str:
-    """Make an argument's name: the original where it is a plain identifier already, else as :func:`tool_name` does.
+    """Make an argument's name: the original where Python takes it, in any script, else as :func:`tool_name` does.
 
     Args:
         original: the name that the service knows, ``"page[size]"`` or ``"X-Request-Id"`` say.
 
     Returns:
-        An ASCII identifier without a leading underscore, no keyword; ``"from"`` gives ``from_``.
+        An identifier without a leading underscore, no keyword; ``"from"`` gives ``from_``. It is in the normal form in
+        which Python reads names.
     """
-    usable = original.isascii() and original.isidentifier() and not original.startswith("_")
-    if usable and len(original) <= MAX_NAME:
-        return f"{original}_" if keyword.iskeyword(original) else original
+    read = unicodedata.normalize("NFKC", original) if len(original) <= MAX_NAME else ""
+    if is_readable_name(read) and not read.startswith("_") and len(read) <= MAX_NAME:
+        return f"{read}_" if keyword.iskeyword(read) else read
     name = _bounded(_snake(original, "arg", original), original)
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def argument_names(originals: Iterable[str]) -> dict[str, str]:
+    """The names of one tool's arguments, each unique. One that stays as it is has its name before all that change."""
+    made = {original: parameter_name(original) for original in originals}
+    names = UniqueNames()
+    taken = {each: names.take(made[each]) for each in sorted(made, key=lambda each: made[each] != each)}
+    return {original: taken[original] for original in made}
+
+
+def is_readable_name(text: str) -> bool:
+    """Whether a text is a Python identifier, in any script: every character is seen, and Python reads it as it stands.
+
+    Python puts names of other scripts into a normal form (NFKC) when it reads them.
+    """
+    if text.isascii() or len(text) > _MAX_READABLE:
+        return text.isascii() and text.isidentifier()
+    return text.isidentifier() and not any(map(is_invisible, text)) and unicodedata.normalize("NFKC", text) == text
 
 
 def operation_names(operations: Sequence[tuple[str, str, str]]) -> list[str]:
@@ -166,10 +191,11 @@ def _snake(text: str, fallback: str, original: str) -> str:
     if name[0].isdigit():
         name = f"{fallback}_{name}"
     # Letters that ASCII cannot hold are gone: the hash keeps two such names apart whatever their order.
-    return f"{name}_{_digest(original)}" if _lost_letters(text) else name
+    return f"{name}_{_digest(original)}" if has_lost_letters(text) else name
 
 
-def _lost_letters(text: str) -> bool:
+def has_lost_letters(text: str) -> bool:
+    """Whether a name that is made of a text does not say it: letters are gone that ASCII does not have."""
     decomposed = normalized("NFKD", text.replace("ß", "ss"))
     return any(char.isalnum() and not char.isascii() for char in decomposed)
 

@@ -15,10 +15,9 @@ from typing import Any
 
 from atc.graph.identifiers import NAMES, is_identifier, words_of
 from atc.graph.suppliers import Suppliers
-from atc.schemas.validate import pointed
+from atc.schemas.reading import CHOICES, Reader
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import merge_all_of
 
 MAX_KEYS = 48
 """Keys of a tool that are ranked, on average over the tools of a prompt."""
@@ -38,7 +37,7 @@ class Record:
     """An object type, met once or at many places.
 
     Attributes:
-        schema: with its ``allOf`` joined.
+        schema: with all its keys.
         root: the schema that its references point into.
         name: of the definition that it is; ``None`` where it has no name.
         ranks: its keys that are worth showing, and how many keys a tool were taken before each, on average.
@@ -75,6 +74,7 @@ class Outline:
     def __init__(self, protocols: Sequence[Protocol], suppliers: Suppliers, task: str) -> None:
         self._words = words_of_task(task)
         self._records: dict[int, Record] = {}
+        self._readers: dict[int, Reader] = {}
         self._needed: set[tuple[int, str]] = set()
         self._heap: list[tuple[float, int, Record, str, float, bool]] = []
         self._pushed = 0
@@ -95,23 +95,29 @@ class Outline:
         """The record of an object type, found by its very schema; ``None`` where it has no known keys."""
         return self._records.get(id(schema))
 
+    def reader(self, root: JsonSchema) -> Reader:
+        """What reads the schemas of one of the tools' documents."""
+        if id(root) not in self._readers:  # of a tool, which outlives this
+            self._readers[id(root)] = Reader(root)
+        return self._readers[id(root)]
+
     def _rank(self, tools: int) -> None:
         for count in range(MAX_KEYS * tools):
             if not self._heap:
                 return
             _, _, record, key, depth, argument = heapq.heappop(self._heap)
             record.ranks[key] = count / tools
-            listed = depth == 0 and "items" in target_of(record.root, record.properties[key])[0]
+            listed = depth == 0 and "items" in self.reader(record.root).follow(record.properties[key])[0]
             below = depth + (_PER_LIST if listed else _PER_LEVEL)
             self._push(record.root, record.properties[key], below, argument)
 
     def _push(self, root: JsonSchema, schema: Any, depth: float, argument: bool) -> None:
         """Put the keys of the records within a type up for ranking."""
-        for place, name, found in records_in(root, schema):
+        for place, name in records_in(self.reader(root), schema):
             if id(place) in self._records:
                 continue  # ranked where it was met first
-            record = self._records[id(place)] = Record(found, root, name)
-            required = frozenset(filter(_is_text, found.get("required") or ()))
+            record = self._records[id(place)] = Record(place, root, name)
+            required = frozenset(filter(_is_text, place.get("required") or ()))
             scored = sorted(
                 (self._cost(place, key, value, required, argument), number, key)
                 for number, (key, value) in enumerate(record.properties.items())
@@ -150,48 +156,31 @@ class Outline:
                 continue
             below = []
             for schema in here:
-                for place, _, record in records_in(root, schema):
-                    if step in record["properties"]:
+                for place, _ in records_in(self.reader(root), schema):
+                    if step in place["properties"]:
                         self._needed.add((id(place), step))
-                        below.append(record["properties"][step])
+                        below.append(place["properties"][step])
             here = below[:_MAX_STEPS]
 
 
-def records_in(root: JsonSchema, schema: Any) -> Iterator[tuple[Any, str | None, JsonSchema]]:
+def records_in(reader: Reader, schema: Any) -> Iterator[tuple[JsonSchema, str | None]]:
     """The object types that a type is made of: itself, the items of a list, the members of a choice.
 
     Yields:
-        the schema as it stands in its document (its identity), the name of the definition that it is, and the schema
-        with ``allOf`` joined.
+        the schema with all its keys (the reader gives the same object each time), and the name of its definition.
     """
     todo: list[Any] = [schema]
     for _ in range(_MAX_STEPS):
         if not todo:
             return
-        place, name = target_of(root, todo.pop())
-        members = place.get("anyOf") if isinstance(place.get("anyOf"), list) else place.get("oneOf")
-        if isinstance(members, list):
+        place, name = reader.follow(todo.pop())
+        members = next((place[choice] for choice in CHOICES if isinstance(place.get(choice), list)), None)
+        if members is not None:
             todo += reversed(members)
-            continue
-        found = merge_all_of(root, place) if isinstance(place.get("allOf"), list) else place
-        if isinstance(found.get("properties"), dict) and found["properties"]:
-            yield place, name, found
+        elif isinstance(place.get("properties"), dict) and place["properties"]:
+            yield place, name or None
         else:
-            todo += [found[keyword] for keyword in ("items", "additionalProperties") if keyword in found]
-
-
-def target_of(root: JsonSchema, schema: Any) -> tuple[JsonSchema, str | None]:
-    """A schema with its references followed, as it stands in the document, and the last reference's name."""
-    name = None
-    for _ in range(20):
-        if not isinstance(schema, dict):
-            break
-        reference = schema.get("$ref")
-        if not isinstance(reference, str):
-            return schema, name
-        name = reference.rsplit("/", 1)[-1]
-        schema = pointed(root, reference)
-    return {}, None
+            todo += [place[keyword] for keyword in ("items", "additionalProperties") if keyword in place]
 
 
 def words_of_task(task: str) -> frozenset[str]:

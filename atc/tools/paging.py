@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from atc.graph.identifiers import words_of
 from atc.result import Effect
+from atc.schemas.reading import alternatives
 from atc.schemas.validate import resolve, types_of
 from atc.tools.names import ALL_PAGES as ALL_PAGES
 from atc.tools.paging_words import (
@@ -43,7 +44,6 @@ from atc.tools.paging_words import (
 )
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import merge_all_of
 
 MAX_KEYS = 400
 """Keys of one object that are looked at."""
@@ -76,7 +76,7 @@ def paging_of(protocol: Protocol) -> Paging | None:
     if protocol.effect is not Effect.READ:
         return None
     known = protocol.parameters.get("properties", {})
-    parameters = {name: _schema(protocol.parameters, known[name]) for name in list(known)[:MAX_KEYS]}
+    parameters = {name: resolved(protocol.parameters, known[name]) for name in list(known)[:MAX_KEYS]}
     if not any(_is_positional(name) for name in parameters):
         return None
     body = _body(protocol)
@@ -156,14 +156,14 @@ def _is_positional(name: str) -> bool:
     return known or not POSITIONAL.isdisjoint(words) or flat(name) == "pagesize"
 
 
-def _schema(root: JsonSchema, schema: Any) -> JsonSchema:
-    """A parameter's schema with its one alternative that is not null."""
-    found: JsonSchema = resolve(root, schema)
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(found.get(keyword), list):
-            parts = [part for each in found[keyword] if types_of(part := resolve(root, each)) != {"null"}]
-            return {**found, **parts[0]} if len(parts) == 1 else found
-    return found
+def resolved(root: JsonSchema, schema: Any) -> JsonSchema:
+    """A schema with all that holds of its value joined, as its one alternative that is not null."""
+    kinds = _kinds(root, schema)
+    return kinds[0] if len(kinds) == 1 else resolve(root, schema)
+
+
+def _kinds(root: JsonSchema, schema: Any) -> list[JsonSchema]:
+    return [each.schema for each in alternatives(root, schema) if types_of(each.schema) != {"null"}]
 
 
 def _counts(schema: JsonSchema, *, text: bool = False) -> bool:
@@ -257,15 +257,8 @@ class _Body:
         place = self.schema
         for step in items or ():
             place = resolved(self._root, _properties(place).get(step))
-        item = resolved(self._root, place.get("items"))
-        kinds = [resolved(self._root, kind) for kind in item.get("anyOf") or item.get("oneOf") or [item]]
+        kinds = _kinds(self._root, place.get("items"))
         return items is not None and any("id" in _properties(kind) for kind in kinds)
-
-
-def resolved(root: JsonSchema, schema: Any) -> JsonSchema:
-    """A schema with references followed, ``allOf`` joined, and its one alternative that is not null."""
-    made: JsonSchema = resolve(root, schema)
-    return _schema(root, merge_all_of(root, made) if isinstance(made.get("allOf"), list) else made)
 
 
 def _body(protocol: Protocol) -> _Body | None:

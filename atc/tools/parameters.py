@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from atc.tools.names import UniqueNames, parameter_name
+from atc.tools.names import argument_names
 from atc.tools.protocol import JsonSchema, Protocol
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def parameters_of(protocol: Protocol) -> list[Parameter]:
     """The parameters, the required ones first, otherwise in the order of the schema."""
     required = set(protocol.required)
     made: list[Parameter] = []
-    names = UniqueNames()
-    for original, schema in protocol.parameters.get("properties", {}).items():
-        name = names.take(parameter_name(original))
+    properties = protocol.parameters.get("properties", {})
+    for original, name in argument_names(properties).items():
+        schema = properties[original]
         made.append(Parameter(name, original, schema if isinstance(schema, dict) else {}, original in required))
     return sorted(made, key=lambda parameter: not parameter.required)
 

@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from atc.invisible import written
-from atc.schemas.validate import types_of
-from atc.tools.outline import Outline, Record, target_of
+from atc.schemas.reading import CHOICES
+from atc.schemas.validate import resolve, types_of
+from atc.tools.names import is_readable_name
+from atc.tools.outline import Outline, Record
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import LEFT_OUT, MAX_DEPTH, merge_all_of, one_line
+from atc.tools.types import LEFT_OUT, MAX_DEPTH, one_line
 
 MAX_ENUM = 100
 """Characters of the values of an enumeration; of a longer one the first are named in a comment."""
@@ -51,26 +53,26 @@ class Shortener:
         self._nodes += 1
         if not isinstance(schema, dict) or depth > 2 * MAX_DEPTH or self._nodes > MAX_NODES:
             return {}
-        target, _ = target_of(root, schema)
+        reader = self._outline.reader(root)
+        target, _ = reader.follow(schema)
         about = {key: text for key in _ABOUT if isinstance(text := schema.get(key, target.get(key)), str)}
         if "const" in target:
             return {"const": target["const"], **about}
         if isinstance(values := target.get("enum"), list):
             return _enumeration(values, target, about)
-        for keyword in ("anyOf", "oneOf"):
-            if isinstance(members := target.get(keyword), list):
+        for choice in CHOICES:
+            if isinstance(members := target.get(choice), list):
                 cut = [self.cut(root, member, depth + 1) for member in members[:_MAX_MEMBERS]]
-                return {keyword: [*cut, {}] if len(members) > _MAX_MEMBERS else cut, **about}
+                return {choice: [*cut, {}] if len(members) > _MAX_MEMBERS else cut, **about}
         if (record := self._outline.record_at(target)) is not None and (shown := record.shown(self._keys)):
             return {**self._record(target, record, shown, depth), **about}
-        found = merge_all_of(root, target) if isinstance(target.get("allOf"), list) else target
-        made: JsonSchema = {"type": found["type"], **about} if types_of(found) else {**about}
-        if isinstance(properties := found.get("properties"), dict) and properties:
+        made: JsonSchema = {"type": target["type"], **about} if types_of(target) else {**about}
+        if isinstance(properties := target.get("properties"), dict) and properties:
             number = len(properties)
             return {"type": "object", **made, "description": _counted(number, "key"), LEFT_OUT: number}
         for keyword in ("items", "additionalProperties"):
-            if isinstance(found.get(keyword), dict):
-                made[keyword] = self.cut(root, found[keyword], depth + 1)
+            if isinstance(target.get(keyword), dict):
+                made[keyword] = self.cut(root, target[keyword], depth + 1)
                 if LEFT_OUT in (inner := made[keyword]) and "properties" not in inner:
                     made["description"], made[LEFT_OUT] = inner["description"], inner[LEFT_OUT]
                     # the comment stands at the key, not at the items of its list
@@ -144,12 +146,12 @@ def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:
         if reference in met:
             return "{...}"
         met.add(reference)
-        schema = target_of(root, schema)[0]
+        schema = resolve(root, schema)
     if isinstance(properties := schema.get("properties"), dict):
         parts = [_key(key, _keys(root, value, met, depth + 1)) for key, value in properties.items()]
         return "{" + ", ".join([*parts, "..."] if LEFT_OUT in schema else parts) + "}"
-    for keyword in ("anyOf", "oneOf"):
-        if isinstance(members := schema.get(keyword), list):
+    for choice in CHOICES:
+        if isinstance(members := schema.get(choice), list):
             return next(filter(None, (_keys(root, member, met, depth + 1) for member in members)), "")
     if "items" in schema:
         return f"[{_keys(root, schema['items'], met, depth + 1) or '...'}]"
@@ -160,5 +162,5 @@ def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:
 
 
 def _key(key: str, below: str) -> str:
-    name = key if key.isidentifier() and key.isascii() else written(key)
+    name = key if is_readable_name(key) else written(key)
     return f"{name}: {below}" if below and below != "[...]" else f"{name}: []" if below else name

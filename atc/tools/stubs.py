@@ -19,6 +19,7 @@ from atc.schemas.limits import limits_of
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
+from atc.tools.names import NAMED, has_lost_letters
 from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
@@ -35,7 +36,7 @@ _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLen
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
 _CUT = " …"
-_CONTAINERS = {"{}": "dict", "[]": "list"}
+_CONTAINERS = {"{}": "dict", "[]": "list", "()": "list"}
 _NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
 
 
@@ -109,6 +110,9 @@ def whole_stub(
         return None
     example = _example_of(protocol)
     response = [observed_response(protocol.returns)] if is_observed(protocol.returns) else []
+    placed = inline_type(protocol.returns or {}, 0, MAX_HINT) if "tuple[" in returns else None
+    if placed is not None and ": " in placed.text:
+        response.append(f"Returns: {placed.text}")  # what the places are called, which a type cannot say
     response += [] if example is None else [f"Example response: {_example_text(example)}"]
     about_it = _docstring(protocol, hints, pages, demonstrate, response)
     lines = [f"def {protocol.name}({signature}) -> {returns}:", *about_it]
@@ -161,7 +165,13 @@ def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
         writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken, room=MAX_CHECKED)
         returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
         arguments = TypeWriter(
-            protocol.parameters, prefix, classes=writer.classes, taken=taken, room=MAX_CHECKED, observed=False
+            protocol.parameters,
+            prefix,
+            classes=writer.classes,
+            taken=taken,
+            room=MAX_CHECKED,
+            observed=False,
+            arguments=True,
         )
         signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
         stub = guarded(Stub(writer.classes, f"def {protocol.name}({signature}) -> {returns}: ..."), protocol.name)
@@ -206,6 +216,8 @@ def _docstring(
 ) -> list[str]:
     """The docstring's lines; ``response``: those that show what the tool answers."""
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
+    if named := named_there(protocol):
+        lines.append(f"    {named}")
     for parameter in parameters_of(protocol):
         text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
         if text:
@@ -235,7 +247,15 @@ def about(parameter: Parameter) -> str:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
         text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
-    return text or _for_instance(schema)
+    text = text or _for_instance(schema)
+    named = schema.get(NAMED, parameter.original)
+    return text if named == parameter.name else f"{text} (named {one_line(written(named), 80)})".strip()
+
+
+def named_there(protocol: Protocol) -> str:
+    """What the source calls a tool whose name does not say it."""
+    named = protocol.source.operation
+    return f"Named {one_line(written(named), 80)} there." if has_lost_letters(named) else ""
 
 
 def _names_bounds(text: str, schema: JsonSchema) -> bool:

@@ -1,4 +1,6 @@
-"""``typing.TypedDict`` for pydantic, which before Python 3.12 takes only the one of ``typing_extensions``."""
+"""What a ``TypedDict`` says of its keys, and ``typing.TypedDict`` for pydantic, which before Python 3.12 takes only the
+one of ``typing_extensions``.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +39,38 @@ def _modern(hint: Any, inside: tuple[Any, ...]) -> Any:
     return origin[made if len(made) > 1 else made[0]] if hasattr(origin, "__class_getitem__") else hint.copy_with(made)
 
 
+def keys_of(hint: Any) -> dict[str, tuple[Any, bool]]:
+    """The keys of a TypedDict: the type of each without qualifiers, and whether it is required.
+
+    The class itself does not know where its module has ``from __future__ import annotations``: then
+    ``NotRequired[int]`` was a text when the class was made, and the key is taken for required.
+
+    Raises:
+        NameError: a type is not to be found at the top level of its module.
+    """
+    return {
+        name: _unqualified(field, name in hint.__required_keys__)
+        for name, field in typing_extensions.get_type_hints(hint, include_extras=True).items()
+    }
+
+
+def _unqualified(hint: Any, required: bool) -> tuple[Any, bool]:
+    """A key's type without ``Required``, ``NotRequired`` and ``ReadOnly``, which may stand in one another."""
+    origin = typing.get_origin(hint)
+    if origin in (typing.Required, typing.NotRequired):
+        return _unqualified(typing.get_args(hint)[0], origin is typing.Required)
+    if origin is typing_extensions.ReadOnly:
+        return _unqualified(typing.get_args(hint)[0], required)
+    if origin is typing.Annotated:
+        inner, required = _unqualified(hint.__origin__, required)
+        return typing.Annotated[(inner, *hint.__metadata__)], required
+    return hint, required
+
+
 def _rebuilt(hint: Any, inside: tuple[Any, ...]) -> Any:
     fields = {}
-    for name, field in typing.get_type_hints(hint, include_extras=True).items():
-        if typing.get_origin(field) in (typing.Required, typing.NotRequired):
-            field = typing.get_args(field)[0]
-        wrapper = typing_extensions.Required if name in hint.__required_keys__ else typing_extensions.NotRequired
+    for name, (field, required) in keys_of(hint).items():
+        wrapper = typing_extensions.Required if required else typing_extensions.NotRequired
         fields[name] = wrapper[_modern(field, inside)]
     make: Any = typing_extensions.TypedDict  # its name is known at run time only, which no type checker allows
     made = make(hint.__name__, fields)

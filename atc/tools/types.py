@@ -13,16 +13,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.invisible import JOINERS, legible
-from atc.schemas.validate import resolve, types_of
+from atc.invisible import JOINERS, legible, written
+from atc.schemas.reading import CHOICES, Reader, allows_more, name_of
+from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
+from atc.tools.names import is_readable_name
 from atc.tools.protocol import JsonSchema
 
 MAX_DEPTH = 8
 MAX_NODES = 5000
 """Schemas in one response that are looked at: choices that multiply have no end."""
 MAX_LITERALS = 40
-MAX_FIELDS = 400
+MAX_FIELDS, MAX_PLACES = 400, 40
 OBSERVED = "x-atc-observed"
 """In a schema that probing made: a type that was seen, of which nothing shows that others are refused. It is shown to a
 model, and nothing enforces it."""
@@ -30,6 +32,7 @@ EVIDENCE = "x-atc-evidence"
 """In a schema of what was seen: how many values it rests on, ``{"seen": 3, "of": 4, "null": 1}``."""
 LEFT_OUT = "x-left-out"
 """In a schema that this project shortened: how many keys of a record are not shown."""
+_WRITTEN_FIRST = frozenset({"$ref", "const", "enum", *CHOICES})
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
 SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 """JSON types that are one type of Python."""
@@ -50,6 +53,7 @@ class TypeWriter:
         shared: a definition's class has its name without the prefix, for other tools to share it.
         more: ``root`` is one of :mod:`atc.tools.shortened`: a ``...`` marks what was left out, and says this after how
             much that is; ``None``: it is a schema from outside, with nothing to mark.
+        arguments: what a program gives, for a type checker: an object that may have more keys than are named is any.
     """
 
     root: JsonSchema
@@ -62,11 +66,15 @@ class TypeWriter:
     observed: bool = True
     shared: bool = False
     more: str | None = None
+    arguments: bool = False
     _by_reference: dict[str, str] = field(default_factory=dict)
     _referenced: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
     _nodes: int = 0
     _written: int = 0
+
+    def __post_init__(self) -> None:
+        self._reader = Reader(self.root)
 
     @property
     def full(self) -> bool:
@@ -78,59 +86,59 @@ class TypeWriter:
         self._nodes += 1
         if not isinstance(schema, dict) or not schema or depth > MAX_DEPTH or self._nodes > MAX_NODES or self.full:
             return "Any"
+        schema = self._reader.read(schema)
         reference = schema.get("$ref")
         if isinstance(reference, str):
             if reference in self._by_reference:  # a cycle, or the second use of one class
                 return self._by_reference[reference]
-            return self.write_reference(reference, schema, name, depth)
+            return self.write_reference(reference, name, depth)
         if "const" in schema:
             return self._literal([schema["const"]])
         if isinstance(schema.get("enum"), list):
             return self._literal(schema["enum"])
         if self.lenient and OBSERVED in schema:  # it was seen so: a program that takes it otherwise is not refused
             return "Any"
-        for keyword_ in ("anyOf", "oneOf"):
-            if isinstance(schema.get(keyword_), list):
-                return self._union([self.write(s, name, depth + 1) for s in schema[keyword_]])
-        if isinstance(schema.get("allOf"), list):
-            return self.write(merge_all_of(self.root, schema), name, depth + 1)
+        for choice in CHOICES:
+            if isinstance(schema.get(choice), list):
+                return self._union([self.write(member, name, depth + 1) for member in schema[choice]])
         observed = {"type": schema.get(OBSERVED)} if self.observed else {}
         types = sorted(types_of(schema) or types_of(observed)) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
 
-    def write_reference(self, reference: str, schema: JsonSchema, name: str, depth: int) -> str:
+    def write_reference(self, reference: str, name: str, depth: int) -> str:
         """Write the type of a referenced schema, once for each reference.
 
         Args:
             reference: the ``$ref``.
-            schema: the schema that has it.
-            name: what the value is called, for the name of a class.
+            name: what the value is called, for the name of a class whose definition has none.
             depth: levels above it.
 
         Returns:
             The type as an annotation.
         """
-        target = resolve(self.root, schema)
-        if "object" in types_of(target) or "properties" in target:
-            outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
-            class_name = self._class_name(reference.rsplit("/", 1)[-1])
-            self._by_reference[reference] = class_name
-            self._referenced.add(class_name)
-            if self._is_record(target):
-                made = self._record(target, class_name, depth)
-                self.prefix = outer
-                return made
-            self.prefix = outer
-            del self._by_reference[reference]
-            self._referenced.discard(class_name)
-        return self.write({**target, "$ref": None} if "$ref" in target else target, name, depth + 1)
+        target = self._reader.target(reference)
+        types = sorted(types_of(target)) or ["object"]
+        if "object" not in types or not self._is_record(target) or not _WRITTEN_FIRST.isdisjoint(target):
+            return self.write(target, name, depth + 1)
+        if self.lenient and OBSERVED in target:
+            return "Any"
+        others = [self._typed(kind, target, name, depth) for kind in types if kind != "object"]
+        outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
+        class_name = self._class_name(name_of(reference) or name or "response")
+        self._by_reference[reference] = made = self._union([class_name, *others])
+        self._referenced.add(class_name)
+        self._record(target, class_name, depth)
+        self.prefix = outer
+        return made
 
     def _typed(self, kind: str, schema: JsonSchema, name: str, depth: int) -> str:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
+            if not (self.lenient or self.arguments) and (places := places_of(schema)):
+                return f"tuple[{', '.join(self.write(p, f'{name}_{n}', depth + 1) for n, p in enumerate(places, 1))}]"
             return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
         if kind == "object":
             if self._is_record(schema):
@@ -143,24 +151,31 @@ class TypeWriter:
         properties = schema.get("properties")
         if not isinstance(properties, dict) or not properties or len(properties) > MAX_FIELDS:
             return False
-        return not (self.lenient and schema.get("additionalProperties"))
+        return not ((self.lenient or self.arguments) and allows_more(schema))
 
     def _record(self, schema: JsonSchema, class_name: str, depth: int) -> str:
         self.classes[class_name] = ""  # keeps the order of first use
         required = set(schema.get("required", ()))
         lines = []
-        for key, value in schema["properties"].items():
+        undescribed: JsonSchema = {key: {} for key in schema.get("required", ()) if key not in schema["properties"]}
+        for key, value in {**schema["properties"], **undescribed}.items():
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
-            comment = _comment(resolve(self.root, value), self.comment_length)
+            comment = self._comment(value)
             lines.append((key, text if key in required else f"NotRequired[{text}]", comment))
             self._written += len(key) + len(text) + (0 if self.lenient else len(comment))
         if all(_is_attribute_name(key) for key, _, _ in lines):
             fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
-            fields = ", ".join(f"{key!a}: {text}" for key, text, _ in lines)
+            fields = ", ".join(f"{written(key)}: {text}" for key, text, _ in lines)
             self.classes[class_name] = f"{class_name} = TypedDict('{class_name}', {{{fields}}}){self._rest(schema, '')}"
         return class_name
+
+    def _comment(self, schema: Any) -> str:
+        about, form = (self._reader.about(schema, keyword) for keyword in ("description", "format"))
+        form = "" if takes_bytes(self._reader.follow(schema)[0]) else form  # its type says it
+        text = one_line(str(about or form or names_of_places(self._reader.follow(schema)[0])), 200)
+        return f"  # {text}" if text and len(text) <= self.comment_length else ""
 
     def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
         """The mark of what was left out of a record."""
@@ -180,7 +195,7 @@ class TypeWriter:
         if len(usable) != len(values) or len(values) > MAX_LITERALS or not values:
             names = {type(None): "None", str: "str", bool: "bool", int: "int", float: "float"}
             return self._union([names.get(type(v), "Any") for v in values]) if values else "Any"
-        return f"Literal[{', '.join(ascii(v) for v in values)}]"
+        return f"Literal[{', '.join(map(written, values))}]"
 
     def _union(self, members: list[str]) -> str:
         unique = sorted(dict.fromkeys(members), key=lambda member: member == "None")  # `str | None`, as people write it
@@ -193,30 +208,18 @@ class TypeWriter:
         return " | ".join(unique)
 
 
-def merge_all_of(root: JsonSchema, schema: JsonSchema, seen: set[str] | None = None) -> JsonSchema:
-    """One schema for an ``allOf``: properties and required names joined; of other keywords the last one holds."""
-    seen = set() if seen is None else seen
-    merged: JsonSchema = {key: value for key, value in schema.items() if key != "allOf"}
-    properties, required = dict(_dict(merged.get("properties"))), dict.fromkeys(merged.get("required", ()))
-    for part in schema["allOf"]:
-        reference = str(part.get("$ref", "")) if isinstance(part, dict) else ""
-        if reference and reference in seen:
-            continue  # a cycle, or the same again
-        seen.add(reference)
-        part = resolve(root, part)
-        part = merge_all_of(root, part, seen) if isinstance(part.get("allOf"), list) else part
-        properties.update(_dict(part.get("properties")))
-        required.update(dict.fromkeys(part.get("required", ())))
-        merged.update(part)
-        if properties:
-            merged["properties"] = properties
-        if required:
-            merged["required"] = required
-    return {**merged, "required": list(required)} if required else merged
+def places_of(schema: JsonSchema) -> list[Any]:
+    """The schemas of the items of a list that has so many and no others; empty where it may have more or fewer."""
+    places = schema.get("prefixItems")
+    if not isinstance(places, list) or not 0 < len(places) <= MAX_PLACES:
+        return []
+    return places if schema.get("minItems") == schema.get("maxItems") == len(places) else []
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def names_of_places(schema: JsonSchema) -> str:
+    """What the items of such a list are called: ``(x, label)``; empty where one has no name."""
+    names = [str(place["title"]) for place in places_of(schema) if isinstance(place, dict) and "title" in place]
+    return f"({', '.join(names)})" if names and len(names) == len(places_of(schema)) else ""
 
 
 def camel(text: str) -> str:
@@ -239,10 +242,4 @@ def one_line(text: str, limit: int) -> str:
 
 
 def _is_attribute_name(key: str) -> bool:
-    return key.isascii() and key.isidentifier() and not keyword.iskeyword(key) and not key.startswith("__")
-
-
-def _comment(schema: JsonSchema, limit: int) -> str:
-    form = "" if takes_bytes(schema) else schema.get("format")  # its type says it
-    text = one_line(str(schema.get("description") or form or ""), 200)
-    return f"  # {text}" if text and len(text) <= limit else ""
+    return is_readable_name(key) and not keyword.iskeyword(key) and not key.startswith("__")

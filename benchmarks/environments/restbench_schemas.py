@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from atc.schemas.reading import whole
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import merge_all_of
 
 Json = dict[str, Any]
 Place = tuple[str, ...]
@@ -62,7 +62,7 @@ def plain(root: JsonSchema, schema: Any, depth: int = MAX_DEPTH) -> JsonSchema:
     """
     node = resolve(root, schema)
     if isinstance(node.get("allOf"), list):
-        node = merge_all_of(root, node)
+        node = whole(root, node)
     for keyword in ("oneOf", "anyOf"):
         if isinstance(node.get(keyword), list):
             others = [plain(root, option, depth) for option in node[keyword]]

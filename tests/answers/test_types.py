@@ -7,6 +7,7 @@ import datetime
 import decimal
 import enum
 import json
+import typing
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Generic, Literal, Optional, TypeVar
@@ -29,6 +30,11 @@ T = TypeVar("T")
 class City(BaseModel):
     name: str = Field(description="as people call it")
     population: int = Field(ge=0)
+
+
+class Partial(typing.TypedDict):
+    name: str
+    size: typing.NotRequired[int]  # a text when the class is made: this module has the future import
 
 
 class Named(TypedDict):
@@ -98,6 +104,8 @@ PET = Annotated[Cat | Dog, Field(discriminator="kind")]
         (int | str, "3", "3"),
         (list[City], [{"name": "Lyon", "population": "5"}], [City(name="Lyon", population=5)]),
         (Named, {"name": "x"}, {"name": "x"}),
+        (Partial, {"name": "x"}, {"name": "x"}),
+        (list[Partial], [{"name": "x", "size": 3}], [{"name": "x", "size": 3}]),
         (Tree, {"value": 1, "children": [{"value": 2, "children": []}]}, Tree(1, [Tree(2, [])])),
         (Colour, "red", Colour.RED),
         (PET, {"kind": "dog", "name": "Rex"}, Dog(kind="dog", name="Rex")),

@@ -73,6 +73,25 @@ def _all_of_one_property(n: int) -> Any:
     return _document({"/a": {"get": _returning({"allOf": members})}})
 
 
+def _family(n: int) -> Any:
+    """Every schema names the property that tells, is above the next and a few, and is named by an operation."""
+    tells = {"discriminator": {"propertyName": "k"}, "properties": {"k": {"type": "string"}}}
+    above = [{"allOf": [{"$ref": f"{_SCHEMA}S{i // 2}"}, {"$ref": f"{_SCHEMA}S0"}], **tells} for i in range(1, n)]
+    schemas = {"S0": tells, **{f"S{i}": node for i, node in enumerate(above, 1)}}
+    paths = {f"/a{i}": {"get": _returning({"$ref": f"{_SCHEMA}S{i}"})} for i in range(0, n, 10)}
+    return _document(paths, components={"schemas": schemas})
+
+
+def _star(n: int) -> Any:
+    """Many bases of one heir, which is the base of as many."""
+    tells = {"discriminator": {"propertyName": "k"}, "properties": {"k": {"type": "string"}}}
+    bases = {f"B{i}": tells for i in range(n)}
+    heirs = {f"H{i}": {"allOf": [{"$ref": f"{_SCHEMA}X"}]} for i in range(n)}
+    middle = {"allOf": [{"$ref": f"{_SCHEMA}B{i}"} for i in range(n)]}
+    answer = _returning({"$ref": f"{_SCHEMA}B0"})
+    return _document({"/a": {"get": answer}}, components={"schemas": {**bases, "X": middle, **heirs}})
+
+
 def _together(n: int) -> Any:
     schema = {"type": "object", "properties": {"a": {}}, "required": [f"a{i}" for i in range(n)]}
     body = {"required": False, "content": {"application/json": {"schema": schema}}}
@@ -97,10 +116,12 @@ def _variables(n: int) -> Any:
         _together,
         _variables,
         _parameters,
+        _family,
+        _star,
     ],
     ids=(
         "marks", "humps", "oneOf", "enum", "discriminator", "required-of-allOf", "property-of-allOf", "together",
-        "variables", "parameters",
+        "variables", "parameters", "family", "star",
     ),
 )  # fmt: skip
 def test_an_import(make: Any) -> None:

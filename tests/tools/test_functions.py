@@ -5,22 +5,25 @@ from __future__ import annotations
 import contextvars
 import enum
 import threading
+import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import date
-from typing import Annotated, Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired, Required, Unpack
 
 import anyio
 import anyio.lowlevel
 import jsonschema_rs
 import pytest
 from pydantic import BaseModel, Field
-from typing_extensions import TypedDict
+from typing_extensions import ReadOnly, TypedDict
 
 from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
+from atc.schemas.validate import problems
 from atc.tools.functions import tool, tool_from_function
 from atc.tools.protocol import Protocol, Provenance
+from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 
 
@@ -38,6 +41,30 @@ class Box:
 class Note(TypedDict):
     title: str
     schema: NotRequired[int]
+
+
+class Filter(typing.TypedDict):
+    """Its qualifiers are texts when it is made: this module has the future import."""
+
+    field: str
+    op: NotRequired[str]
+
+
+class Narrow(Filter, total=False):
+    near: Required[Annotated[int, "km"]]
+    far: int
+    fixed: ReadOnly[Required[str]]  # type: ignore[valid-type]  # the qualifiers of the extension, in typing's class
+    about: Annotated[Required[str], "as text"]
+
+
+class Options(typing.TypedDict, total=False):
+    limit: Annotated[int, Field(ge=1)]
+    order: Required[Literal["up", "down"]]
+
+
+class Point(NamedTuple):
+    x: int
+    label: str = "a"
 
 
 class Person(BaseModel):
@@ -226,6 +253,65 @@ def test_the_decorator_says_the_rest_and_leaves_the_function_alone() -> None:
     assert (bare(), protocol(bare).name, protocol(bare).effect) == (1, "bare", Effect.UNKNOWN)
     given = tool_from_function(double, name="other", description="Other.", effect="write").protocol
     assert (given.name, given.description, given.effect) == ("other", "Other.", Effect.WRITE)
+
+
+@pytest.mark.filterwarnings("ignore:Item .fixed. on TypedDict")
+def test_the_keys_of_a_typed_dict_are_required_as_they_say_whenever_they_are_read() -> None:
+    def search(f: Filter, n: Narrow) -> Filter:
+        return f
+
+    made = protocol(search)
+    needed = {name: set(schema["required"]) for name, schema in made.parameters["$defs"].items()}
+    assert needed == {"Filter": {"field"}, "Narrow": {"field", "near", "fixed", "about"}}
+    assert (made.returns or {})["required"] == ["field"]
+    narrow = {"field": "a", "near": 1, "fixed": "x", "about": "y"}
+    assert call(search, f={"field": "a"}, n=narrow) == {"field": "a"}
+    with pytest.raises(ToolError, match=r"n\.near"):
+        call(search, f={"field": "a"}, n={"field": "a", "fixed": "x", "about": "y"})
+
+
+def test_the_keys_of_unpacked_keyword_arguments_are_arguments() -> None:
+    def find(q: str, **options: Unpack[Options]) -> Any:
+        """Find.
+
+        Args:
+            limit: at most so many.
+        """
+        return [q, options]
+
+    made = protocol(find)
+    assert made.parameters["required"] == ["q", "order"]
+    limit = {"type": "integer", "minimum": 1, "description": "at most so many."}
+    assert made.parameters["properties"]["limit"] == limit
+    assert render_stub(made).startswith("def find(q: str, order: Literal['up', 'down'], limit: int = ...) -> Any:")
+    assert call(find, q="x", order="up") == ["x", {"order": "up"}]
+    assert call(find, q="x", order="up", limit=3) == ["x", {"order": "up", "limit": 3}]
+    for wrong in ({"order": "up", "limit": 0}, {"order": "up", "more": 1}, {"limit": 1}):
+        with pytest.raises(ToolError):
+            call(find, q="x", **wrong)
+
+    def unpacks(**options: Unpack[dict[str, int]]) -> None:  # type: ignore[misc]
+        """Not a TypedDict."""
+
+    with pytest.raises(ToolImportError, match=r"'options' of .*unpacks is no TypedDict"):
+        protocol(unpacks)
+
+
+def test_a_named_tuple_has_its_fields() -> None:
+    def move(p: Point, pair: tuple[int, str]) -> list[Point]:
+        assert isinstance(p, Point)
+        return [p, Point(p.x + 1, pair[1])]
+
+    stub = render_stub(protocol(move))
+    assert "class MoveP(TypedDict):\n    x: int\n    label: NotRequired[str]\n" in stub
+    assert "def move(p: MoveP | list[Any], pair: tuple[int, str]) -> list[tuple[int, str]]:" in stub
+    assert "    Returns: [(x: int, label: str)]\n" in stub
+    for given in ({"x": 1}, [1], {"x": 1, "label": "a"}, [1, "a"]):
+        assert call(move, p=given, pair=[1, "b"]) == [[1, "a"], [2, "b"]]
+        assert not problems(protocol(move).parameters, {"p": given, "pair": [1, "b"]})
+    for wrong in ({"label": "a"}, {"x": 1, "lable": "a"}, [], [1, "a", 2]):
+        assert problems(protocol(move).parameters, {"p": wrong, "pair": [1, "b"]})
+    assert not problems(protocol(move).returns or {}, [[1, "a"]])
 
 
 # Calls --------------------------------------------------------------------------------------------------------------

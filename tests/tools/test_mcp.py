@@ -23,9 +23,11 @@ from atc.cli import app
 from atc.errors import ToolError, ToolImportError
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.schemas.validate import problems
 from atc.tools.mcp.answers import value_of
 from atc.tools.mcp.secrets import Secrets
 from atc.tools.mcp.spec import ServerSpec
+from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Provenance
 from atc.tools.sources import open_tools
 from tests.support.mcp import called, entry, gone, one, raw_server, reading, refused, shop_command, shop_over_http
@@ -104,6 +106,64 @@ def test_a_schema_that_cannot_be_used_costs_that_tool_alone(tmp_path: Path, capl
     assert "nowhere" in caplog.text
 
 
+WRONG_TOOLS: dict[str, tuple[Any, str]] = {
+    "no arguments": ({"name": "bad"}, "the tool 'bad' is left out: it has no inputSchema"),
+    "arguments of a list": ({"name": "bad", "inputSchema": {"type": "array"}}, "its inputSchema is of 'array'"),
+    "arguments of nothing": ({"name": "bad", "inputSchema": None}, "its inputSchema is a NoneType, not a schema"),
+    "a title that is none": (entry("bad", title=5), "the tool 'bad' is left out: title"),
+    "no name": ({"inputSchema": {"type": "object"}}, "tool 2 of a page is left out: name"),
+    "no object": ("bad", "tool 2 of a page is left out: it is a str, not an object"),
+    "a name that is there": (entry("good", description="other"), "two tools are named 'good': the first of them stays"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_TOOLS)
+def test_a_wrong_tool_costs_itself_alone_and_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, case: str
+) -> None:
+    wrong, words = WRONG_TOOLS[case]
+    with caplog.at_level(logging.WARNING):
+        tools = raw_tools(tmp_path, [entry("good", description="first"), wrong, entry("other")])
+    assert list(tools) == ["good", "other"]
+    assert tools["good"].protocol.description == "first"
+    assert words in caplog.text
+
+
+def test_an_output_schema_costs_no_tool(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    listed = entry("listed", outputSchema={"type": "array", "items": {"type": "string"}})
+    item = {"type": "object", "properties": {"deps": {"type": "array", "items": {"$ref": "#/$defs/I"}}}}
+    untyped = entry("untyped", outputSchema={"$ref": "#/$defs/I", "$defs": {"I": item}})  # MCP knows objects alone
+    damaged = entry("damaged", outputSchema=[])
+    with caplog.at_level(logging.WARNING):
+        tools = raw_tools(tmp_path, [listed, untyped, damaged])
+    assert tools["listed"].protocol.returns == {"type": "array", "items": {"type": "string"}}
+    assert "deps" in (tools["untyped"].protocol.returns or {})["properties"]
+    assert tools["damaged"].protocol.returns is None
+    assert "nothing is known about what the tool 'damaged' answers: its outputSchema is a list" in caplog.text
+    assert "listed" not in caplog.text
+    assert "untyped" not in caplog.text
+
+
+def test_arguments_without_a_type_are_an_object_and_those_of_alternatives_are_all_shown(tmp_path: Path) -> None:
+    a, b = ({"type": "object", "properties": {key: {"type": "string"}}, "required": [key]} for key in "ab")
+    tools = raw_tools(
+        tmp_path, [{"name": "none", "inputSchema": {}}, {"name": "either", "inputSchema": {"anyOf": [a, b]}}]
+    )
+    assert parameters_of(tools["none"].protocol) == []
+    assert [(p.name, p.required) for p in parameters_of(tools["either"].protocol)] == [("a", False), ("b", False)]
+    assert not problems(tools["either"].protocol.parameters, {"a": "x"})
+    assert problems(tools["either"].protocol.parameters, {})
+
+
+def test_a_list_that_goes_in_a_circle_ends_with_what_was_had(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    pages = [{"tools": [entry("a")], "nextCursor": "1"}, {"tools": [entry("b")], "nextCursor": "1"}]
+    with caplog.at_level(logging.WARNING):
+        tools = raw_tools(tmp_path, pages=pages)
+    assert list(tools) == ["a", "b"]
+    assert "its list goes in a circle: page '1' comes twice" in caplog.text
+    assert "two tools" not in caplog.text
+
+
 def test_a_long_description_is_cut(tmp_path: Path) -> None:
     tools = raw_tools(tmp_path, [entry("long", description="word " * 200_000)])
     assert 10_000 < len(tools["long"].protocol.description) < 20_003
@@ -112,11 +172,12 @@ def test_a_long_description_is_cut(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("plan", "words"),
     [
-        ({"pages": [{"tools": [entry("a"), entry("a")]}]}, "lists two tools named 'a'"),
-        ({"pages": [{"tools": [entry("a")], "nextCursor": "0"}]}, "two tools named 'a'"),
         ({"pages": [{"tools": [], "nextCursor": "0"}]}, "in a circle"),
         ({"pages": [{"tools": [entry(f"t{n}") for n in range(10_000)]}]}, "more than 5,000 tools"),
-        ({"pages": [{"tools": [{"inputSchema": {"type": "object"}}]}]}, "does not speak MCP: tools.0.name"),
+        (
+            {"pages": [{"tools": [{"inputSchema": {"type": "object"}}]}]},
+            "tool 1 of a page is left out: name: Field req",
+        ),
         ({"pages": [{"tools": 5}]}, "does not speak MCP: tools"),
         ({"pages": [{}]}, "does not speak MCP: tools"),
         ({"pages": [{"tools": []}]}, "lists no tool"),

@@ -546,7 +546,7 @@ def test_a_tool_with_a_huge_document_is_left_out(tmp_path: Path, lists: Path, ca
     live = opened(word, lists)
     living(live)
     assert [*live.tools] == ["look"]
-    assert "huge: its document has" in caplog.text
+    assert "a: the tool 'huge' is left out: its document has" in caplog.text
 
 
 @pytest.mark.slow

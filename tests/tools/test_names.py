@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import keyword
+import unicodedata
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc.invisible import is_invisible
 from atc.tools.names import MAX_NAME, UniqueNames, operation_names, parameter_name, tool_name
 from atc.tools.protocol import Protocol
 
@@ -63,7 +65,8 @@ def test_any_text_becomes_a_name_that_a_protocol_takes(text: str) -> None:
     assert name not in dir(builtins)
     assert not keyword.issoftkeyword(name)
     argument = parameter_name(text)
-    assert argument.isascii()
+    assert argument == unicodedata.normalize("NFKC", argument)  # as Python reads it
+    assert not any(map(is_invisible, argument))
     assert argument.isidentifier()
     assert not keyword.iskeyword(argument)
     assert not argument.startswith("_")

@@ -15,7 +15,8 @@ from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.result import Effect
 from atc.schemas.limits import limits_of
-from atc.tools import outline, shortened
+from atc.schemas.reading import Reader
+from atc.tools import shortened
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import LADDER, short_stub
 from atc.tools.outline import Outline
@@ -197,13 +198,13 @@ def nested(levels: int, width: int = 12) -> dict[str, Any]:
 
 def test_what_is_not_shown_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    plain = outline.target_of
+    plain = Reader.read
 
-    def counted(root: Any, schema: Any) -> Any:
+    def counted(reader: Reader, schema: Any) -> Any:
         looked.append(1)
-        return plain(root, schema)
+        return plain(reader, schema)
 
-    monkeypatch.setattr(outline, "target_of", counted)
+    monkeypatch.setattr(Reader, "read", counted)
     work = []
     for levels in (4, 40):
         looked.clear()
@@ -229,9 +230,8 @@ def test_what_is_not_shown_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("cycle", [True, False])
 def test_schemas_that_unfold_without_end_are_cut(inner: Any, cycle: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     steps: list[int] = []
-    plain = outline.target_of
-    for module in (outline, shortened):
-        monkeypatch.setattr(module, "target_of", lambda *given: steps.append(1) or plain(*given))
+    plain = Reader.read
+    monkeypatch.setattr(Reader, "read", lambda *given: steps.append(1) or plain(*given))
     last: dict[str, Any] = {"$ref": "#/$defs/a0"} if cycle else {"type": "string"}
     definitions = {f"a{n}": inner({"$ref": f"#/$defs/a{n + 1}"}) for n in range(9)} | {"a9": inner(last)}
     schema = {"$defs": definitions, "$ref": "#/$defs/a0"}

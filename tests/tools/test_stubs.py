@@ -12,12 +12,13 @@ import pytest
 from atc.graph.suppliers import fields_of
 from atc.programs.check.types import find_ty
 from atc.result import Effect
+from atc.schemas.reading import whole
 from atc.schemas.validate import problems
 from atc.tools.inline_types import inline_type
 from atc.tools.parameters import original_arguments, parameters_of
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import render_checker_stubs, render_stub, whole_stub
-from atc.tools.types import MAX_LITERALS, TypeWriter, merge_all_of
+from atc.tools.types import MAX_LITERALS, TypeWriter
 
 
 def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:
@@ -76,7 +77,7 @@ class FindCitiesCity(TypedDict):
 def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = ...) -> FindCitiesResponse:
     """Cities by name.
     name: Its name, or the beginning of it.
-    page_size: (default 10); from count()['n']
+    page_size: (default 10) (named 'page[size]'); from count()['n']
     Has an effect: call it once.
     Errors: 404 no such city
     Example response: {'cities': [{'id': 1}]}
@@ -125,7 +126,7 @@ def test_all_of_is_joined_and_cycles_end() -> None:
             "b": {"allOf": [{"$ref": "#/$defs/a"}], "properties": {"b": {}}, "required": ["b"]},
         },
     }
-    merged = merge_all_of(root, root)
+    merged = whole(root, root)
     assert set(merged["properties"]) == {"a", "b", "c", "d"}
     assert set(merged["required"]) == {"a", "b"}
 
@@ -369,7 +370,8 @@ def test_a_plain_type_of_many_keys_stops_at_its_room() -> None:
     schema = {"type": "object", "properties": properties, "required": Counted(keys)}
     assert inline_type(schema, 80, 200) is None
     assert inline_type({**schema, "required": Counted(["key0", "key1"])}, 80) is None
-    small = {**schema, "properties": {"key0": {"type": "integer"}, "more": {}}}
+    required = Counted(["key0", "undescribed"])
+    small = {"type": "object", "properties": {"key0": {"type": "integer"}, "more": {}}, "required": required}
     made = inline_type(small, 80)
     assert made is not None
-    assert made.text == "{'key0': int, 'more'?: Any}"
+    assert made.text == "{'key0': int, 'more'?: Any, 'undescribed': Any}"

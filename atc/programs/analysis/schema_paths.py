@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc.programs.analysis.values import MEMBER, Step
-from atc.schemas.validate import resolve, types_of
+from atc.schemas.reading import allows_more, alternatives
+from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import OBSERVED, merge_all_of
+from atc.tools.types import OBSERVED
 
 _NOT_FOLLOWED = ("if", "not", "dependentSchemas", "unevaluatedProperties", "discriminator", "$dynamicRef")
-_ALTERNATIVES = ("anyOf", "oneOf")
 _TEXT: JsonSchema = {"type": "string"}
-MAX_DEPTH = 6
 
 
 @dataclass(frozen=True)
@@ -63,24 +62,11 @@ def _common_record(shapes: set[Shape]) -> Shape:
     return OPEN
 
 
-def _members(root: JsonSchema, schema: Any, depth: int = 0) -> list[JsonSchema]:
+def _members(root: JsonSchema, schema: Any) -> list[JsonSchema]:
     """The alternatives that a schema stands for, null left aside; ``{}`` stands for anything."""
-    schema = resolve(root, schema)
-    if depth > MAX_DEPTH or any(schema.get(keyword) for keyword in _NOT_FOLLOWED):
-        return [{}]
-    if isinstance(schema.get("allOf"), list):
-        parts = [resolve(root, part) for part in schema["allOf"]]
-        if any(part.get(keyword) for part in (schema, *parts) for keyword in (*_ALTERNATIVES, *_NOT_FOLLOWED)):
-            return [{}]
-        merged = merge_all_of(root, schema)
-        return [{}] if "allOf" in merged else _members(root, merged, depth + 1)
-    for keyword in _ALTERNATIVES:
-        if isinstance(schema.get(keyword), list):
-            if isinstance(schema.get("properties"), dict):  # common fields beside alternatives
-                return [{}]
-            found = [member for part in schema[keyword] for member in _members(root, part, depth + 1)]
-            return [member for member in found if types_of(member) != {"null"}] or found
-    return [schema]
+    found = [each.schema for each in alternatives(root, schema)]
+    found = [{} if any(each.get(keyword) for keyword in _NOT_FOLLOWED) else each for each in found]
+    return [each for each in found if types_of(each) != {"null"}] or found
 
 
 def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSchema] | None:
@@ -88,13 +74,18 @@ def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSc
     if step == MEMBER:
         return None
     if isinstance(step, str):
-        properties = place.get("properties")
-        if shape.kind == "record" and isinstance(properties, dict) and step in properties:
-            return _members(root, properties[step])
-        return None
+        fields = _fields(place) if shape.kind == "record" else {}
+        return _members(root, fields[step]) if step in fields else None
     if shape.kind == "record":  # a loop over an object sees its keys
         return [_TEXT]
     return _members(root, place["items"]) if shape.kind == "list" and isinstance(place.get("items"), dict) else None
+
+
+def _fields(place: JsonSchema) -> JsonSchema:
+    """The keys of a record: those that it describes, and those that it only requires."""
+    properties, required = place.get("properties"), place.get("required")
+    undescribed = dict[str, Any].fromkeys(key for key in required if isinstance(key, str)) if required else {}
+    return {**undescribed, **(properties if isinstance(properties, dict) else {})}
 
 
 def _shape(place: JsonSchema) -> Shape:
@@ -102,8 +93,7 @@ def _shape(place: JsonSchema) -> Shape:
         return OPEN
     types = types_of(place) - {"null"}
     if (types == {"object"} or not types) and isinstance(place.get("properties"), dict) and place["properties"]:
-        closed = not place.get("additionalProperties") and not place.get("patternProperties")
-        return Shape("record", tuple(place["properties"])) if closed else OPEN
+        return OPEN if allows_more(place) else Shape("record", tuple(_fields(place)))
     if types == {"array"}:
         return Shape("list")
     if len(types) == 1 and (kind := next(iter(types))) != "object":

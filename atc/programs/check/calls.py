@@ -23,6 +23,7 @@ from atc.programs.attribution.responses import places
 from atc.programs.check.types import literals_of
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
+from atc.schemas.reading import allows_more
 from atc.schemas.repair import JOIN, SPELLING, UNWRAP, kinship, repair_arguments
 from atc.schemas.repair.places import Place
 from atc.schemas.repair.separated import separator
@@ -194,7 +195,7 @@ def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -
 
 
 def _takes_more(protocol: Protocol) -> bool:
-    return bool(protocol.parameters.get("additionalProperties") or protocol.parameters.get("patternProperties"))
+    return allows_more(protocol.parameters)
 
 
 def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Finding]:

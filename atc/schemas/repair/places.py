@@ -10,6 +10,7 @@ from typing import Any
 
 from atc.packing import holds_bytes, pack
 from atc.schemas.cost import MAX_STEPS, steps
+from atc.schemas.reading import allows_more
 from atc.schemas.validate import TOO_MUCH, part_validator, pointed, schema_key, types_of
 from atc.tools.protocol import JsonSchema
 
@@ -140,7 +141,7 @@ class Place:
         is_root, has_members = self.pointer == "", False
         for part in self.parts():
             has_members = has_members or isinstance(part.schema.get("properties"), dict)
-            if part.schema.get("patternProperties") or part.schema.get("additionalProperties"):
+            if allows_more(part.schema):
                 return True
             if part.schema.get("additionalProperties") is False:
                 return False

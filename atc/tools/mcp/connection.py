@@ -24,6 +24,7 @@ from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
 from atc.tools.mcp.traced import naming_our_trace
+from atc.tools.mcp.usable_lists import Looked, with_usable_lists
 from atc.trace_context import NOTHING, carry
 
 MAX_STARTS = 20
@@ -45,6 +46,9 @@ class Connection:
         start_timeout_s: seconds until it must be ready.
         mode: how the protocol's version is negotiated, as :class:`mcp.Client` takes it.
         on_list_changed: is called when the server says that its list of tools has changed, or may have.
+
+    Attributes:
+        looked: what is known of its lists beside what :meth:`page` gives.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Connection:
         self._on_list_changed = on_list_changed
         self.log = ServerLog()
         self.lost = False
+        self.looked = Looked()
         self._max_bytes, self._start_timeout_s, self._mode = max_bytes, start_timeout_s, mode
         loop = asyncio.get_running_loop()
         self._deadline = loop.time() + start_timeout_s
@@ -138,7 +143,7 @@ class Connection:
             transport: Any = http_transport(self.spec, self._max_bytes)
         else:
             transport = stdio_transport(self.spec, self.log, self._max_bytes)
-        transport = naming_our_trace(transport)
+        transport = with_usable_lists(naming_our_trace(transport), self.looked)
         handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
         return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
 
@@ -151,7 +156,10 @@ class Connection:
         """
         client = await self.ready()
         with _tracking(self.exchange):
-            return await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+        for tool in page.tools:
+            tool.output_schema = self.looked.answers.get(tool.name, tool.output_schema)
+        return page
 
     async def call(
         self, client: Client, name: str, arguments: dict[str, Any], exchange: Exchange

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from atc.blocking import wait_for
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
@@ -20,6 +20,7 @@ from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
     from atc.tools.mcp.connection import McpServer
+    from atc.tools.mcp.listing import Listed
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,7 +39,8 @@ def import_mcp(
 ) -> Toolset:
     """Make a tool of each tool that one or several MCP servers list.
 
-    The list is read over a short conversation of its own. A run holds another one, from the first call to its end.
+    The list is read over a short conversation of its own. A run holds another one, from the first call to its end. A
+    tool that cannot be used is left out with a warning in the log, which names it and says why.
 
     Args:
         source: an ``http(s)://`` address (streamable HTTP); a command, as words or as one string, which no shell sees;
@@ -87,14 +89,16 @@ def need_sdk() -> None:
         ) from None
 
 
-def _toolset(servers: list[McpServer], listed: list[list[Any]], only: list[str] | None, trust_hints: bool) -> Toolset:
+def _toolset(servers: list[McpServer], listed: list[Listed], only: list[str] | None, trust_hints: bool) -> Toolset:
     from atc.tools.mcp.transport import McpTransport
 
-    shared = Counter(name for tools in listed for name in {tool_name(tool.name) for tool in tools})
+    shared = Counter(name for each in listed for name in {tool_name(tool.name) for tool in each.tools})
     names = UniqueNames()
-    made, skipped, unmatched = [], [], dict.fromkeys(only or [])
-    for server, tools in zip(servers, listed, strict=True):
-        for tool in tools:
+    made, unmatched = [], dict.fromkeys(only or [])
+    skipped: list[str] = []
+    for server, each in zip(servers, listed, strict=True):
+        skipped += [f"{server.spec.location}: {note}" for note in each.notes]
+        for tool in each.tools:
             name = names.take(_name(tool.name, server.spec, shared))
             fitting = [pattern for pattern in only or [] if _fits(pattern, name, tool.name)]
             if only is not None and not fitting:
@@ -102,7 +106,7 @@ def _toolset(servers: list[McpServer], listed: list[list[Any]], only: list[str] 
             try:
                 protocol = protocol_of(tool, name, server.spec.location, trust_hints=trust_hints)
             except ToolImportError as error:
-                skipped.append(f"{tool.name[:100]}: {error}")
+                skipped.append(f"{server.spec.location}: the tool {tool.name[:100]!r} is left out: {error}")
                 continue
             for pattern in fitting:
                 unmatched.pop(pattern, None)
@@ -114,7 +118,7 @@ def _toolset(servers: list[McpServer], listed: list[list[Any]], only: list[str] 
             f"the MCP server {where}: {problem}{' (' + '; '.join(skipped[:5]) + ')' if skipped else ''}"
         )
     for reason in skipped:
-        _LOG.warning("%s; it is no tool", reason)
+        _LOG.warning("%s", reason)
     return Toolset(made)
 
 

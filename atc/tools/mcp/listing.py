@@ -9,6 +9,7 @@ from typing import Any
 from atc.errors import Cause, ToolImportError
 from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.failures import Unreachable, reason_of
+from atc.tools.mcp.usable_lists import MAX_NOTES
 
 MAX_TOOLS = 5_000
 """Tools of one server."""
@@ -41,21 +42,23 @@ class Listed:
     Attributes:
         tools: each an ``mcp_types.Tool``.
         page_bytes: of its largest page.
+        notes: lines about what was wrong with it, for the user.
     """
 
     tools: list[Any]
     page_bytes: int
+    notes: tuple[str, ...] = ()
 
 
-async def all_listed(servers: list[McpServer], timeout_s: float) -> list[list[Any]]:
-    """The tools of each server, all read at once.
+async def all_listed(servers: list[McpServer], timeout_s: float) -> list[Listed]:
+    """The lists of all servers, read at once.
 
     Raises:
         ListUnread: one of the lists cannot be read.
     """
     tasks = [asyncio.create_task(listed(server, timeout_s)) for server in servers]
     try:
-        return [each.tools for each in await asyncio.gather(*tasks)]
+        return await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
@@ -106,14 +109,14 @@ async def listed_over(connection: Connection, timeout_s: float) -> Listed:
 async def _pages(connection: Connection) -> Listed:
     where = connection.spec.location
     found: dict[str, Any] = {}
+    notes: list[str] = []
+    connection.looked.notes.clear()
     cursor, seen, size, largest = None, set[str](), 0, 0
     for _ in range(MAX_PAGES):
         page = await connection.page(cursor)
         for tool in page.tools:
-            if tool.name in found:
-                twice = f"lists two tools named {tool.name[:80]!r}: the server must tell them apart"
-                raise ListUnread(where, twice)
-            found[tool.name] = tool
+            if found.setdefault(tool.name, tool) != tool and len(notes) < MAX_NOTES:
+                notes.append(f"two tools are named {tool.name[:80]!r}: the first of them stays")
         of_page = len(page.model_dump_json())
         size, largest = size + of_page, max(largest, of_page)
         if len(found) > MAX_TOOLS:
@@ -121,9 +124,11 @@ async def _pages(connection: Connection) -> Listed:
         if size > MAX_LIST_BYTES:
             raise ListUnread(where, f"has a list of tools of more than {MAX_LIST_BYTES:,} bytes: let it say less")
         cursor = page.next_cursor
-        if cursor is None:
-            return Listed(list(found.values()), largest)
         if cursor in seen:
-            raise ListUnread(where, f"lists its tools in a circle: page {cursor[:80]!r} comes twice")
+            notes.append(f"its list goes in a circle: page {cursor[:80]!r} comes twice, and what came before is taken")
+        if cursor is None or cursor in seen:
+            return Listed(
+                list(found.values()), largest, tuple(dict.fromkeys([*connection.looked.notes, *notes]))[:MAX_NOTES]
+            )
         seen.add(cursor)
     raise ListUnread(where, f"has more than {MAX_PAGES} pages of tools: let it put more on one")

@@ -276,7 +276,7 @@ class Entry:
     def _made_of(self, found: Listed) -> KeptList:
         """Documents of the tools of a list, and the list kept. What cannot be a tool costs a line."""
         made: list[Protocol] = []
-        skipped: list[str] = []
+        skipped = list(found.notes)
         for tool in found.tools:
             try:
                 protocol = self._protocol(tool)
@@ -284,9 +284,9 @@ class Entry:
                     raise ToolImportError(f"its document has {size:,} characters; the limit is {MAX_DOCUMENT:,}")
                 made.append(protocol)
             except ToolImportError as error:
-                skipped.append(f"{tool.name[:100]}: {error}")
+                skipped.append(f"the tool {tool.name[:100]!r} is left out: {error}")
         for line in skipped[:5]:
-            _LOG.warning("%s (%s); it is no tool", line, self.label)
+            _LOG.warning("%s: %s", self.label, line)
         kept = KeptList.of(made, found.page_bytes, self._kept)
         if self._lists is not None:
             self._lists.write(self._key, kept)

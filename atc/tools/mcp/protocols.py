@@ -7,6 +7,7 @@ from typing import Any
 
 from atc.errors import ToolImportError
 from atc.result import Effect
+from atc.schemas.reading import whole
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.binary import without_bytes
 from atc.tools.openapi.load import Document
@@ -40,6 +41,8 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool) -> Pr
     parameters = converted(tool.input_schema, "request", "its inputSchema")
     if parameters.get("type", "object") != "object":
         raise ToolImportError("its inputSchema is not of an object")
+    fields = whole(parameters, parameters)  # those of its alternatives, too: each is an argument
+    parameters |= {key: fields[key] for key in ("properties", "required") if key in fields}
     return Protocol(
         name=name,
         description=_description(tool),

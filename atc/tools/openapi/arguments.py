@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from atc.errors import ToolImportError
-from atc.tools.names import UniqueNames, parameter_name
+from atc.tools.names import NAMED, UniqueNames, parameter_name
 from atc.tools.openapi import aws
 from atc.tools.openapi.bodies import BodyPlan, read_body
 from atc.tools.openapi.examples import MISSING, Examples
@@ -59,6 +59,7 @@ class Arguments:
     dependent: dict[str, list[str]] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     key_schemes: list[str] = field(default_factory=list)
+    names: dict[tuple[Location, str], str] = field(default_factory=dict)
 
     def schema(self) -> dict[str, Any]:
         """The object schema of the arguments; it allows no other."""
@@ -93,17 +94,24 @@ class ArgumentReader:
         Raises:
             ToolImportError: it cannot be imported; the message says why.
         """
-        found, names = Arguments(), UniqueNames()
+        found = Arguments()
         nodes = self._parameters(path, shared, operation)
         if len(nodes) > MAX_PARAMETERS:
             raise ToolImportError(f"it has more than {MAX_PARAMETERS} parameters")
         self._count(0)
-        for (location, name), node in nodes.items():
+        given: list[tuple[Location, str]] = []
+        for location, name in nodes:
             scheme = self._keys.get((location, name.lower()))
             if scheme is not None and location != "path":
                 found.key_schemes.append(scheme)
             elif not (location == "header" and name.lower() in self._own_headers):
-                self._add_parameter(found, names, location, name, node)
+                given.append((location, name))
+        names = UniqueNames()
+        for location, name in sorted(given, key=lambda at: parameter_name(at[1]) != at[1]):  # see `argument_names`
+            made = parameter_name(name)
+            found.names[location, name] = names.take(made, f"{made}_{location}")
+        for location, name in given:
+            self._add_parameter(found, location, name, nodes[location, name])
         if operation.get("requestBody") is not None:
             body = self._resolver.mapping(operation["requestBody"], "the request body")
             plan = read_body(body, self._converter, self._examples, set(found.properties))
@@ -140,21 +148,19 @@ class ArgumentReader:
                 nodes[location, name] = node
         return nodes
 
-    def _add_parameter(
-        self, found: Arguments, names: UniqueNames, location: Location, name: str, node: dict[str, Any]
-    ) -> None:
+    def _add_parameter(self, found: Arguments, location: Location, name: str, node: dict[str, Any]) -> None:
         media = _content_of(node)
         style, explode = _style(node, location)
         if media is not None:
             style = "json" if is_json(media[0]) else style
         holder = media[1] if media is not None else node
-        argument = names.take(parameter_name(name), f"{parameter_name(name)}_{location}")
+        argument = found.names[location, name]
         schema = self._converter.convert(holder.get("schema", {}), "request")
         if description := clean(node.get("description"), MAX_ARGUMENT_TEXT):
             schema["description"] = description
         if node.get("deprecated") is True:
             schema["deprecated"] = True
-        found.properties[argument] = schema
+        found.properties[argument] = _named(schema, argument, name)
         found.parameters.append(
             Parameter(argument, name, location, style, explode, allow_reserved=node.get("allowReserved") is True)
         )
@@ -179,8 +185,13 @@ def check_listed(shared: list[Any], operation: dict[str, Any]) -> None:
 def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:
     """Add the body's arguments to those of the parameters."""
     other = ["request_body"] if plan.whole else []
-    arguments = {part: names.take(parameter_name(part), *other) for part in plan.schemas}
-    found.properties.update({arguments[part]: schema for part, schema in plan.schemas.items()})
+    arguments = {
+        part: names.take(parameter_name(part), *other)
+        for part in sorted(plan.schemas, key=lambda part: parameter_name(part) != part)
+    }
+    for part, schema in plan.schemas.items():
+        argument = arguments[part]
+        found.properties[argument] = schema if plan.whole else _named(schema, argument, part)
     found.required.extend(arguments[part] for part in plan.required)
     found.example.update({arguments[part]: value for part, value in plan.example.items()})
     if plan.whole:
@@ -190,6 +201,11 @@ def _join(found: Arguments, names: UniqueNames, plan: BodyPlan) -> None:
     needed = [arguments[part] for part in plan.together]
     dependent = {argument: [name for name in needed if name != argument] for argument in arguments.values()}
     found.dependent = {argument: others for argument, others in dependent.items() if others}
+
+
+def _named(schema: Any, argument: str, name: str) -> Any:
+    """The schema of an argument; one whose name had to be another says what the service calls it."""
+    return {**schema, NAMED: name} if argument != name and isinstance(schema, dict) else schema
 
 
 def _content_of(node: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:

@@ -33,6 +33,11 @@ class Resolver:
         self._remote: dict[str, Any] = {}
         self._found: dict[str, Any] = {}
 
+    @property
+    def root(self) -> dict[str, Any]:
+        """The document whose references are followed."""
+        return self._document.root
+
     def lookup(self, ref: object) -> Any:
         """Return what ``ref`` names; it may be a reference again.
 

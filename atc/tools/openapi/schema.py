@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 from urllib.parse import unquote
 
 from atc.errors import ToolImportError
 from atc.tools.names import UniqueNames
+from atc.tools.openapi.heirs import CHOICES, Base, Heirs
 from atc.tools.openapi.keywords import (
     RIGHT_VALUE,
     SUBSCHEMA,
@@ -28,6 +29,8 @@ from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.text import clean
 
 Direction = Literal["request", "response"]
+_Form = Literal["", "any", "own"]
+"""Of what a reference names: as it stands; any of its heirs or itself; without the choice that lists its heirs."""
 
 MAX_DEFINITIONS = 2_000
 """Definitions that one schema may reach."""
@@ -47,6 +50,13 @@ _MAX_EXAMPLE = 1_000
 _INLINE_DEPTH = 40
 _DEFS = "#/$defs/"
 _NOT_KEY = re.compile(r"[^A-Za-z0-9_.-]+")
+_BESIDE_REFERENCE = frozenset(
+    """
+    $ref title description default example examples deprecated readOnly writeOnly nullable x-nullable
+    properties required
+    """.split()
+)
+"""What is kept beside a reference of OpenAPI 3.0 and Swagger 2.0, which ignore it: words, and fields that are meant."""
 _HIDDEN = {"request": "readOnly", "response": "writeOnly"}
 
 
@@ -59,9 +69,12 @@ class SchemaConverter:
 
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
-        self._names: dict[str, str] = {}
+        self._heirs = Heirs(resolver.root)
+        version = str(resolver.root.get("openapi", "3.0" if "swagger" in resolver.root else ""))
+        self._beside_reference = _BESIDE_REFERENCE if version.startswith("3.0") else None
+        self._names: dict[tuple[str, _Form], str] = {}
         self._unique = UniqueNames()
-        self._refs: dict[str, str] = {}
+        self._refs: dict[str, tuple[str, _Form]] = {}
         self._bodies: dict[tuple[str, Direction], Any] = {}
         self._inside: set[tuple[str, Direction]] = set()
         self._edges: dict[tuple[str, Direction], list[str]] = {}
@@ -120,30 +133,60 @@ class SchemaConverter:
         if key not in self._bodies:
             self._inside.add(key)
             try:
-                made = self._schema(self._resolver.lookup(self._refs[name]), direction, depth)
+                reference, form = self._refs[name]
+                node = self._resolver.lookup(reference)
+                base = self._heirs.base(reference)
+                if form == "own" and isinstance(node, dict):
+                    node = {key: value for key, value in node.items() if key not in (*CHOICES, "discriminator")}
+                if form == "any" and base is not None:
+                    made = self._any_of(reference, base)
+                else:
+                    made = self._schema(node, direction, depth)
                 self._bodies[key] = made
                 self._lasting.add(id(made))
             finally:
                 self._inside.discard(key)
         return self._bodies[key]
 
-    def _name(self, ref: Any) -> str:
-        if not isinstance(ref, str) or ref not in self._names:
+    def _name(self, ref: Any, form: _Form = "") -> str:
+        if not isinstance(ref, str) or (ref, form) not in self._names:
             self._resolver.lookup(ref)  # refuses what cannot be followed
             last = unquote(ref).rsplit("/", 1)[-1].replace("~1", "/").replace("~0", "~")
-            self._names[ref] = self._unique.take(_NOT_KEY.sub("_", last).strip("_")[:80] or "schema")
-            self._refs[self._names[ref]] = ref
-        return self._names[ref]
+            last = f"Any{last}" if form == "any" else last
+            name = self._unique.take(_NOT_KEY.sub("_", last).strip("_")[:80] or "schema")
+            self._names[ref, form], self._refs[name] = name, (ref, form)
+        return self._names[ref, form]
 
-    def _schema(self, node: Any, direction: Direction, depth: int) -> Any:
+    def _reference(self, ref: Any, *, inherited: bool) -> dict[str, Any]:
+        """A reference of the document; ``inherited``: in the ``allOf`` of an heir, where it means the base alone."""
+        base = self._heirs.base(ref)
+        if base is None:
+            return {"$ref": _DEFS + self._name(ref)}
+        if inherited or base.lists:
+            return {"$ref": _DEFS + self._name(ref, "own" if inherited and base.lists else "")}
+        if base.many:
+            return {"$ref": _DEFS + self._name(ref), "additionalProperties": True}
+        return {"$ref": _DEFS + self._name(ref, "any")}
+
+    def _any_of(self, ref: str, base: Base) -> dict[str, Any]:
+        """Any heir of a base, each with the value that tells it, or the base itself."""
+        heirs: list[dict[str, Any]] = [
+            {"$ref": _DEFS + self._name(heir), "properties": {base.tells: _one_of(values)}}
+            for heir, values in base.heirs.items()
+        ]
+        return {"anyOf": [*heirs, {"$ref": _DEFS + self._name(ref)}]}
+
+    def _schema(self, node: Any, direction: Direction, depth: int, *, inherited: bool = False) -> Any:
         if isinstance(node, bool):
             return node
         if not isinstance(node, dict):
             return {}
         out: dict[str, Any] = {}
-        _keep_plain(node, out)
         if "$ref" in node:
-            out["$ref"] = _DEFS + self._name(node["$ref"])
+            if self._beside_reference is not None:
+                node = {key: value for key, value in node.items() if key in self._beside_reference}
+            out |= self._reference(node["$ref"], inherited=inherited)
+        _keep_plain(node, out)
         self._keep_subschemas(node, out, direction, depth)
         self._keep_properties(node, out, direction, depth)
         if isinstance(node.get("discriminator"), dict):
@@ -161,7 +204,8 @@ class SchemaConverter:
             out["prefixItems"] = [self._schema(item, direction, depth + 1) for item in node["items"]]
         for key in SUBSCHEMA_LISTS:
             if isinstance(node.get(key), list) and node[key]:
-                out[key] = [self._schema(item, direction, depth + 1) for item in node[key]]
+                heir = key == "allOf" and self._heirs.is_heir(node)
+                out[key] = [self._schema(item, direction, depth + 1, inherited=heir) for item in node[key]]
         if out.get("prefixItems") == []:
             del out["prefixItems"]
         if ("items" in out or "prefixItems" in out) and "$ref" not in out:
@@ -202,13 +246,15 @@ class SchemaConverter:
     def _merge_all_of(self, out: dict[str, Any], direction: Direction, depth: int) -> dict[str, Any]:
         members = [self._inlined(member, direction, depth) for member in out["allOf"]]
         rest = {key: value for key, value in out.items() if key != "allOf"}
-        self._merging -= sum(self._size(part) for part in (*members, rest))
-        whole = merged([*members, rest]) if self._merging >= 0 else None
-        if whole is not None:
+        if (whole := self._merged(*members, rest)) is not None:
             return whole
         if len(out["allOf"]) == 1 and isinstance(out["allOf"][0], dict) and not (out["allOf"][0].keys() & rest.keys()):
             return {**out["allOf"][0], **rest}
         return out
+
+    def _merged(self, *parts: Any) -> dict[str, Any] | None:
+        self._merging -= sum(map(self._size, parts))
+        return merged([*parts]) if self._merging >= 0 else None
 
     def size_of(self, closed: dict[str, Any]) -> int:
         """About how many values a schema has that :meth:`closed` gave: its definitions are counted once each."""
@@ -247,7 +293,11 @@ class SchemaConverter:
         return names
 
     def _inlined(self, member: Any, direction: Direction, depth: int) -> Any:
-        """What a bare reference names; the reference itself where it leads back here or too deep."""
+        """What a reference names, with what stands beside it; the reference where it leads back here or too deep."""
+        if isinstance(member, dict) and "$ref" in member and len(member) > 1:
+            target = self._inlined({"$ref": member["$ref"]}, direction, depth)
+            beside = {key: value for key, value in member.items() if key != "$ref"}
+            return self._merged(target, beside) or member
         for _ in range(_INLINE_DEPTH):
             if not (isinstance(member, dict) and set(member) == {"$ref"}):
                 break
@@ -271,8 +321,11 @@ class SchemaConverter:
                 ref = branch.get("$ref") if isinstance(branch, dict) else None
                 named = values.get(ref.rsplit("/", 1)[-1]) if isinstance(ref, str) else None
                 if named and len(named) <= MAX_HINTED:
-                    hint = {"const": named[0]} if len(named) == 1 else {"enum": named}
-                    out[key][index] = {**out[key][index], "properties": {name: hint}}
+                    out[key][index] = {**out[key][index], "properties": {name: _one_of(named)}}
+
+
+def _one_of(values: Sequence[str]) -> dict[str, Any]:
+    return {"const": values[0]} if len(values) == 1 else {"enum": list(values)}
 
 
 def _keep_plain(node: dict[str, Any], out: dict[str, Any]) -> None:

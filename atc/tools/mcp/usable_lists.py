@@ -1,0 +1,164 @@
+"""Lists of tools as servers really send them → lists that the SDK takes.
+
+The SDK holds a whole page to the protocol, so that one tool with a wrong schema would cost all tools of its server. So
+the answers to ``tools/list`` are looked at before the SDK does: what is wrong with one tool costs that tool alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Self
+
+import mcp_types as types
+from pydantic import ValidationError
+
+from atc.errors import ToolImportError
+from atc.invisible import visible
+
+MAX_NOTES = 20
+"""Lines that are kept about the tools of one list."""
+_MAX_ASKED = 100
+
+
+@dataclass
+class Looked:
+    """What is known of the lists of one conversation beside what the SDK takes.
+
+    Attributes:
+        notes: a line for each tool that cannot be used, or not wholly.
+        answers: of the last page, the schemas of responses that are no objects, by the names of their tools: older
+            versions of the protocol do not allow them, and we can read them.
+    """
+
+    notes: list[str] = field(default_factory=list)
+    answers: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def note(self, line: str) -> None:
+        """Keep a line, while there are not too many."""
+        if len(self.notes) < MAX_NOTES:
+            self.notes.append(line)
+
+
+def usable(listed: list[Any], looked: Looked) -> list[Any]:
+    """The tools of a page that can be taken.
+
+    Arguments are always an object, so a schema of arguments that names no type is one of an object; likewise of a
+    response.
+    """
+    kept = []
+    looked.answers.clear()
+    for number, tool in enumerate(listed, 1):
+        name = tool.get("name") if isinstance(tool, dict) else None
+        called = f"the tool {name[:80]!r}" if isinstance(name, str) else f"tool {number} of a page"
+        try:
+            made = _with_input(tool)
+            if made.get("outputSchema") is not None and (problem := _not_of_object(made, "outputSchema")):
+                answer = made.pop("outputSchema")
+                if isinstance(name, str) and isinstance(answer, dict):
+                    looked.answers[name] = answer
+                else:
+                    looked.note(f"nothing is known about what {called} answers: {problem}")
+            types.Tool.model_validate(made, by_name=False)
+            kept.append(made)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = visible(".".join(map(str, first["loc"]))[:100])
+            looked.note(f"{called} is left out: {where}: {first['msg'][:200]}")
+        except ToolImportError as error:
+            looked.note(f"{called} is left out: {error}")
+    return kept
+
+
+def _with_input(tool: Any) -> dict[str, Any]:
+    if not isinstance(tool, dict):
+        raise ToolImportError(f"it is a {type(tool).__name__}, not an object")
+    if "inputSchema" not in tool:
+        raise ToolImportError("it has no inputSchema")
+    schema = tool["inputSchema"]
+    if problem := _not_of_object(tool, "inputSchema"):
+        raise ToolImportError(problem)
+    made = {**tool, "inputSchema": {"type": "object", **schema}}
+    if isinstance(answer := tool.get("outputSchema"), dict) and "type" not in answer:
+        made["outputSchema"] = {"type": "object", **answer}
+    return made
+
+
+def _not_of_object(tool: dict[str, Any], key: str) -> str:
+    schema = tool[key]
+    if not isinstance(schema, dict):
+        return f"its {key} is a {type(schema).__name__}, not a schema"
+    kind = schema.get("type", "object")
+    return "" if kind == "object" else f"its {key} is of {str(kind)[:80]!r}, not of an object"
+
+
+@asynccontextmanager
+async def with_usable_lists(
+    transport: AbstractAsyncContextManager[tuple[Any, Any]], looked: Looked
+) -> AsyncIterator[tuple[Any, Any]]:
+    """The same transport, from which lists of tools come as :func:`usable` makes them.
+
+    Args:
+        transport: of one conversation.
+        looked: takes what is to be known of them besides.
+    """
+    asked: dict[Any, None] = {}
+    async with transport as (incoming, outgoing):
+        yield _Incoming(incoming, asked, looked), _Outgoing(outgoing, asked)
+
+
+class _Stream:
+    """A stream with what it wraps."""
+
+    def __init__(self, inner: Any, asked: dict[Any, None]) -> None:
+        self._inner, self._asked = inner, asked
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._inner.__aexit__(kind, error, traceback)
+
+
+class _Outgoing(_Stream):
+    """Notes which requests ask for a list."""
+
+    async def send(self, item: Any) -> None:
+        if getattr(item.message, "method", None) == "tools/list" and len(self._asked) < _MAX_ASKED:
+            self._asked[getattr(item.message, "id", None)] = None
+        await self._inner.send(item)
+
+
+class _Incoming(_Stream):
+    """Changes the answers to those."""
+
+    def __init__(self, inner: Any, asked: dict[Any, None], looked: Looked) -> None:
+        super().__init__(inner, asked)
+        self._looked = looked
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        return self._looked_at(await self._inner.__anext__())
+
+    async def receive(self) -> Any:
+        return self._looked_at(await self._inner.receive())
+
+    def _looked_at(self, item: Any) -> Any:
+        message = getattr(item, "message", None)
+        if not isinstance(message, types.JSONRPCResponse) or message.id not in self._asked:
+            return item
+        del self._asked[message.id]
+        if not isinstance(listed := message.result.get("tools"), list):
+            return item
+        result = {**message.result, "tools": usable(listed, self._looked)}
+        return replace(item, message=message.model_copy(update={"result": result}))
