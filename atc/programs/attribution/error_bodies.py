@@ -31,24 +31,28 @@ _MESSAGE = frozenset(
     " statustext statustxt statusdescription statusmsg resultmessage codestring retmsg".split()
 )
 """Keys of words for people."""
-_WORDS = _MESSAGE | {"code", "status", "result", "data", "body"}
+_WORDS = _MESSAGE | {"code", "result", "data", "body"}
 """Keys whose text can be a complaint."""
 _FRAME = frozenset(
     "timestamp time date path instance requestid traceid correlationid method url documentation documentationurl docs"
     " id service version api data results records params parameters request meta body page total limit offset type"
-    " hash".split()
+    " hash currentpage nextpage lastpage perpage pagesize resultsperpage totalrecords totalresults totalresultcount"
+    " totalpages count".split()
 )
 """Keys that stand beside a message. They are no data of an answer where they are texts, numbers or empty."""
 _FAILED = frozenset(
-    "error failed fail failure ko nok denied unauthorized forbidden notfound badrequest exception".split()
+    "error fatal failed fail failure ko nok denied unauthorized forbidden notfound badrequest exception".split()
 )
+_NAMES = frozenset(["name", "type", "outcome", "exctype", "typename", "severity"])
+"""Keys that can name an exception: ``"name": "ValidationError"``."""
 _FINE = frozenset("none null false no ok success successful noerror 0 200".split())
-_WORD = re.compile(r"[A-Za-z]+")
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _COMPLAINT = re.compile(
     r"(?i)\b(?:invalid|incorrect|wrong|missing|mandatory|malformed|illegal|"
     r"un(?:able|known|supported|authori[sz]ed|expected|available)|forbidden|denied|expired|exceed(?:ed|s)?|"
     r"fail(?:ed|ure|s)?|errors?|exception|bad request|must|cannot|required|too (?:many|long|short|large)|quota|"
-    r"limit is reached|upgrade|subscribe|disabled|blocked|went wrong|server down|no (?:api|token|key)|"
+    r"limit is reached|upgrade|subscribe|disabled|blocked|suspended|went wrong|server down|no (?:such|api|token|key)|"
+    r"should be|needs? to|specify|check your|can['’]t|"
     r"not (?:exist|valid|allowed|supported|available|subscribed|authori[sz]ed|a valid|be (?:found|empty|blank|null)|"
     r"specified|provided|permitted|recogni[sz]ed|implemented|set|given|defined|enough|own)|"
     r"(?:does|do|did|is|are|was|were|could|can|has|have)(?: not|n['’]?t)|"
@@ -71,12 +75,13 @@ class ErrorBody:
     message: str
 
 
-def error_in(value: Any, returns: Mapping[str, Any] | None = None) -> ErrorBody | None:
+def error_in(value: Any, returns: Mapping[str, Any] | None = None, *, depth: int = 2) -> ErrorBody | None:
     """Return the error that a response states in its body; ``None`` where it states none.
 
     Args:
         value: the response.
         returns: the JSON Schema of the tool's response, if its document has one.
+        depth: how many objects it may be wrapped in, each the only thing in the one around it.
     """
     if not isinstance(value, dict):
         return None
@@ -84,7 +89,10 @@ def error_in(value: Any, returns: Mapping[str, Any] | None = None) -> ErrorBody 
     for key in _stated(value, names):
         if names[key] in _ERROR or not _documented(value, returns):
             return ErrorBody(key, _words(value, names, key)[:500])
-    return None
+    filled = [each for each in value.values() if each not in (None, "", [], {})]
+    if len(filled) != 1 or not isinstance(filled[0], dict) or depth <= 0 or _documented(value, returns):
+        return None
+    return error_in(filled[0], depth=depth - 1)
 
 
 def _stated(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]:
@@ -94,10 +102,19 @@ def _stated(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]
     complaints = [key for key, name in names.items() if name in _WORDS and _complains(value[key])]
     if states and complaints and states != complaints:
         yield states[0]
+    if not any(isinstance(each, dict | list) and _is_data(each, names.get(key, "")) for key, each in value.items()):
+        yield from (key for key in states if not isinstance(value[key], str | bool | dict))  # as HTTP has it
+        yield from (key for key, name in names.items() if name in _NAMES and _names_error(value[key]))
     if not any(_is_data(value[key], name) for key, name in names.items()):
         yield from states
         yield from (key for key, name in names.items() if name in _ERROR and _is_set(value[key]))
         yield from complaints
+
+
+def _names_error(value: Any) -> bool:
+    """Whether a text is the name of an exception: its last word is *error* or *exception*, and not its only one."""
+    words = _WORD.findall(value[:60]) if isinstance(value, str) and " " not in value else []
+    return len(words) > 1 and words[-1].casefold() in ("error", "exception")
 
 
 def _complains(value: Any) -> bool:
@@ -121,7 +138,7 @@ def _says_failure(value: Any, name: str) -> bool:
     if isinstance(value, str):
         words = [word.casefold() for word in _WORD.findall(value[:40])]
         said = not _FAILED.isdisjoint([*words[:1], *words[-1:], "".join(words)])
-        return said or _is_http_error(value)
+        return said or _is_http_error(value) or (" " in value and name == "status" and _complains(value))
     if isinstance(value, bool):
         return name == "status" and not value
     return isinstance(value, int) and name != "result" and _is_http_error(str(value))
