@@ -18,10 +18,10 @@ from atc.schemas.repair.spelling import spelling_key
 
 _ERROR = frozenset(
     "error errors err errormessage errormsg errormessages errordescription errortext errortype errorcode errcode errmsg"
-    " fault faultstring exception failure failurereason iserror haserror haserrors sqlmessage".split()
+    " fault faultstring exception failure failurereason iserror haserror haserrors sqlmessage exctype".split()
 )
 """Keys, in any spelling, that are set where something failed."""
-_TRUTH = frozenset(["success", "ok", "successful", "succeeded"])
+_TRUTH = frozenset("success ok successful succeeded issuccess issuccessful requestsuccessful".split())
 _STATE = _TRUTH | frozenset(
     "status state result response code statuscode httpstatus httpcode httpstatuscode responsecode cod".split()
 )
@@ -43,7 +43,7 @@ _FRAME = frozenset(
 _FAILED = frozenset(
     "error fatal failed fail failure ko nok denied unauthorized forbidden notfound badrequest exception".split()
 )
-_NAMES = frozenset(["name", "type", "outcome", "exctype", "typename", "severity"])
+_NAMES = frozenset(["name", "type", "outcome", "typename", "severity"])
 """Keys that can name an exception: ``"name": "ValidationError"``."""
 _FINE = frozenset("none null false no ok success successful noerror 0 200".split())
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
@@ -103,7 +103,7 @@ def _stated(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]
     if states and complaints and states != complaints:
         yield states[0]
     if not any(isinstance(each, dict | list) and _is_data(each, names.get(key, "")) for key, each in value.items()):
-        yield from (key for key in states if not isinstance(value[key], str | bool | dict))  # as HTTP has it
+        yield from (key for key in states if _is_http_error(str(value[key])))
         yield from (key for key, name in names.items() if name in _NAMES and _names_error(value[key]))
     if not any(_is_data(value[key], name) for key, name in names.items()):
         yield from states
@@ -141,7 +141,7 @@ def _says_failure(value: Any, name: str) -> bool:
         return said or _is_http_error(value) or (" " in value and name == "status" and _complains(value))
     if isinstance(value, bool):
         return name == "status" and not value
-    return isinstance(value, int) and name != "result" and _is_http_error(str(value))
+    return isinstance(value, int) and name != "result" and (value < 0 or _is_http_error(str(value)))
 
 
 def _is_http_error(text: str) -> bool:
