@@ -46,6 +46,7 @@ class Outcome:
     Attributes:
         kind: ``finished`` (``value`` holds its answer if ``answered``), ``raised`` (``error`` tells), ``limit`` (it
             used up time), ``killed`` (it ended without a word), ``violation`` (it broke the channel's rules).
+        said: the sentence that the program says of its answer; empty without one.
         detail: a sentence about a limit, a kill or a violation.
         stdout, stderr: the program's own, as far as the limit goes.
         seconds: from handing the program over to its end.
@@ -67,3 +68,4 @@ class Outcome:
     memory_bytes: int = 0
     isolation: str = ""
     host_s: float = 0.0
+    said: str = ""

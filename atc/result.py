@@ -94,6 +94,7 @@ class Revision(Record):
         rewrites: one note for each change that a repair made to it.
         stage: number of the stage that it belongs to, from 0.
         substituted: for the program that answered: a broken tool, and the tool that it called instead.
+        looked: the values that it ended with for the next program to see, by name (:mod:`atc.strategies.look`).
     """
 
     attempt: int
@@ -103,6 +104,7 @@ class Revision(Record):
     rewrites: tuple[str, ...] = Field(default=(), validation_alias=AliasChoices("rewrites", "mended"))
     stage: int = 0
     substituted: tuple[tuple[str, str], ...] = ()
+    looked: tuple[str, ...] = ()
 
     @property
     def mended(self) -> tuple[str, ...]:

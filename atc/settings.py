@@ -113,7 +113,8 @@ class Settings(BaseSettings):
     rerank_model: str | None = Field(None, description="name of the cross-encoder there; many servers need none")
     rerank_key: SecretStr | None = Field(None, description="key of the reranking server")
     find_tools: bool = Field(
-        True, description="let programs ask for tools that were left out, and for documents that were cut"
+        True,
+        description="let programs ask for tools that were left out and for documents that were cut, and look at values",
     )
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="programs that run after the first (α of the paper)")
@@ -129,7 +130,7 @@ class Settings(BaseSettings):
     answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
-    sentence: bool = Field(True, description="say the result in a sentence (one more model call)")
+    sentence: bool = Field(True, description="let a program say its result in a sentence")
 
     instructions: str = Field(
         "", max_length=MAX_INSTRUCTIONS, description="standing wishes for every task, such as `answer in German`"

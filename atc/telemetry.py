@@ -11,6 +11,7 @@ from typing import Protocol as Interface
 
 from atc.calls.redact import Redactor
 from atc.errors import EnvironmentProblem
+from atc.extras import install_command
 from atc.models.base import Model
 from atc.outcome import Outcome
 from atc.settings import Settings
@@ -81,6 +82,6 @@ def open_telemetry(settings: Settings) -> Telemetry | None:
         from atc.faces.otel.telemetry import OpenTelemetry
     except ImportError as error:
         raise EnvironmentProblem(
-            f"otel is on, and {error.name} is not installed: pip install 'atc-runtime[otel]', or turn it off (ATC_OTEL)"
+            f"otel is on, and {error.name} is not installed: {install_command('otel')}, or turn it off (ATC_OTEL)"
         ) from None
     return OpenTelemetry(content=settings.otel_content, baggage=settings.otel_baggage)

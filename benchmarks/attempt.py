@@ -92,7 +92,7 @@ def _fields(answer: Answer, episode: Episode) -> dict[str, Any]:
         "solved": solved,
         "first_try": solved and answer.programs <= 1,
         "programs": answer.programs,
-        "crashes": answer.crashes,
+        "failed": answer.failed,
         "faults": answer.faults,
         "rules": answer.rules,
         "answer": repr(answer.value)[:500],

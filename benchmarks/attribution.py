@@ -1,9 +1,7 @@
-"""Is the right tool blamed? Faulty runs whose culprit is known, traced by structure alone, and by asking a model.
+"""Is the right tool blamed? Faulty runs whose culprit is known, traced by structure alone.
 
-``python -m benchmarks.attribution [--json] [--undocumented] [--model SPEC [--sample N]]``: every case is run in the
-sandbox over Atlas, with what goes wrong in it. Right is the right tool (or rightly none) and, where one call alone is
-to blame, the right call. With ``--model`` (``embedded``, say) the same faults are also put to a model, the way the
-paper does it (§3.3): it names a tool from the program and the error, and no call.
+``python -m benchmarks.attribution [--json] [--undocumented]``: every case is run in the sandbox over Atlas, with what
+goes wrong in it. Right is the right tool (or rightly none) and, where one call alone is to blame, the right call.
 """
 
 from __future__ import annotations
@@ -16,16 +14,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import wording
-from atc.atlas import atlas_toolset
 from atc.calls.broker import CallPolicy
 from atc.facts import Fault
-from atc.models import open_model
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.program import Program
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.settings import Settings
-from atc.strategies.writer import Writer
 from benchmarks.atlas import load_tasks, reference_answer
 from benchmarks.common import Ran, print_json, run_program, share, show
 from benchmarks.faults import FaultCase, drifting_tools, failing_tools, toolset_for
@@ -43,7 +36,6 @@ class Verdict:
     fault: Fault
     right: bool
     right_tool: bool
-    by_model: bool | None = None
 
 
 @dataclass
@@ -101,44 +93,12 @@ def _verdict(case: FaultCase, ran: Ran, fault: Fault) -> Verdict:
     return Verdict(case, fault, right_tool and right_call, right_tool)
 
 
-async def ask_model(figures: Figures, spec: str, sample: int, seed: int) -> None:
-    """Put the faults to a model too; it sees what the paper shows it, the program and the error."""
-    model = open_model(spec)
-    settings = Settings.load()
-    drawn = random.Random(seed).sample(figures.verdicts, min(sample or len(figures.verdicts), len(figures.verdicts)))
-    try:
-        for verdict in drawn:
-            tools = atlas_toolset().only(*_mentioned(verdict.case))
-            writer = Writer("Run this program.", tools, model, settings, lambda kind, data: None)
-            named = await writer.name_culprit(verdict.case.program, _error_alone(verdict.fault))
-            culprit = verdict.case.culprit
-            verdict.by_model = named == (culprit.tool if culprit else None)
-    finally:
-        await model.aclose()
-
-
-def _mentioned(case: FaultCase) -> list[str]:
-    return [name for name in atlas_toolset() if name in case.program]
-
-
-def _error_alone(fault: Fault) -> str:
-    """The error without what the attribution found out: the exception, or the tool's own words."""
-    return wording.exception(fault.raised) if fault.raised is not None else fault.message
-
-
 def summary(figures: Figures) -> dict[str, Any]:
     """The figures as plain data."""
     kinds: dict[str, Counter[str]] = {}
     for verdict in figures.verdicts:
         counts = kinds.setdefault(verdict.case.kind, Counter())
-        asked = verdict.by_model is not None
-        counts.update(
-            runs=1,
-            right=int(verdict.right),
-            right_tool=int(verdict.right_tool),
-            asked=int(asked),
-            by_model=int(verdict.by_model or 0),
-        )
+        counts.update(runs=1, right=int(verdict.right), right_tool=int(verdict.right_tool))
     total: Counter[str] = sum(kinds.values(), Counter())
     wrong = [v for v in figures.verdicts if not v.right]
     return {
@@ -146,8 +106,6 @@ def summary(figures: Figures) -> dict[str, Any]:
         "right": total["right"],
         "right_tool": total["right_tool"],
         "unharmed": figures.unharmed,
-        "asked": total["asked"],
-        "by_model": total["by_model"],
         "kinds": {kind: dict(counts) for kind, counts in kinds.items()},
         "misses": [
             {
@@ -164,20 +122,15 @@ def summary(figures: Figures) -> dict[str, Any]:
 
 def _print(found: dict[str, Any]) -> None:
     rows = [_row(kind, counts) for kind, counts in found["kinds"].items()]
-    show(
-        "Faults traced",
-        ("kind", "runs", "right", "by structure", "right tool", "by the model"),
-        [*rows, _row("all", found)],
-    )
+    show("Faults traced", ("kind", "runs", "right", "share", "right tool"), [*rows, _row("all", found)])
     for miss in found["misses"]:
         print(f"missed: {miss['case']}: to blame {miss['culprit']}, blamed {miss['blamed']}: {miss['message'][:200]}")
     print(f"{found['unharmed']} drifted responses did not make the program fail, and do not count")
 
 
 def _row(kind: str, counts: dict[str, int]) -> tuple[object, ...]:
-    by_model = share(counts.get("by_model", 0), counts.get("asked", 0))
     runs, right = counts["runs"], counts["right"]
-    return kind, runs, right, share(right, runs), share(counts["right_tool"], runs), by_model
+    return kind, runs, right, share(right, runs), share(counts["right_tool"], runs)
 
 
 def main() -> None:
@@ -188,21 +141,11 @@ def main() -> None:
     parser.add_argument("--drifts", type=int, default=5, help="drifted responses for a task, at most (5)")
     parser.add_argument("--places", type=int, default=3, help="places that fill in the cases by hand, 1 to 5 (3)")
     parser.add_argument("--undocumented", action="store_true", help="the tools do not say what they return")
-    parser.add_argument("--model", help="ask this model too, the paper's way")
-    parser.add_argument("--sample", type=int, default=0, help="ask it about so many cases only")
     options = parser.parse_args()
-    figures = asyncio.run(_run(options))
-    found = summary(figures)
+    drawn = cases(options.seed, options.drifts, options.places)
+    found = summary(asyncio.run(measure(drawn, documented=not options.undocumented)))
     print_json(found) if options.json else _print(found)
     sys.exit(0 if found["right"] >= TARGET * found["runs"] else 1)
-
-
-async def _run(options: argparse.Namespace) -> Figures:
-    found = cases(options.seed, options.drifts, options.places)
-    figures = await measure(found, documented=not options.undocumented)
-    if options.model:
-        await ask_model(figures, options.model, options.sample, options.seed)
-    return figures
 
 
 if __name__ == "__main__":

@@ -92,6 +92,6 @@ def _figures(name: str, rows: Sequence[Row]) -> dict[str, Any]:
         "tokens": round(sum(row.prompt_tokens + row.completion_tokens for row in rows) / count),
         "programs or calls": sum(row.programs for row in rows),
         "refused before a run": rejected,
-        "failed in a run": sum(row.crashes for row in rows) - rejected,
+        "failed in a run": sum(row.failed for row in rows) - rejected,
         "seconds": round(sum(row.seconds for row in rows) / count),
     }

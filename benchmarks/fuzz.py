@@ -6,7 +6,7 @@ Each input must end in a result whose properties hold, or in a documented error,
 processor time and memory. What does not is a finding: its bytes are kept beside the corpus, and the exit code is 1.
 
 ``--input FILE`` runs one input, and ``--minimise DIR`` copies the smallest inputs that together reach what the corpus
-reaches; both work without atheris, which is no dependency of the project: ``pip install 'atc-runtime[fuzz]'``.
+reaches; both work without atheris, which is no dependency of the project: ``pip install -e '.[fuzz]'``.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def main(
         _minimise(target, folder, minimise, minimise_bytes)
         return
     if importlib.util.find_spec("atheris") is None:
-        raise EnvironmentProblem("fuzzing needs atheris", fix="pip install 'atc-runtime[fuzz]'")
+        raise EnvironmentProblem("fuzzing needs atheris", fix="pip install -e '.[fuzz]'")
     tally = _fuzz(target, folder, seconds)
     _report(target, tally, folder, seconds, as_json)
     if tally.findings:

@@ -70,17 +70,26 @@ def _solved(line: Line | None) -> str:
     return "–" if line is None else f"{line['solved']} of {line['tries']}"
 
 
-def placed(page: str, made: str) -> str:
-    """A page with the table between its marks.
+def placed(page: str, made: str, mark: str = BEGIN) -> str:
+    """A page with the table between the mark and the next end.
 
     Raises:
         UsageError: the page has no such marks.
     """
-    head, begin, rest = page.partition(BEGIN)
+    head, begin, rest = page.partition(mark)
     _, end, tail = rest.partition(END)
     if not begin or not end:
-        raise UsageError(f"{PAGE} has no place for the table: write {BEGIN} and {END} around it")
-    return f"{head}{BEGIN}\n{made}\n{END}{tail}"
+        raise UsageError(f"{PAGE} has no place for the table: write {mark} and {END} around it")
+    return f"{head}{mark}\n{made}\n{END}{tail}"
+
+
+def print_or_write(made: str, mark: str, write: bool) -> None:
+    """Print a table, or put it into docs/benchmarks.md at its mark."""
+    if not write:
+        typer.echo(made)
+        return
+    PAGE.write_text(placed(PAGE.read_text(encoding="utf-8"), made, mark), encoding="utf-8")
+    err.print(f"{PAGE} has the table now", markup=False)
 
 
 @guarded
@@ -89,13 +98,7 @@ def main(
     rows: Annotated[Path, typer.Option(help="Published rows.")] = ROWS,
 ) -> None:
     """Print the table of the published rows."""
-    made = table(latest(read_rows(rows)))
-    if not write:
-        typer.echo(made)
-        return
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(placed(page, made), encoding="utf-8")
-    err.print(f"{PAGE} has the table now", markup=False)
+    print_or_write(table(latest(read_rows(rows))), BEGIN, write)
 
 
 if __name__ == "__main__":

@@ -314,7 +314,7 @@ def _networks(features: Features) -> dict[str, Callable[[], Method]]:
     try:
         from benchmarks.links_networks import networks
     except EnvironmentProblem:
-        err.print("without graph networks: they need torch (`pip install 'atc-runtime[train]'`)", markup=False)
+        err.print("without graph networks: they need torch (`pip install -e '.[train]'`)", markup=False)
         return {}
     return networks(features)
 

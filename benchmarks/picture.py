@@ -30,7 +30,7 @@ def draw(lines: Sequence[dict[str, Any]], file: Path) -> None:
         from matplotlib import rc_context
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise EnvironmentProblem("the picture needs matplotlib: `pip install 'atc-runtime[bench]'`") from None
+        raise EnvironmentProblem("the picture needs matplotlib: `pip install -e '.[bench]'`") from None
     figure = Figure(figsize=(8, 5), layout="constrained")
     axes = figure.subplots()
     most = max((line["prompt_tokens"] + line["completion_tokens"]) / max(1, line["tries"]) for line in chosen)

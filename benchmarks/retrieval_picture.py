@@ -26,7 +26,7 @@ def draw(lines: Sequence[Line], file: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError:
-        raise EnvironmentProblem("the picture needs matplotlib: `pip install 'atc-runtime[bench]'`") from None
+        raise EnvironmentProblem("the picture needs matplotlib: `pip install -e '.[bench]'`") from None
     figure = Figure(figsize=(9, 5), layout="constrained")
     axes = figure.subplots()
     width = 0.8 / len(methods)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
 from atc.cli.console import err
@@ -28,7 +29,8 @@ class Row:
             not end by itself after that), ``crash`` (the system broke), ``exception`` (the benchmark broke),
             ``environment`` (no model, no sandbox: no result, and tried again on a restart).
         first_try: solved by the first program.
-        programs: programs, plans or steps. ``crashes``: of these, those that failed when they ran.
+        programs: programs, plans or steps.
+        failed: of these, those that gave no answer: the check refused them, or they failed when they ran.
         faults: what was wrong with them, by kind, where a system tells.
         rules: how often each rule of ATC fired, by its id; ``None`` where nobody counted: of a peer, of an older
             version, or of a try that was cut off.
@@ -57,7 +59,7 @@ class Row:
     solved: bool = False
     first_try: bool = False
     programs: int = 0
-    crashes: int = 0
+    failed: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     rules: dict[str, int] | None = None
     model_calls: int = 0
@@ -128,12 +130,19 @@ def read_rows(file: Path) -> list[Row]:
         raise UsageError(f"the results {file} cannot be read: {error.strerror}") from None
     for number, line in enumerate(lines, 1):
         try:
-            row = _counted(_ROW.validate_json(line))
-        except ValidationError:
+            row = _counted(_ROW.validate_python(_renamed(json.loads(line))))
+        except ValueError:
             err.print(f"{file}, line {number}: not a result, left out", markup=False)
             continue
         rows[row.key] = row
     return list(rows.values())
+
+
+def _renamed(line: Any) -> Any:
+    """A line with ``failed``: one from before had ``crashes``, which left out what ATC's check refused."""
+    if isinstance(line, dict) and isinstance(line.get("faults"), dict) and "failed" not in line:
+        return line | {"failed": line.get("crashes", 0) + line["faults"].get("check", 0)}
+    return line
 
 
 def _counted(row: Row) -> Row:

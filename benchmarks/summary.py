@@ -22,7 +22,7 @@ UNREAD = "unread"
 """In the place of an environment: all tasks that nobody has read."""
 _SUMS = tuple(
     """
-    model_calls prompt_tokens shared_tokens completion_tokens tool_calls writes repeated_writes forbidden_writes crashes
+    model_calls prompt_tokens shared_tokens completion_tokens tool_calls writes repeated_writes forbidden_writes failed
     programs
     """.split()
 )
@@ -200,7 +200,8 @@ Prec% (ATC §5). asked: model calls a try. tokens: read + written. tools: calls 
 replies at their first cost; of these in the model, in tools, in the system itself. Difficulty: tasks whose solution
 takes one tool, two, or more; of each what was answered (TCR) and solved (TSR), and model calls a solved try (Steps), as
 NaviAgent §4.1 counts. again: effects that were done again, of all effects; forbidden: effects of tools that the
-solution has no use for. failed: programs or steps that failed, of all. broke: tries that crashed."""
+solution has no use for. failed: programs or steps that gave no answer, of all: refused before they ran (ATC's check:
+``check`` among the faults), or failed when they ran. broke: tries that crashed."""
 
 
 def print_table(lines: Sequence[Line], console: Console) -> None:
@@ -284,7 +285,7 @@ def _damage(line: Line) -> list[str]:
     return [
         f"{line['repeated_writes']}/{line['writes']}",
         str(line["forbidden_writes"]),
-        f"{line['crashes']}/{line['programs']}",
+        f"{line['failed']}/{line['programs']}",
         str(line["ended"].get("crash", 0)),
         _counts(ended),
         _counts(line["faults"]),

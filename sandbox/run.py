@@ -23,6 +23,7 @@ import planned
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
+MAX_SAID = 2_001  # characters of what a program says of its answer: one more than a sentence may have
 THREADS = 16  # that a `parallel` works with
 SOON_S, QUICK = 0.001, 4
 """A `parallel` takes more threads once fewer thunks than that ended in so many seconds: a thread costs as much as a
@@ -332,8 +333,9 @@ def run_program(
             raise planned.Ended
         if planned.places_in(scope.get("answer")):  # all it does is known; not what it would answer
             _finish(channel, {"op": "done", "answered": False, "value": None})
-        answered = "answer" in scope
-        _finish(channel, {"op": "done", "answered": answered, "value": convert.to_json(scope.get("answer"), "answer")})
+        report = {"op": "done", "answered": "answer" in scope, "value": convert.to_json(scope.get("answer"), "answer")}
+        said = scope.get("say")
+        _finish(channel, {**report, "say": said[:MAX_SAID]} if type(said) is str else report)
     except BaseException as error:
         error = planned.stopped() or error
         _finish(channel, {"op": "raised", "error": origin.describe(error, source, PROGRAM, channel.origins)})

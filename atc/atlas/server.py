@@ -14,6 +14,7 @@ from typing import Any, Literal
 from atc.atlas.catalogue import Atlas, atlas_toolset
 from atc.atlas.trips import TripStore
 from atc.errors import EnvironmentProblem, ToolError
+from atc.extras import install_command
 from atc.result import Effect
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset, Transport
@@ -25,7 +26,7 @@ try:
     from starlette.responses import JSONResponse, Response
     from starlette.routing import Route
 except ModuleNotFoundError as error:
-    raise EnvironmentProblem(f"Atlas's service needs {error.name}: run `pip install 'atc-runtime[atlas]'`") from None
+    raise EnvironmentProblem(f"Atlas's service needs {error.name}: run `{install_command('atlas')}`") from None
 
 Documented = Literal["full", "described", "bare"]
 

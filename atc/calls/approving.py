@@ -21,6 +21,10 @@ from atc.result import Effect
 from atc.tools.tool import Tool
 from atc.traces.events import ApprovalAsked, Emit
 
+AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
+"""The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
+_ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
+
 
 @dataclass
 class Approving:
@@ -71,7 +75,12 @@ class Approving:
         earlier = approval.earlier
         known = await earlier.find(key) if earlier is not None else None
         while True:
-            await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
+            try:
+                await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
+            except CallRefused as refused:
+                if refused.status == "warned" and AFTER_LOOK in warnings:
+                    raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
+                raise
             if earlier is None or (taken := earlier.take(key, known)) is None:
                 return
             known = taken  # another run took it while this one was decided over

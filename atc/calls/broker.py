@@ -16,7 +16,7 @@ from typing import Any
 from atc import wording
 from atc.calls import planning
 from atc.calls.approval import Approval
-from atc.calls.approving import Approving
+from atc.calls.approving import AFTER_LOOK, Approving
 from atc.calls.argument_repairs import ArgumentRepairs
 from atc.calls.bans import Bans
 from atc.calls.clock import Clock
@@ -66,6 +66,8 @@ class Broker:
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: what the check warned about in the program that runs.
+        known_writes: once a program has looked at values: the tools that the one which runs calls as a program did
+            before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
         repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
@@ -87,6 +89,7 @@ class Broker:
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
     warnings: tuple[str, ...] = ()
+    known_writes: frozenset[str] | None = None
     rules: frozenset[str] = RULES
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
@@ -263,14 +266,19 @@ class Broker:
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
             self._approving.refuse_denied(self.approval, record, tool)
-            return planning.plan(record, self.warnings)
-        await self._approving.approve(self.approval, record, tool, key, self.warnings)
+            return planning.plan(record, self._warnings(record))
+        await self._approving.approve(self.approval, record, tool, key, self._warnings(record))
         try:
             if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
                 raise CallRefused("its program ended before this call was made", status="stopped")
             return await self._make(record, tool, key)
         finally:
             self._approving.settle(self.approval, record, key, self.journal.entries.get(record.number))
+
+    def _warnings(self, record: CallRecord) -> tuple[str, ...]:
+        """What is unresolved about the program of a call, and about the call itself."""
+        seen = self.known_writes is None or record.tool in self.known_writes
+        return self.warnings if seen else (*self.warnings, AFTER_LOOK)
 
     def _count(self) -> None:
         if self.made >= self.policy.max_calls:

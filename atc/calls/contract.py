@@ -35,12 +35,15 @@ class CallReply:
 
     ``planned``: a dry run did not make the call, so nobody knows the value. A program can hand it on, and ends where it
     decides or computes by it.
+
+    ``ends``: the program ends here, as one that ran to its end without an answer. It gets no reply.
     """
 
     value: Any = None
     error: str | None = None
     status: int | str | None = None
     planned: bool = False
+    ends: bool = False
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]

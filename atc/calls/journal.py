@@ -61,6 +61,7 @@ class Journal:
         stage: number of the current stage, from 0.
         inputs: what was handed to the current stage: values of earlier ones, by name.
         new_request: whether the current stage may do again what earlier stages did.
+        task_inputs: what was handed to the current task of a conversation; ``first_stage``: that of this task.
         request: number of the current task of a conversation, from 0. ``before``: the last call of the task before.
         banned: writes that were surely refused, each with the one that may be called in its place, for as long as this
             journal is used: what the one was asked for, the other may have done.
@@ -79,7 +80,8 @@ class Journal:
         self.request = self.before = 0
         self.banned: dict[str, tuple[Replacement, ...]] = {}
         self.kept = False
-        self._request_inputs: dict[str, Any] = {}
+        self.task_inputs: dict[str, Any] = {}
+        self.first_stage = 0
         self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
@@ -191,7 +193,7 @@ class Journal:
         Its first program gets the inputs of its task of a conversation alone, and a request that was begun before is no
         new one when it is begun again: what was done for it is refused.
         """
-        self.new_request, self.inputs, self._repeated = False, self._request_inputs, self._requests
+        self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -381,7 +383,8 @@ class Journal:
         self._reads.end_task(self.entries)
         self._begin_stage({}, False, inputs)
         self._successes, self._committed = {}, {}
-        self._request_inputs, self._requests, self._repeated = inputs, 0, 0
+        self.task_inputs, self._requests, self._repeated = inputs, 0, 0
+        self.first_stage = self.stage
         self.request, self.before = self.request + 1, max(self.entries, default=0)
 
     # -- programs and stages ------------------------------------------------------------------------------------------

@@ -19,10 +19,11 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
+from atc.extras import install_command
 from atc.models import EmbeddedModel, choose_model
 from atc.models.machine import described, this_machine
 from atc.retrieval.engines.choice import EDGE, OWN, Choice
-from atc.retrieval.minilm import HOW_TO_GET_IT, MiniLM
+from atc.retrieval.minilm import MiniLM, how_to_get_it
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
 from atc.sandboxes.elsewhere import how_to_go_on
@@ -180,7 +181,7 @@ def _atlas() -> Check:
 
         return Check("atlas", True, f"{len(atlas_toolset())} bundled tools", needed=False)
     except (AtcError, ImportError) as error:
-        return Check("atlas", False, str(error), "pip install 'atc-runtime[atlas]'", needed=False)
+        return Check("atlas", False, str(error), install_command("atlas"), needed=False)
 
 
 def _encoder() -> Check:
@@ -189,7 +190,7 @@ def _encoder() -> Check:
     try:
         encoder.check()
     except EncoderUnavailable as problem:
-        return Check("encoder", False, problem.problem, problem.fix or HOW_TO_GET_IT, needed=False)
+        return Check("encoder", False, problem.problem, problem.fix or how_to_get_it(), needed=False)
     return Check("encoder", True, encoder.name, needed=False)
 
 
@@ -245,7 +246,7 @@ def _vectors() -> list[Check]:
         if choice.where == OWN:
             return []
         if choice.where == EDGE and find_spec(EDGE_PACKAGE) is None:
-            return [Check("vectors", False, f"{EDGE} is not installed", "pip install 'atc-runtime[vectors]'", False)]
+            return [Check("vectors", False, f"{EDGE} is not installed", install_command("vectors"), False)]
     except AtcError as error:
         return [Check("vectors", False, str(error), needed=False)]
     return [Check("vectors", True, f"in {choice.where}{'' if choice.where == EDGE else ' (not asked)'}", needed=False)]
@@ -260,7 +261,7 @@ def _extras() -> Check:
         "extras",
         not absent,
         found + (f"; not {', '.join(absent)}" if absent else ""),
-        f"where you want them: pip install 'atc-runtime[{','.join(absent)}]' (docs/install.md)",
+        f"where you want them: {install_command(*absent)} (docs/install.md)",
         needed=False,
     )
 

@@ -15,6 +15,7 @@ from atc.cli.mcp_check import check as check_server
 from atc.cli.mcp_check import told
 from atc.cli.mcp_install import install, uninstall
 from atc.errors import EnvironmentProblem, UsageError
+from atc.extras import install_command
 from atc.settings import Settings
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def mcp(
     try:
         import mcp as _  # noqa: F401
     except ImportError:
-        raise EnvironmentProblem("the package `mcp` is not installed: pip install 'atc-runtime[mcp]'") from None
+        raise EnvironmentProblem(f"the package `mcp` is not installed: {install_command('mcp')}") from None
     from atc.faces.mcp_server.extras import EXTRAS
     from atc.faces.mcp_server.gateway import Gateway
     from atc.faces.mcp_server.options import Options

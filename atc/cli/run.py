@@ -116,7 +116,7 @@ DryRun = Annotated[
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why each tool is offered, and what feeds what.")]
 Sentence = Annotated[
     bool | None,
-    typer.Option("--sentence/--no-sentence", help="Say the result in a sentence (one more model call)."),
+    typer.Option("--sentence/--no-sentence", help="Let the program say its result in a sentence."),
 ]
 
 

@@ -12,6 +12,7 @@ import typer
 
 from atc.cli.console import err, guarded
 from atc.errors import EnvironmentProblem, UsageError
+from atc.extras import install_command
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
@@ -82,7 +83,7 @@ def serve(
         from atc.sandboxes.service.tenants import Tenants, read_tenants, read_token
         from atc.serving import is_loopback, tls_files
     except ImportError as error:
-        raise EnvironmentProblem(f"{error.name} is not installed: pip install 'atc-runtime[service]'") from None
+        raise EnvironmentProblem(f"{error.name} is not installed: {install_command('service')}") from None
 
     settings = Settings.load(sandbox_require=require)
     tokens = read_tenants(tenants) if tenants else {}

@@ -35,6 +35,7 @@ from atc.cli.run import (
     WarningsOption,
 )
 from atc.errors import EnvironmentProblem
+from atc.extras import install_command
 from atc.settings import Settings
 from atc.traces.stores import open_store
 
@@ -92,7 +93,7 @@ def ui(
         try:
             __import__(package)
         except ImportError:
-            message = f"the package `{package}` is not installed: pip install 'atc-runtime[ui]'"
+            message = f"the package `{package}` is not installed: {install_command('ui')}"
             raise EnvironmentProblem(message) from None
     from atc.faces.ui.server import make_ui, serve_ui
 

@@ -39,7 +39,6 @@ _REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
-    "answer": "putting the answer into words",
     "compare": "comparing programs",
     "repair": "putting arguments right",
     "tools": "searching for tools",
@@ -221,6 +220,8 @@ class RunView:
         self._wait_for(None)
         if data["stdout"].strip():
             self.line("  printed: " + data["stdout"].strip()[:500], "dim")
+        if names := data.get("looked"):
+            self.line(f"looked at {', '.join(map(visible_name, names))}: the next program has them", "dim")
 
     def _on_fault(self, data: dict[str, Any]) -> None:
         fault = data["fault"]

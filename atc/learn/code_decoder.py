@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.extras import install_command
 from atc.learn.code_tokens import MAX_TOKENS, CodeTokens, Example, Frame, Reader, Writer
 
 try:
@@ -27,8 +28,7 @@ try:
     from transformers import DynamicCache as DynamicCache
 except ImportError:
     raise EnvironmentProblem(
-        "training a language model needs torch and transformers, which are not installed: "
-        "`pip install 'atc-runtime[train]'`"
+        f"training a language model needs torch and transformers, which are not installed: `{install_command('train')}`"
     ) from None
 
 
@@ -182,7 +182,7 @@ def opened(place: Path, dtype: str = "bfloat16", device: str = "cpu", *, short: 
             folder, local_files_only=True, dtype=getattr(torch, dtype), **kind, **named
         )
     except ImportError as error:
-        raise EnvironmentProblem(f"{place} cannot be read: {error}: `pip install 'atc-runtime[train]'`") from None
+        raise EnvironmentProblem(f"{place} cannot be read: {error}: `{install_command('train')}`") from None
     except (OSError, ValueError, KeyError) as error:
         raise UsageError(f"{place} holds no model that transformers can read: {error}") from None
 

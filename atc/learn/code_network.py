@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from atc.errors import EnvironmentProblem
+from atc.extras import install_command
 from atc.retrieval.code_space import BIAS, WEIGHT
 from atc.retrieval.vectors import Floats
 
@@ -22,7 +23,7 @@ try:
     from torch import nn
     from torch.nn import functional
 except ImportError:
-    raise EnvironmentProblem("training needs torch: `pip install 'atc-runtime[train]'`") from None
+    raise EnvironmentProblem(f"training needs torch: `{install_command('train')}`") from None
 
 
 class Mapped(nn.Module):

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from atc.errors import EnvironmentProblem
+from atc.extras import install_command
 from atc.learn.code_network import Network
 from atc.retrieval.clustering import k_means, nearest
 from atc.retrieval.co_usage import CoUsage
@@ -25,7 +26,7 @@ from atc.retrieval.vectors import Floats
 try:
     import torch
 except ImportError:
-    raise EnvironmentProblem("training needs torch: `pip install 'atc-runtime[train]'`") from None
+    raise EnvironmentProblem(f"training needs torch: `{install_command('train')}`") from None
 
 Told = Callable[[int, int, float], None]
 """Called with the epochs that are done, those in all, and the mean loss of the last."""

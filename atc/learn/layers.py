@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from atc.errors import EnvironmentProblem
+from atc.extras import install_command
 from atc.graph.layer_model import LAYERS
 from atc.graph.layer_network import LayerNetwork
 from atc.graph.link_features import Matrix
@@ -21,7 +22,7 @@ try:
     from torch import nn
     from torch.nn import functional
 except ImportError:
-    raise EnvironmentProblem("training needs torch: `pip install 'atc-runtime[train]'`") from None
+    raise EnvironmentProblem(f"training needs torch: `{install_command('train')}`") from None
 
 
 @dataclass(frozen=True)

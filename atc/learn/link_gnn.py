@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import EnvironmentProblem
+from atc.extras import install_command
 from atc.graph.identifiers import words_of
 from atc.graph.link_features import MAX_FIELDS, Matrix
 from atc.graph.link_model import VERSION, Edge, write_private
@@ -34,7 +35,7 @@ try:
     from torch.nn import functional
 except ImportError:
     raise EnvironmentProblem(
-        "graph networks need torch, which is not installed: `pip install 'atc-runtime[train]'`"
+        f"graph networks need torch, which is not installed: `{install_command('train')}`"
     ) from None
 
 Kind = Literal["hgt", "gcn", "sage"]

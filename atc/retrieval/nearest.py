@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import EncoderUnavailable
+from atc.extras import install_command
 from atc.retrieval.vectors import Floats, Vectors
 
 EXACT = 200_000
@@ -98,6 +99,6 @@ def _library() -> Any:
         import usearch.index
     except ImportError:
         raise EncoderUnavailable(
-            f"an index of more than {EXACT:,} vectors needs the package usearch: pip install 'atc-runtime[embed]'"
+            f"an index of more than {EXACT:,} vectors needs the package usearch: {install_command('embed')}"
         ) from None
     return usearch.index

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from atc.programs.program import Program
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
@@ -14,7 +13,6 @@ from atc.strategies.layered import act_in_layers, goes_in_layers
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
 from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.strategies.writer import Draft
 from atc.traces.stores.base import StoredRun
 
 
@@ -40,10 +38,11 @@ class Chain(Strategy):
             return await act_in_layers(context, self._ways, stored)
         if not (programs := stored.programs()):
             return await self.solve(context)
-        return await self._act(context, first=Draft(Program(programs[-1])) if programs[-1] else None, before=programs)
+        return await self._act(context, programs, stored)
 
-    async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
-        async with ProgramLoop.open(context, self._ways, resumed=bool(before)) as loop:
+    async def _act(self, context: RunContext, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
+        async with ProgramLoop.open(context, self._ways, resumed=bool(before), look=True) as loop:
+            first = loop.resumed(stored) if stored is not None else None
             ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
             handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
         return await act_in_layers(context, self._ways) if handed_over else ending

@@ -40,9 +40,10 @@ class ChainPolicy:
 
     async def next_program(self) -> Draft | None:
         """The program to go on with: one that waits, or a new one; ``None`` once a bound is used up (α, §3.3)."""
-        rejections = sum(bool(revision.findings) for revision in self._history)
-        broken = sum(r.fault is not None and bool(r.fault.substitutes) for r in self._history)  # each bans a tool
-        if len(self._history) - rejections - min(broken, MAX_ROUTED) > self._settings.max_revisions:
+        spent = self._loop.spent
+        rejections = sum(bool(revision.findings) for revision in spent)
+        broken = sum(r.fault is not None and bool(r.fault.substitutes) for r in spent)  # each bans a tool
+        if len(spent) - rejections - min(broken, MAX_ROUTED) > self._settings.max_revisions:
             return None
         if waiting := self._waiting():
             fired("warned-program" if self._history[-1].fault is None else "spare-program")
@@ -124,7 +125,7 @@ class ChainPolicy:
 
     def _not_asked(self, warnings: Sequence[Finding]) -> list[Finding]:
         """Each is asked about once; again, where the tool that it is about failed since; never of the last reply."""
-        if sum(bool(revision.findings) for revision in self._history) >= self._max_rejections:
+        if sum(bool(revision.findings) for revision in self._loop.spent) >= self._max_rejections:
             return []
         asked = {finding.subject for revision in self._history for finding in revision.findings}
         failed = self._failed_tools()

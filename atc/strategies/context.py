@@ -40,6 +40,7 @@ from atc.strategies.argument_repair import ModelRepairer
 from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
+from atc.strategies.look import Look
 from atc.strategies.recover import Recovery
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
@@ -65,11 +66,13 @@ class RunContext:
         sketch: what was chosen for the task, and why (:class:`atc.sketch.Sketch`).
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
+        said: what that program says of its answer, in its own words; empty where it says nothing.
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
         recovery: what is done about tools that break.
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
+        look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
     """
 
     task: str
@@ -84,10 +87,12 @@ class RunContext:
     sketch: Sketch = field(default_factory=lambda: Sketch(Toolset()))
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
+    said: str = ""
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
     questions: Questions | None = None
+    look: Look | None = None
 
     def __post_init__(self) -> None:
         self._pages = Pages(self.broker)
@@ -286,13 +291,16 @@ class RunContext:
         values = self.inputs if inputs is None else inputs
         limits = limits_from(self.settings)
         job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run, broker.host_time)
-        outcome = await self.sandbox.run(job, self._pages.call)
+        call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
+        outcome = await self.sandbox.run(job, call)
         outcome = self._pages.placed(outcome)
-        self.isolation = f"{self.sandbox.name}/{outcome.isolation}"
+        self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
         printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
         measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
-        self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured})
+        seen = self.look.values if self.look is not None else None
+        looked = {"looked": list(seen)} if seen is not None else {}
+        self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
         if any(call.status == "planned" for call in self.last_calls):
             raise WritesPlanned(program, outcome)
         return outcome

@@ -1,5 +1,5 @@
 """What a program can ask, for the next program: ``find_tools`` looks among the tools that were not offered, and
-``tool_docs`` gives the whole documents of tools that were shown in part.
+``tool_docs`` gives the whole documents of tools that were shown in part. :mod:`atc.strategies.look` is the third.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from atc.models.base import bounded_tokens
 from atc.result import Effect
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
+from atc.strategies.look import NAME as LOOK
+from atc.strategies.look import is_look
 from atc.tools.paging import ALL_PAGES
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
@@ -22,8 +24,8 @@ from atc.tools.tool import Tool, Toolset
 
 NAME = "find_tools"
 DOCS = "tool_docs"
-MAX_ASKS = 3
-"""Programs of a run that only ask and cost no revision."""
+MAX_ASKS = 5
+"""Programs of a run that only ask, or look, and cost no revision."""
 DOCS_TOKENS = 2_000
 """Of all documents that one call gives, where the program says nothing else."""
 AT_ONCE, IN_ALL = 5, 20
@@ -201,7 +203,7 @@ def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
 
 
 def asking_tools(tools: Toolset, *, ask_user: bool = True) -> list[str]:
-    """Which of these are ``find_tools``, ``tool_docs`` and ``ask_user``, and no user's tools of those names.
+    """Which of these are ``find_tools``, ``tool_docs``, ``look`` and ``ask_user``, and no user's tools of those names.
 
     Args:
         tools: among which they are sought.
@@ -209,6 +211,7 @@ def asking_tools(tools: Toolset, *, ask_user: bool = True) -> list[str]:
     """
     ours = (_PROTOCOL, _DOCS_PROTOCOL)
     asking = [own.name for own in ours if own.name in tools and tools[own.name].protocol is own]
+    asking += [LOOK] if is_look(tools.get(LOOK)) else []
     return [*asking, ASK_USER] if ask_user and is_ask_user(tools.get(ASK_USER)) else asking
 
 

@@ -19,9 +19,12 @@ FAILED = 2
 
 
 def fails_as_a_whole(loop: ProgramLoop) -> bool:
-    """Whether enough whole programs ran and failed. One that met a broken tool which is routed round does not count."""
+    """Whether enough whole programs ran and failed. One that met a broken tool which is routed round does not count.
+
+    Never after a look: what a write may rest on then is known to this loop alone.
+    """
     context = loop.context
-    if AFTER_TWO not in context.settings.active_rules or loop.ways.revision == "edit":
+    if loop.requests.looks or AFTER_TWO not in context.settings.active_rules or loop.ways.revision == "edit":
         return False
     failed = sum(each.fault is not None and not each.fault.substitutes for each in loop.history)
     over = failed >= FAILED and len(Layers.of(context).tools) > 1

@@ -67,11 +67,12 @@ async def act_in_layers(context: RunContext, ways: Ways, stored: StoredRun | Non
             context.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
         else:
             programs = stored.programs()
-    first = Draft(Program(programs[-1])) if programs and programs[-1] else None
     if len(layers.tools) > 1:
+        first = Draft(Program(programs[-1])) if programs and programs[-1] else None
         return await _Run(context, ways, layers, cut).act(first, programs)
-    async with ProgramLoop.open(context, ways) as loop:
-        return await revise(loop, ChainPolicy(loop, programs), first)
+    async with ProgramLoop.open(context, ways, look=True) as loop:
+        goes_on = loop.resumed(stored) if stored is not None and programs else None
+        return await revise(loop, ChainPolicy(loop, programs), goes_on)
 
 
 def goes_in_layers(stored: StoredRun) -> bool:

@@ -21,18 +21,21 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.programs.check.stated import states_all
+from atc.programs.program import Program
 from atc.result import Call, Effect, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.few_tools import not_shown_first
 from atc.strategies.layer_order import NO_ORDER, LayerOrder
+from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
 from atc.strategies.step import Step
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
 from atc.tools.tool import Toolset
+from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
 
@@ -47,9 +50,9 @@ class ProgramLoop:
         step: the step that the programs are of; ``None`` where each is to solve the whole task.
     """
 
-    def __init__(self, context: RunContext, ways: Ways, step: Step | None = None) -> None:
+    def __init__(self, context: RunContext, ways: Ways, step: Step | None = None, *, look: bool = False) -> None:
         self.context, self.ways, self.step = context, ways.under(context.settings), step
-        self._begun = len(context.revisions) if step is not None else 0
+        self._begun = self._since = len(context.revisions) if step is not None else 0
         answers = step is None or step.last
         self.answer_type = context.answer_type if answers else None
         self.writer = Writer(
@@ -69,7 +72,7 @@ class ProgramLoop:
             down=context.broker.bans.all,
             order=LayerOrder.of_sketch(context.sketch) if step is None else NO_ORDER,
         )
-        self.requests = ToolRequests(context, self.writer, step.planned if step is not None else ())
+        self.requests = ToolRequests(context, self.writer, step.planned if step is not None else (), look=look)
         self._wrote_one = False
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
@@ -77,10 +80,20 @@ class ProgramLoop:
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None, resumed: bool = False
+        cls,
+        context: RunContext,
+        ways: Ways = DEFAULT_WAYS,
+        step: Step | None = None,
+        resumed: bool = False,
+        look: bool = False,
     ) -> AsyncIterator[Self]:
-        """A loop over the tools that are offered now. ``resumed``: the run has written programs before."""
-        loop = cls(context, ways, step)
+        """A loop over the tools that are offered now.
+
+        Args:
+            resumed: the run has written programs before.
+            look: a program may look at values (:mod:`atc.strategies.look`).
+        """
+        loop = cls(context, ways, step, look=look)
         try:
             if step is None and not resumed and ways.author == "model":
                 loop.writer.hide(await not_shown_first(context))
@@ -93,8 +106,14 @@ class ProgramLoop:
 
     @property
     def history(self) -> list[Revision]:
-        """The programs of which the next one is a revision: of this step, where there are steps."""
-        return self.context.revisions[self._begun :]
+        """The programs of which the next one is a revision: of this step, where there are steps, and since the last
+        one that looked."""
+        return self.context.revisions[self._since :]
+
+    @property
+    def spent(self) -> list[Revision]:
+        """The programs that count against the bounds: those of this step that did not look."""
+        return [revision for revision in self.context.revisions[self._begun :] if not revision.looked]
 
     @property
     def calls(self) -> list[Call]:
@@ -104,6 +123,11 @@ class ProgramLoop:
         made = [call for call in context.calls if self.step is None or call.tool in context.tools]
         entries = {call.index: journal.entries.get(call.index) for call in made}
         return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
+
+    def resumed(self, stored: StoredRun) -> Draft | None:
+        """The program that a run goes on with, which ran last; ``None`` where there is none, or it looked."""
+        programs = self.requests.restore(stored)
+        return Draft(Program(programs[-1])) if programs and programs[-1] else None
 
     # -- write ---------------------------------------------------------------------------------------------------------
 
@@ -169,6 +193,8 @@ class ProgramLoop:
         known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
         found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
+        if self.context.look is not None and looks(draft.program):
+            found = [finding for finding in found if finding.kind != "no_answer"]
         if self._rests_on_task(draft):
             found = [finding for finding in found if finding.kind != "no_call"]
         return list(map(_if_read_from_an_image, found)) if self.context.images else found
@@ -216,6 +242,7 @@ class ProgramLoop:
 
     async def execute(self, draft: Draft, warnings: Sequence[str] = ()) -> Outcome:
         """Run a program: see :meth:`RunContext.execute`. One after which the run ends is recorded."""
+        self.context.broker.known_writes = self.requests.looks.known(draft.program)
         try:
             return await self.context.execute(draft.source, warnings)
         except InputNeeded as needed:
@@ -224,6 +251,25 @@ class ProgramLoop:
         except WritesPlanned:
             self.record(draft, None)  # however it ended: nobody is to blame where a value is not known
             raise
+
+    async def asked(self, draft: Draft, outcome: Outcome) -> bool:
+        """Whether the last program ended with what the next one is given: values that it looked at, tools, documents.
+
+        That is no failure, and costs no revision. After a write that was refused, or is in doubt, nothing is looked at.
+
+        Raises:
+            JournalError: it cannot be written down.
+        """
+        look = self.context.look
+        if look is None or look.values is None:
+            return await self.requests.only_asked(outcome)
+        if refused_write(self.grounds) is not None or any(call.error_status == "warned" for call in self.grounds):
+            return False
+        self._record(draft, looked=tuple(look.values))
+        before = [revision.program for revision in self.context.revisions]
+        await self.requests.looked(draft.source, look.values, before)
+        self._since = len(self.context.revisions)
+        return True
 
     @property
     def grounds(self) -> list[Call]:
@@ -236,6 +282,9 @@ class ProgramLoop:
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program by structure alone; ``None`` if it answered."""
         context = self.context
+        looked = context.look is not None and context.look.values is not None
+        if looked and (refused := refused_write(self.grounds)) is not None:
+            return refusal(refused)
         fault = Attribution(
             draft.program,
             outcome,
@@ -304,6 +353,7 @@ class ProgramLoop:
         findings: tuple[Finding, ...] = (),
         fault: Fault | None = None,
         substituted: tuple[tuple[str, str], ...] = (),
+        looked: tuple[str, ...] = (),
     ) -> None:
         self.context.record(
             Revision(
@@ -314,6 +364,7 @@ class ProgramLoop:
                 rewrites=draft.rewrites,
                 stage=self.context.broker.journal.stage,
                 substituted=substituted,
+                looked=looked,
             )
         )
 

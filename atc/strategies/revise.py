@@ -41,8 +41,8 @@ async def revise(
             loop.reject(draft, findings)  # costs a reply, and none of the α revisions
             continue
         outcome = await loop.execute(draft, policy.warnings(draft))
-        if await loop.requests.only_asked(outcome):
-            continue  # no revision either: the next program is shown what this one asked for
+        if await loop.asked(draft, outcome):
+            continue  # no revision either: the next program is given what this one asked for
         fault = await loop.attribute(draft, outcome)
         if fault is not None and policy.confirms(fault, outcome.value, last_value):
             fault = None  # two programs found the same nothing: that is the answer

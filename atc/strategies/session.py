@@ -17,7 +17,6 @@ from atc.errors import (
     InputNeeded,
     JournalError,
     ModelError,
-    ModelUnavailable,
     SandboxUnavailable,
     WritesPlanned,
 )
@@ -25,7 +24,7 @@ from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.packing import pack
 from atc.result import Call, Result, Usage
-from atc.strategies import dry_run, sentence
+from atc.strategies import dry_run, say
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
@@ -44,8 +43,6 @@ class Session:
     broker: Broker
     emit: Emit
     context: RunContext | None = None
-    ungrounded: tuple[str, ...] = ()
-    """What a sentence said that nothing gave: it was not used."""
     began: float = field(default_factory=time.perf_counter)
     planned: WritesPlanned | None = None
 
@@ -76,9 +73,9 @@ class Session:
                     ending = Ending("planned")  # it went on: what it found rests on what was not done
                 ending, fitted = typed_ending(context, ending)
                 if ending.status == "answered":
-                    sentence_text = sentence.value_text(ending.value)  # it stands if the model's fails
-                    said = await counted(_sentence(context, ending.value))
-                    sentence_text, self.ungrounded = said.text, said.ungrounded
+                    sentence_text = say.value_text(ending.value)
+                    if context.said:
+                        sentence_text = await asyncio.to_thread(say.sentence_of, context, ending.value)
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -145,8 +142,6 @@ class Session:
         """Write the end of the run into the trace."""
         if result.status == "answered":
             answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
-            if self.ungrounded:
-                answered["ungrounded"] = list(self.ungrounded)
             self.emit("answered", answered)
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 
@@ -161,13 +156,6 @@ class Session:
 
 def _out_of_time(budget_s: float | None) -> Ending:
     return Ending("budget", fault=Fault(kind="limit", reason=f"the run used up its {budget_s or 0:g} seconds"))
-
-
-async def _sentence(context: RunContext, value: Any) -> sentence.Said:
-    if context.settings.sentence:
-        with contextlib.suppress(ModelError, ModelUnavailable, BudgetExceeded):  # the value is there all the same
-            return await sentence.answer_sentence(context, value)
-    return sentence.Said(sentence.value_text(value))
 
 
 def fault_of(error: BaseException) -> Fault:

@@ -1,32 +1,47 @@
-"""The two tools by which a program asks something for the next one, in one run: when they are offered, and what they
-bring. What they are is in :mod:`atc.strategies.find_tools`.
+"""The tools by which a program asks something for the next one, in one run: when they are offered, and what they bring.
+What they are is in :mod:`atc.strategies.find_tools` and :mod:`atc.strategies.look`.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from atc.errors import ModelError
 from atc.outcome import Outcome
 from atc.strategies.ask_user import is_ask_user
 from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS, Docs, Finder, docs_for, finder_for
+from atc.strategies.look import NAME as LOOK
+from atc.strategies.look import Look, Looks, is_look
 from atc.strategies.writer import Writer
 from atc.tools.tool import Toolset
+from atc.traces.stores.base import StoredRun
 
 
 class ToolRequests:
-    """Offers ``find_tools`` and ``tool_docs`` beside the tools of a run, and grants what programs ask them for.
+    """Offers ``find_tools``, ``tool_docs`` and ``look`` beside the tools of a run, and grants what programs ask for.
 
     Args:
         context: whose tools these are.
         writer: shows them to the model.
         planned: the names of tools that are offered in their turn, so that nobody need look for them.
+        look: programs may look at values.
+
+    Attributes:
+        looks: the programs of this task that looked.
     """
 
-    def __init__(self, context: RunContext, writer: Writer, planned: Collection[str] = ()) -> None:
+    def __init__(
+        self, context: RunContext, writer: Writer, planned: Collection[str] = (), *, look: bool = False
+    ) -> None:
         self._context, self._writer, self._planned = context, writer, planned
+        self.looks = Looks(context)
+        taken = LOOK in context.all_tools or LOOK in context.inputs
+        wanted = look and context.settings.find_tools and not taken
+        context.look = Look(context, self._may_ask) if wanted else None
+        writer.look = writer.may_look = wanted
         self._finder: Finder | None = None
         self._docs: Docs | None = None
         self._asks = 0
@@ -55,13 +70,45 @@ class ToolRequests:
         await self._offer(offered)
 
     def is_request(self, tool: str) -> bool:
-        """Whether that is ``find_tools`` or ``tool_docs``, and no user's tool of that name."""
-        return any(own is not None and own.tool.name == tool for own in (self._finder, self._docs))
+        """Whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
+        own = (self._finder, self._docs, self._context.look)
+        return any(each is not None and each.tool.name == tool for each in own)
+
+    def _may_ask(self) -> bool:
+        return self._asks < MAX_ASKS
+
+    def restore(self, stored: StoredRun) -> list[str]:
+        """Take up a run that goes on: the programs of the stage that was under way. Its looks count on."""
+        programs = self.looks.restore(stored)
+        self._asks = len(self.looks.programs)
+        self._show_looks()
+        return programs
+
+    async def looked(self, program: str, values: Mapping[str, Any], before: Iterable[str]) -> None:
+        """Go on after a program that looked: it ends its stage, and the next one is given what it looked at.
+
+        Args:
+            program: the one.
+            values: what it looked at, by name.
+            before: the programs that were written before it.
+
+        Raises:
+            JournalError: it cannot be written down.
+        """
+        self._asks += 1
+        self.looks.add(program, before)
+        self._context.begin_stage(inputs={**self._context.inputs, **values})
+        await self.grant()
+        self._show_looks()
+
+    def _show_looks(self) -> None:
+        self._writer.looked = self.looks.shown()
+        self._writer.may_look = self._writer.look and self._may_ask()
 
     async def only_asked(self, outcome: Outcome) -> bool:
         """Whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
         other = [call for call in self._context.last_calls if not self.is_request(call.tool)]
-        if outcome.kind != "finished" or other or self._asks >= MAX_ASKS:
+        if outcome.kind != "finished" or other or not self._may_ask():
             return False
         asked = bool(await self.grant())
         self._asks += asked
@@ -101,11 +148,17 @@ class ToolRequests:
         if self._docs is not None:
             if self._writer.cut and self._docs.tool.name not in tools:
                 tools += Toolset([self._docs.tool])
-                self._writer.offer(tools)
+                self._writer.offer(_without_look(tools))
             self._docs.offered = tools
-        await self._context.offer(tools)
+        look = self._context.look
+        await self._context.offer(tools if look is None or LOOK in tools else tools + Toolset([look.tool]))
 
     async def _show(self, tools: Toolset) -> None:
-        self._writer.offer(tools)
+        self._writer.offer(_without_look(tools))
         with contextlib.suppress(ModelError):  # the next program meets it again
             await self._writer.prepare()
+
+
+def _without_look(tools: Toolset) -> Toolset:
+    """These tools as a prompt shows them: one line of it says what ``look`` does, which takes any arguments."""
+    return tools.only(*(name for name, tool in tools.items() if not is_look(tool)))

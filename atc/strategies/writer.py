@@ -21,7 +21,7 @@ from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import FRAME, IDLE, PASSES, repair_program
+from atc.programs.repair.pipeline import FRAME, IDLE, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings
@@ -34,6 +34,8 @@ from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.layer_order import NO_ORDER, LayerOrder
+from atc.strategies.look import NAME as LOOK
+from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.observed_schemas import with_observed_responses
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.step import Step
@@ -122,6 +124,11 @@ class Writer:
         self.hidden: frozenset[str] = frozenset()
         """Tools that can be called, and that the prompt leaves out: see :meth:`hide`."""
         self._down: list[str] = []
+        self.look = False
+        """Whether programs know ``look``; ``may_look``: whether the next one may still look at values."""
+        self.may_look = False
+        self.looked = ""
+        """What the prompt says of the programs that looked."""
         self.offer(tools)
 
     def offer(self, tools: Toolset) -> None:
@@ -337,13 +344,17 @@ class Writer:
     def _repaired(self, program: Program, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
         context = self._context(calls, inputs)
         fired("observed-responses", context.observed != context.protocols)
-        passes = PASSES if self._ways.check else FRAME
+        passes: tuple[Pass, ...] = PASSES if self._ways.check else FRAME
+        program, named = with_names(program) if self.look else (program, "")
+        if self.look and ends_with_look(program):
+            passes = tuple(each for each in passes if each not in FRAME[1:])  # it may do without an answer
         program, rewrites = repair_program(program, context, passes)
-        return Draft(program, tuple(rewrite.note for rewrite in rewrites))
+        return Draft(program, (*filter(None, [named]), *(rewrite.note for rewrite in rewrites)))
 
     def _context(self, calls: Sequence[Call], inputs: Collection[str]) -> RepairContext:
         protocols = {protocol.name: protocol for protocol in self._tools.protocols}
         observed = with_observed_responses(protocols, calls) if "observed-responses" in self._rules else protocols
+        inputs = {*inputs, LOOK} if self.look else inputs
         return RepairContext(protocols, observed, self._graph.suppliers, calls, self._words, self._rules, inputs)
 
     # -- prompts -----------------------------------------------------------------------------------------------------
@@ -402,6 +413,8 @@ class Writer:
             shortened=shown.shortened,
             unlisted=len(shown.left_out),
             finder=FINDER if FINDER in self._asking else "",
+            look=self.may_look,
+            looked=self.looked,
         )
 
     def _order_line(self, hidden: Collection[str]) -> str:

@@ -221,7 +221,8 @@ class QuestionAsked(TypedDict):
 class ProgramEnded(TypedDict):
     """A program ended. ``kind`` is that of :class:`atc.outcome.Outcome`; ``isolation`` names driver and tier.
 
-    ``host_s``: processor seconds that the host spent on its behalf.
+    ``host_s``: processor seconds that the host spent on its behalf. ``looked``: the names of the values that it ended
+    with, for the next program to see.
     """
 
     attempt: int
@@ -232,6 +233,7 @@ class ProgramEnded(TypedDict):
     stderr: str
     isolation: str
     host_s: NotRequired[float]
+    looked: NotRequired[list[str]]
 
 
 class FaultFound(TypedDict):
@@ -262,14 +264,10 @@ class Substituted(TypedDict):
 
 
 class Answered(TypedDict):
-    """The run has an answer: the value, and a sentence about it.
-
-    ``ungrounded``: what the model's sentence said and nothing gave; the value stands in its place as ``answer``.
-    """
+    """The run has an answer: the value, and ``answer``, what the program says of it."""
 
     value: Any
     answer: str
-    ungrounded: NotRequired[list[str]]
 
 
 DATA: Mapping[EventKind, Any] = {

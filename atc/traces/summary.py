@@ -66,6 +66,9 @@ class RunSummary:
     answer: str | None = None
     damage: str | None = None
 
+    def __post_init__(self) -> None:
+        self._looks = 0  # programs of the task that ended with a look: none is a revision
+
     def record(self) -> dict[str, Any]:
         """Plain JSON; ``damage`` only where there is some. A number that JSON has not is ``None``."""
         found = {name: value for name, value in asdict(self).items() if name != "damage" or value is not None}
@@ -82,12 +85,15 @@ class RunSummary:
                 self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
                 self.strategy, self.answer = data.get("strategy", ""), None
                 self.began = at if self.began is None else self.began
+                self._looks = 0
             case "call_ended":
                 self.calls += 1
             case "model_ended":
                 self.tokens += data["prompt_tokens"] + data["completion_tokens"]
             case "program_written":
-                self.revisions = data["attempt"]
+                self.revisions = data["attempt"] - self._looks
+            case "program_ended":
+                self._looks += "looked" in data  # it cost no revision
             case "run_ended":
                 self.status, self.seconds, answer = data["status"], float(data["usage"]["seconds"]), data["answer"]
                 self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)

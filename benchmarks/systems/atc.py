@@ -81,7 +81,7 @@ class Atc(System):
 
 
 def answer_of(result: Result) -> Answer:
-    """What a result says."""
+    """What a result says. A program failed that gave no answer: the check refused it, or it failed when it ran."""
     faults: Counter[str] = Counter()
     for revision in result.revisions:
         if revision.findings:
@@ -91,8 +91,7 @@ def answer_of(result: Result) -> Answer:
     error = result.fault.message if result.fault else ""
     ends: dict[str, Ended] = {"answered": "answered", "budget": "budget", "failed": "crash"}
     ended = ends.get(result.status, "unsolved")
-    crashes = sum(revision.fault is not None and not revision.findings for revision in result.revisions)
-    return Answer(ended, result.value, error, result.program, len(result.revisions), crashes, dict(faults))
+    return Answer(ended, result.value, error, result.program, len(result.revisions), faults.total(), dict(faults))
 
 
 @cache

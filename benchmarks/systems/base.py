@@ -56,7 +56,8 @@ class Answer:
         value: its answer, as plain JSON values.
         error: why there is none, in words.
         program: what it wrote last, for whoever reads failures.
-        programs: how many it wrote or steps it took. ``crashes``: of these, those that ended in an exception.
+        programs: how many it wrote or steps it took.
+        failed: of these, those that gave no answer: refused before they ran, or ended in an exception.
         faults: what was wrong with them, by kind, where a system tells.
         rules: how often each rule of ATC fired, by its id (:mod:`atc.fired_rules`); ``None`` where nobody counted.
     """
@@ -66,7 +67,7 @@ class Answer:
     error: str = ""
     program: str = ""
     programs: int = 0
-    crashes: int = 0
+    failed: int = 0
     faults: dict[str, int] = field(default_factory=dict)
     rules: dict[str, int] | None = None
 

@@ -111,7 +111,7 @@ class _Talk:
         self._desk, self._job, self._code = desk, job, code
         self._model: Model = job.opened_model()
         self._run, self._program = "", ""
-        self._programs, self._crashes = 0, 0
+        self._programs, self._failed = 0, 0
         self._faults: Counter[str] = Counter()
 
     async def held(self) -> Answer:
@@ -151,12 +151,12 @@ class _Talk:
         report = said.structured or {}
         self._run = "" if not self._code or report.get("status") == "answered" else str(report.get("run", ""))
         if said.is_error:
-            self._crashes += 1
+            self._failed += 1
             kind = (report.get("fault") or {}).get("kind", "error")
             self._faults["rejected" if report.get("status") == "rejected" else str(kind)] += 1
 
     def _ended(self, how: Literal["answered", "unsolved"], value: Any = None, error: str = "") -> Answer:
-        return Answer(how, value, error, self._program, self._programs, self._crashes, dict(self._faults))
+        return Answer(how, value, error, self._program, self._programs, self._failed, dict(self._faults))
 
 
 def read_reply(text: str, *, fenced: bool) -> tuple[str, dict[str, Any], str]:

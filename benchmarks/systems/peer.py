@@ -212,8 +212,8 @@ def _document(protocol: Protocol) -> dict[str, Any]:
 
 
 def _answer(message: dict[str, Any], job: Job) -> Answer:
-    steps, crashes = int(message.get("steps") or 0), int(message.get("crashes") or 0)
-    known = {"program": str(message.get("program") or "")[:4_000], "programs": steps, "crashes": crashes}
+    steps, failed = int(message.get("steps") or 0), int(message.get("crashes") or 0)
+    known = {"program": str(message.get("program") or "")[:4_000], "programs": steps, "failed": failed}
     if error := str(message.get("error") or ""):
         ended = "budget" if job.session.spent.over else "unsolved" if message.get("gave_up") else "crash"
         return Answer(ended, error=error[:500], **known)  # type: ignore[arg-type]

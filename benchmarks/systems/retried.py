@@ -53,7 +53,7 @@ class Retried(System):
 
 def is_clean(answer: Answer) -> bool:
     """Whether a run gave an answer, and none of its steps failed."""
-    return answer.ended == "answered" and answer.crashes == 0 and not answer.faults
+    return answer.ended == "answered" and answer.failed == 0 and not answer.faults
 
 
 def together(answers: list[Answer]) -> Answer:
@@ -65,6 +65,6 @@ def together(answers: list[Answer]) -> Answer:
     return replace(
         (given or answers)[-1],
         programs=sum(answer.programs for answer in answers),
-        crashes=sum(answer.crashes for answer in answers),
+        failed=sum(answer.failed for answer in answers),
         faults=dict(faults),
     )

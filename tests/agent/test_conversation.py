@@ -330,21 +330,18 @@ FINAL: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("strategy", FINAL)
-def test_every_strategy_and_the_sentence_are_shown_the_instructions(strategy: str) -> None:
+def test_every_strategy_is_shown_the_instructions(strategy: str) -> None:
     tools = [make_tool("balance", lambda _: 100, owner={"type": "string"})]
-    model = FakeModel([*FINAL[strategy], "Sie hat 100."])
+    model = FakeModel(FINAL[strategy])
     with Agent(tools, model=model, strategy=strategy, instructions=WISH) as agent:
         result = agent.run("What does Ann have?")
     assert result.status == "answered"
     fence = f"```text\n{WISH}\n```\n\n"
     assert all(fence in messages[-1].content for messages in model.prompts)
-    assert "Keep to the standing instructions." in model.prompts[-1][-1].content
-    if strategy in ("chain", "plan"):
-        assert result.answer == "Sie hat 100."
 
 
 def test_without_instructions_nothing_is_said_of_them() -> None:
-    bank = Bank(LOOK, "It is 100.", sentence=True)
+    bank = Bank(LOOK)
     with bank.agent as agent:
         agent.run("What does Ann have?")
     for messages in bank.model.prompts:
@@ -382,16 +379,6 @@ def test_an_identifier_of_the_instructions_is_not_made_up_and_no_fact_to_use(sai
         result = agent.run("How many seats have we?")
     kinds = {finding.kind for revision in result.revisions for finding in revision.findings}
     assert kinds == (set() if said else {"invented_id"})
-
-
-@pytest.mark.parametrize(
-    ("sentence", "used"), [("Es sind 1.234,5 Kilo.", True), ("Es sind 1234,5 Kilo.", True), ("Es sind 99 Kilo.", False)]
-)
-def test_a_sentence_may_write_numbers_as_its_language_does(sentence: str, used: bool) -> None:
-    bank = Bank("answer = 1234.5 + 0 * balance(owner='a')", code(sentence)[10:-4], sentence=True, instructions="German")
-    bank.model._replies[1] = sentence
-    with bank.agent as agent:
-        assert agent.run("How much?").answer == (sentence if used else "1234.5")
 
 
 class Account(BaseModel):

@@ -29,7 +29,7 @@ from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
 from atc.schemas.validate import problems
-from atc.strategies.sentence import value_text
+from atc.strategies.say import value_text
 from atc.tools.binary import without_bytes
 from atc.tools.functions import tool_from_function
 from atc.tools.stubs import render_checker_stubs, render_stub

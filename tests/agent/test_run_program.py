@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from atc import Agent, UsageError, tool
+from atc import Agent, ToolError, UsageError, tool
 
 ASKED: list[str] = []
 
@@ -27,8 +27,27 @@ def test_a_program_runs_without_a_model_and_its_revision_repeats_nothing() -> No
         assert first.fault is not None
         second = agent.run_program("answer = weight_of(city=name)['tons'] * 2", run=first.run_id)
         assert (second.run_id, second.unwrap(), ASKED) == (first.run_id, 8, ["Oslo"])
+        assert (second.answer, second.usage.model_calls) == ("8", 0)
         rejected = agent.run_program("answer = (")
         assert [each.kind for each in rejected.revisions[-1].findings] == ["syntax"]
+
+
+@pytest.mark.parametrize("sentence", [None, True])
+def test_no_model_is_asked_for_a_sentence_or_for_arguments(sentence: bool | None) -> None:
+    @tool(effect="read")
+    def number_of(code: str) -> int:
+        """Look a number up."""
+        if code != "A-1":
+            raise ToolError("the code must be like A-1", status=400)
+        return 7
+
+    heard: list[str] = []
+    settings = {} if sentence is None else {"sentence": sentence}
+    with Agent([number_of], approve="never", on_event=lambda event: heard.append(event.kind), **settings) as agent:
+        assert agent.run_program("answer = number_of(code='A-1')").usage.model_calls == 0
+        assert agent.run_program("answer = number_of(code='A1')").usage.model_calls == 0
+    assert "program_written" in heard
+    assert not [kind for kind in heard if kind.startswith("model_")]
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_react_is_told_what_went_wrong(said: str, told: str) -> None:
     with serving(says(said), says(ORDER), says("Final Answer: 7")) as server:
         row = tried_at(server, "react")
         assert told in server.requests[1]["messages"][-1]["content"]
-    assert (row.solved, row.crashes) == (True, 1)
+    assert (row.solved, row.failed) == (True, 1)
 
 
 def test_react_that_never_answers_gives_up() -> None:
@@ -84,7 +84,7 @@ def test_a_plan_that_fails_is_told_and_made_anew(plan: str, told: str) -> None:
     with serving(says(plan), says(good), says("7")) as server:
         row = tried_at(server, "plan")
         assert told in server.requests[1]["messages"][-1]["content"]
-    assert (row.solved, row.crashes) == (True, 1)
+    assert (row.solved, row.failed) == (True, 1)
 
 
 def test_codeact_keeps_variables_from_step_to_step_and_repeats_no_call() -> None:
@@ -96,7 +96,7 @@ def test_codeact_keeps_variables_from_step_to_step_and_repeats_no_call() -> None
     with serving(*map(says, steps)) as server:
         row = tried_at(server, "codeact")
         seen = [request["messages"][-1]["content"] for request in server.requests[1:]]
-    assert (row.solved, row.programs, row.crashes, row.tool_calls) == (True, 3, 1, 1)
+    assert (row.solved, row.programs, row.failed, row.tool_calls) == (True, 3, 1, 1)
     assert "{'number': 7}" in seen[0]
     assert "KeyError: 'nothing'" in seen[1]
 

@@ -37,7 +37,7 @@ def planned(systems: Sequence[str] = ("atc",), **options: Any) -> Plan:
 
 def test_a_task_that_the_first_program_solves() -> None:
     row = tried([GOOD])
-    assert (row.status, row.solved, row.first_try, row.programs, row.crashes) == ("answered", True, True, 1, 0)
+    assert (row.status, row.solved, row.first_try, row.programs, row.failed) == ("answered", True, True, 1, 0)
     assert (row.model_calls, row.tool_calls, row.writes, row.repeated_writes) == (1, 1, 1, 0)
     assert (row.prompt_tokens, row.completion_tokens) == (100, 20)
     assert (row.path, row.precision) == (1.0, 1.0)
@@ -56,7 +56,7 @@ def test_the_environment_sees_what_replay_is_worth() -> None:
     assert without.solved
     assert whole.solved
     assert not whole.first_try
-    assert (without.crashes, whole.crashes) == (1, 1)
+    assert (without.failed, whole.failed) == (1, 1)
     assert (without.writes, without.repeated_writes) == (2, 1)
     assert (whole.writes, whole.repeated_writes) == (1, 0)
 
@@ -64,8 +64,8 @@ def test_the_environment_sees_what_replay_is_worth() -> None:
 def test_the_check_costs_a_revision_and_no_effect() -> None:
     missing = '```python\norder(item="pen")\nanswer = nothing_of_that_name\n```'
     without, whole = tried([missing, GOOD], "atc-all"), tried([missing, GOOD])
-    assert (without.crashes, without.writes, without.faults) == (1, 2, {"program": 1})
-    assert (whole.crashes, whole.writes, whole.faults) == (0, 1, {"check": 1})
+    assert (without.failed, without.writes, without.faults) == (1, 2, {"program": 1})
+    assert (whole.failed, whole.writes, whole.faults) == (1, 1, {"check": 1})  # it gave no answer
 
 
 def test_without_typed_stubs_the_model_reads_json() -> None:

@@ -40,7 +40,7 @@ def test_over_ours_a_program_stands_in_a_fence_and_its_write_is_approved() -> No
     with serving(says(PROGRAM), says(DONE)) as server:
         row = tried_at(server, CODE)
         first, second = (request["messages"] for request in server.requests)
-    assert (row.solved, row.model_calls, row.programs, row.crashes, row.writes) == (True, 2, 1, 0, 1), row.error
+    assert (row.solved, row.model_calls, row.programs, row.failed, row.writes) == (True, 2, 1, 0, 1), row.error
     assert '"name":"run_program"' in first[0]["content"]
     assert '"value": 7' in second[-1]["content"]
     assert "response_format" not in server.requests[0]
@@ -50,7 +50,7 @@ def test_a_program_after_one_that_failed_is_its_revision() -> None:
     broken = '```python\nfound = order(item="pen")\nanswer = found["nothing"]\n```'
     with serving(says(broken), says(PROGRAM), says(DONE)) as server:
         row = tried_at(server, CODE)
-    assert (row.solved, row.programs, row.crashes) == (True, 2, 1), row.error
+    assert (row.solved, row.programs, row.failed) == (True, 2, 1), row.error
     assert (row.writes, row.repeated_writes) == (1, 0)  # the order of the first program is not made again
 
 

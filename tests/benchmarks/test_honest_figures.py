@@ -24,6 +24,7 @@ from benchmarks.read_tasks import is_read
 from benchmarks.rows import Row, read_rows
 from benchmarks.rule_figures import rule_figures
 from benchmarks.summary import mcnemar, summarise
+from tests.support.docs import ROOT
 from tests.support.ruler import CRASHING, GOOD, tried
 
 
@@ -127,6 +128,16 @@ def test_published_rows_hold_no_text_and_are_read_as_rows(tmp_path: Path) -> Non
         publish([lost], file)
 
 
+def test_in_an_older_row_too_a_refused_program_has_failed(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    publish([dataclasses.replace(row("1"), programs=4, failed=3, faults={"check": 2, "tool": 1})], file)
+    line = json.loads(file.read_text())
+    older = {name: value for name, value in line.items() if name != "failed"} | {"crashes": 1}
+    file.write_text(json.dumps(older))
+    (read,) = read_rows(file)
+    assert (read.failed, read.programs) == (line["failed"], 4) == (3, 4)
+
+
 def test_a_row_has_no_other_text_than_those_that_are_left_out() -> None:
     texts = {each.name for each in dataclasses.fields(Row) if each.type == "str"}
     assert texts - TEXTS == {"env", "task", "system", "version", "model", "terms"}
@@ -148,16 +159,53 @@ def test_the_page_has_the_table_of_the_published_rows() -> None:
 
 
 def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
-    page = " ".join(PAGE.read_text(encoding="utf-8").split())
+    page = text_of("docs/benchmarks.md")
     rows = [row for row in read_rows(ROWS) if row.system == "atc" and not is_read(row.env, row.task)]
     ended = Counter(row.status for row in rows if not row.solved)
     assert set(ended) == {"answered", "unsolved", "budget"}
     assert f"{ended.total()} tries of `atc` did not solve their task. Of these, {ended['answered']} ended with" in page
     assert f"a wrong answer, {ended['unsolved']} without an answer, and {ended['budget']} at its" in page
+    refused, failed = sum(row.faults.get("check", 0) for row in rows), sum(row.failed for row in rows)
+    written = sum(row.programs for row in rows)
+    assert (
+        f"{failed} of the {written} programs of `atc` gave no answer ({failed / written:.0%}".replace("%", " %") in page
+    )
+    assert f"The check refused {refused} of these before a call was made, and {failed - refused} failed" in page
+    bare = [row for row in read_rows(ROWS) if row.system == "atc-rules" and not is_read(row.env, row.task)]
+    failed_bare, written_bare = sum(row.failed for row in bare), sum(row.programs for row in bare)
+    share = f"{failed_bare / written_bare:.0%}".replace("%", " %")
+    assert f"Without rules (`atc-rules`) {failed_bare} of {written_bare} gave none ({share})." in page
+    wrong = wrong_answers(read_rows(ROWS))
+    assert f"{wrong['atc']} of 60 tries of `atc` ended with one, {wrong['atc-rules']} of `atc-rules`" in page
+    assert f"and {wrong['react']} of `react`" in page
+    papers, what_for, readme = (text_of(name) for name in ("docs/papers.md", "docs/what-for.md", "README.md"))
+    assert f"of [{failed} programs without an answer the check refused {refused}](" in papers
+    assert f"[{refused} of {failed} programs without an answer were refused before a call was made](" in what_for
+    assert f"{wrong['atc']} tries ended with a wrong answer, and {wrong['react']} of ReAct" in what_for
+    assert f"{wrong['atc']} tries of ATC ended with a wrong answer, and {wrong['react']} of ReAct" in readme
     long = [row for row in rows if row.env in ("bfcl", "complexfuncbench", "workbench")]
     faults = sum((Counter(row.faults) for row in long), Counter[str]())
     assert f"Of the {faults.total()} [faults]" in page
     assert f"there, {faults['check']} were found before a call was made" in page
+
+
+def text_of(page: str) -> str:
+    return " ".join((ROOT / page).read_text(encoding="utf-8").split())
+
+
+def wrong_answers(rows: list[Row]) -> Counter[str]:
+    """The tries of each system at unread tasks that ended with a wrong answer."""
+    unread = [row for row in rows if not is_read(row.env, row.task)]
+    return Counter(row.system for row in unread if row.status == "answered" and not row.solved)
+
+
+def test_the_page_tells_what_became_of_the_programs_of_restbench() -> None:
+    page = text_of("docs/benchmarks.md")
+    rows = [row for row in read_rows(FOLDER / "restbench.jsonl") if row.system == "atc"]
+    written, failed = sum(row.programs for row in rows), sum(row.failed for row in rows)
+    refused = sum(row.faults["check"] for row in rows if "check" in row.faults)
+    assert f"Of {written} programs {failed} gave no answer ({failed / written:.0%}".replace("%", " %") in page
+    assert f"the check refused {refused} of them, and {failed - refused} failed when they ran" in page
 
 
 def test_the_table_says_how_many_each_solved_and_what_each_did_alone() -> None:

@@ -83,7 +83,7 @@ def test_react_at_three_begins_anew_in_the_same_try_and_is_told_nothing() -> Non
     with serving(*map(says, ["Action: fly\nAction Input: {}", "Final Answer: 3", ORDER, FINAL])) as server:
         row = tried_at(server, "react@3")
         asked = server.requests
-    assert (row.solved, row.model_calls, row.programs, row.crashes) == (True, 4, 4, 1)
+    assert (row.solved, row.model_calls, row.programs, row.failed) == (True, 4, 4, 1)
     assert asked[2]["messages"] == asked[0]["messages"]
     assert [request["seed"] for request in asked] == [0, 1, 2, 3]
 
@@ -108,8 +108,8 @@ def test_later_runs_are_sampled_where_the_first_is_not(tmp_path: Path) -> None:
 
 
 def test_the_last_answer_that_was_given_stands() -> None:
-    given = [Answer("answered", 1, programs=2, crashes=1, faults={"tool": 1}), Answer("unsolved", programs=3)]
-    assert together(given) == Answer("answered", 1, programs=5, crashes=1, faults={"tool": 1})
+    given = [Answer("answered", 1, programs=2, failed=1, faults={"tool": 1}), Answer("unsolved", programs=3)]
+    assert together(given) == Answer("answered", 1, programs=5, failed=1, faults={"tool": 1})
     assert together(given[1:]).ended == "unsolved"
 
 

@@ -98,7 +98,7 @@ def test_a_peer_solves_a_task_over_an_error_and_its_calls_are_counted(name: str,
 
     answer = solved(peer, *steps(name), see=see)
     assert (answer.ended, answer.value, answer.error) == ("answered", 21, "")
-    assert (answer.programs, answer.crashes) == (3, 1)
+    assert (answer.programs, answer.failed) == (3, 1)
     assert "Rome" in answer.program or "final_answer" in answer.program
 
 

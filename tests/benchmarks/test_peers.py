@@ -51,7 +51,7 @@ Fake = Callable[[str], None]
 def test_a_peer_is_told_the_task_the_model_and_the_tools_and_answers(fake: Fake) -> None:
     fake(BEGIN + 'print(json.dumps({"value": [json.loads(input()), sys.argv[1:]], "steps": 2, "crashes": 1}))')
     answer = solved(FAKE, replies())
-    assert (answer.ended, answer.programs, answer.crashes) == ("answered", 2, 1)
+    assert (answer.ended, answer.programs, answer.failed) == ("answered", 2, 1)
     job, arguments = answer.value
     assert arguments == ["-m", "benchmarks.peers", "fake", ""]
     assert job["task"] == f"How warm is Rome?\n\n{PEERS_FORM}"

@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app
+from atc.extras import install_command
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
@@ -57,7 +58,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
         return
     code, said = run("ask", "x", "--index", index, "--model", tmp_path, "--from", tmp_path)
     assert code == 3
-    assert "pip install 'atc-runtime[train]'" in said
+    assert install_command("train") in said
 
 
 @pytest.mark.slow

@@ -92,6 +92,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc mcp install cursor --move", r"behind ATC.*: clock\n", {".config/atc/mcp/cursor.servers.json": '"clock"'}),
     (r"^atc mcp install cursor .*--dry-run", r"already has it", {".cursor/mcp.json": '"atc"'}),
     (r"^atc mcp install cursor", r'\+    "atc": \{.*\[y/N\].*written', {".cursor/mcp.json": '"clock".*"atc"'}),
+    (r"^atc mcp install claude-code --tools", r"\[y/N\].*written", {".claude.json": r'"atc".*/servers\.json"'}),
     (r"^atc mcp install claude-code", r'\+    "atc": \{.*\nwritten', {".mcp.json": '"atc"'}),
     (r"^atc mcp uninstall", r"moves back: clock", {".cursor/mcp.json": r'\A(?!.*"atc").*"clock"'}),
     (r"^atc tools list", r"current_time +read", {}),
@@ -241,6 +242,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
         url = opened.enter_context(serving(stand_ins.answering)).url
         home = {
             "HOME": str(tmp_path),
+            "PWD": str(tmp_path),
             "XDG_CONFIG_HOME": str(tmp_path / ".config"),
             "XDG_STATE_HOME": str(tmp_path / "state"),
             "PYTHONPATH": str(ROOT),

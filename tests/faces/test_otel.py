@@ -387,7 +387,7 @@ def test_without_the_libraries_an_agent_says_what_to_install(monkeypatch: pytest
     for name in [name for name in sys.modules if name.startswith("atc.faces.otel.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
-    with pytest.raises(EnvironmentProblem, match=r"pip install 'atc-runtime\[otel\]'"):
+    with pytest.raises(EnvironmentProblem, match=r"pip install .*\[otel\]'"):
         Agent([look], model=FakeModel([]), otel=True)
 
 

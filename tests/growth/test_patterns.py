@@ -44,8 +44,6 @@ AT_ONE_PLACE = {
     "atc.programs.extract._CODE": "match",
     "atc.retrieval.dialogue._LABEL": "match",
     "atc.retrieval.prerequisites._VALUE": "fullmatch",
-    "atc.strategies.numbers_in_text._BY_COMMA": "fullmatch",
-    "atc.strategies.numbers_in_text._DECIMAL_COMMA": "fullmatch",
     "atc.tools.mcp.secrets._LOOKS_RANDOM": "fullmatch",
     "atc.tools.parse._FLOAT": "match",
     "atc.tools.parse._INT": "match",

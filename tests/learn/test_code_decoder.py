@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.extras import install_command
 from atc.learn.code_tokens import CodeMask, CodeTokens, Turn
 from atc.retrieval.code_trie import Trie
 from tests.learn.test_code_tokens import CODES, read, writer
@@ -207,4 +208,4 @@ def test_a_model_that_is_none_is_refused(tmp_path: Path) -> None:
 def test_without_torch_a_line_says_what_is_missing() -> None:
     code = "import sys; sys.modules['torch'] = None; import atc.learn.code_decoder"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert "pip install 'atc-runtime[train]'" in done.stderr
+    assert install_command("train") in done.stderr

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app
+from atc.extras import install_command
 from atc.learn.code_measures import CodeFigures, better, held_out, measured
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.code_space import into_space
@@ -112,7 +113,7 @@ def test_without_torch_the_command_says_what_to_install(tmp_path: Path, monkeypa
     monkeypatch.setitem(sys.modules, "torch", None)
     found = CLI.invoke(app, ["learn", "codes", "--index", str(tmp_path)])
     assert found.exit_code == 3
-    assert "pip install 'atc-runtime[train]'" in found.stderr
+    assert install_command("train") in found.stderr
 
 
 # With torch

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from atc.errors import UsageError
+from atc.extras import install_command
 from atc.graph.layer_model import LAYERS
 from atc.graph.layer_network import LayerNetwork
 
@@ -101,4 +102,4 @@ def test_numpy_computes_what_torch_does_and_a_network_learns() -> None:
 def test_without_torch_a_line_says_what_is_missing() -> None:
     code = "import sys; sys.modules['torch'] = None; import atc.learn.layers"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "pip install 'atc-runtime[train]'" in ran.stderr
+    assert install_command("train") in ran.stderr

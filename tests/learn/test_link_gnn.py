@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from atc.errors import UsageError
+from atc.extras import install_command
 from atc.graph.link_features import Matrix
 from atc.graph.link_model import read_predictions
 from atc.tools.protocol import Protocol
@@ -91,4 +92,4 @@ def test_a_file_without_predictions_is_refused(tmp_path: Path, rows: str) -> Non
 def test_without_torch_a_line_says_what_is_missing() -> None:
     program = "import sys; sys.modules['torch'] = None; import atc.learn.link_gnn"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert "graph networks need torch, which is not installed: `pip install 'atc-runtime[train]'`" in ran.stderr
+    assert f"graph networks need torch, which is not installed: `{install_command('train')}`" in ran.stderr

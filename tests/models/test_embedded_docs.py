@@ -1,4 +1,4 @@
-"""What the README shows, for real: its example and its first command, answered by the embedded model."""
+"""What the page of installing shows, for real: its first command, answered by the embedded model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 from atc.errors import ModelUnavailable
 from atc.models import EmbeddedModel
-from tests.support.docs import ROOT, blocks
+from tests.support.docs import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -25,19 +25,10 @@ def _model() -> None:
         pytest.skip(f"the embedded model cannot be had here: {missing}")
 
 
-def test_the_example_of_the_readme_answers_rightly(tmp_path: Path) -> None:
-    (source,) = [source for name, source in blocks("python") if name == "README.md-0"]
-    (tmp_path / "example.py").write_text(source)
-    ran = subprocess.run(
-        [sys.executable, "example.py"], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600
-    )
-    assert ran.stdout == "answered 7.5\n", ran.stdout + ran.stderr
-
-
-def test_the_first_command_of_the_readme_answers_rightly(tmp_path: Path) -> None:
-    shown = (ROOT / "README.md").read_text().splitlines()
-    line = next(line for line in shown if line.startswith("$ atc run "))
-    command = [sys.executable, "-m", *shlex.split(line)[1:], "--json"]
+def test_the_first_command_after_installing_answers_rightly(tmp_path: Path) -> None:
+    shown = (ROOT / "docs" / "install.md").read_text().splitlines()
+    line = next(line for line in shown if line.startswith("atc run "))
+    command = [sys.executable, "-m", *shlex.split(line), "--json"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=600)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     result = json.loads(ran.stdout)

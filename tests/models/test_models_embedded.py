@@ -24,7 +24,7 @@ from atc.models.fetch import models_dir
 from atc.models.resolve import prepare_model
 
 PROMPT = [Message("user", "Write one line of Python that prints hello. Only the code.")]
-BOTH_WAYS = r"pip install 'atc-runtime\[embedded\]' && atc model pull.*OPENAI_BASE_URL"
+BOTH_WAYS = r"pip install .*\[embedded\]' && atc model pull.*OPENAI_BASE_URL"
 
 
 def test_a_missing_file_names_both_ways_to_a_model(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def gone(pid: int, within: float) -> bool:
 def real_file() -> Path:
     """The smallest known model that is on this machine."""
     if not runtime_installed():
-        pytest.skip("xllamacpp is not installed: pip install 'atc-runtime[embedded]'")
+        pytest.skip("xllamacpp is not installed: pip install -e '.[embedded]'")
     for entry in sorted(CATALOGUE.values(), key=lambda known: known.size):
         if (models_dir() / entry.file).is_file():
             return models_dir() / entry.file

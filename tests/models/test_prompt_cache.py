@@ -211,7 +211,7 @@ def test_the_embedded_model_answers_the_same_from_what_it_kept(tmp_path: Path, m
     files = [models_dir() / entry.file for entry in CATALOGUE.values()]
     file = next((file for file in files if file.is_file()), None)
     if file is None or not runtime_installed():
-        pytest.skip("no embedded model here: pip install 'atc-runtime[embedded]' && atc model pull")
+        pytest.skip("no embedded model here: pip install -e '.[embedded]' && atc model pull")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
     async def said(task: str) -> str:

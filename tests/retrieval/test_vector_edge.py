@@ -21,7 +21,7 @@ from atc.retrieval.index import ToolIndex
 from tests.support.qdrant import QdrantDouble, served
 from tests.support.retrieval import HashedWords, many, some
 
-pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install 'atc-runtime[vectors]'")
+pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install -e '.[vectors]'")
 IN_EDGE = Choice(EDGE)
 QUERY = "weather for a car"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from atc.errors import SandboxUnavailable
+from atc.extras import install_command
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.docker.hardening import seccomp_profile
 from tests.support.docker import INFO, VERSION, pretended_engine, refusal, run_in
@@ -20,7 +21,7 @@ from tests.support.docker import INFO, VERSION, pretended_engine, refusal, run_i
 
 def test_without_the_package_the_fix_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
-    assert "pip install 'atc-runtime[docker]'" in refusal()
+    assert install_command("docker") in refusal()
 
 
 def test_without_an_engine_the_fix_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

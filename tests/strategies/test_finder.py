@@ -9,6 +9,7 @@ import pytest
 from atc import Agent, Toolset
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
+from atc.strategies.find_tools import MAX_ASKS
 from atc.strategies.writer import Writer
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
@@ -56,17 +57,16 @@ def test_looking_is_no_answer() -> None:
     assert (result.status, result.value, len(result.revisions)) == ("answered", 6, 1)
 
 
-def test_to_ask_is_free_three_times_a_run_and_only_where_it_brings_something() -> None:
-    given = Toolset(
-        [make_tool(f"{what}_{n}", lambda _: 1) for what in ("rain", "wind", "snow", "sun") for n in range(4)]
-    )
-    looks = [f'```python\nfind_tools(query="{what}")\n```' for what in ("wind", "snow", "sun", "rain", "hail")]
-    model = FakeModel([*looks, *[looks[0]] * 8])
+def test_to_ask_is_free_five_times_a_run_and_only_where_it_brings_something() -> None:
+    words = ("wind", "snow", "sun", "fog", "dust", "frost", "thunder", "ice")
+    given = Toolset([make_tool(f"{what}_{n}", lambda _: 1) for what in ("rain", *words) for n in range(2)])
+    looks = [f'```python\nfind_tools(query="{what}")\n```' for what in words]
+    model = FakeModel(looks)
     agent = Agent(given, model=model, sentence=False, max_tools=1, max_revisions=1)
     result = agent.run("rain_0")
     assert result.status == "unsolved"
     assert len(result.revisions) == 2
-    assert len(model.prompts) == len({call.attempt for call in result.calls}) <= 3 + 2
+    assert len(model.prompts) == len({call.attempt for call in result.calls}) == MAX_ASKS + 2
 
 
 def test_a_program_that_asks_and_fails_is_told_what_it_asked_for() -> None:

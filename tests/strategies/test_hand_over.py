@@ -51,6 +51,14 @@ def test_after_two_whole_programs_the_run_goes_on_layer_by_layer() -> None:
     assert [call.status for call in result.calls] == ["ok", "replayed", "replayed", "ok"]
 
 
+def test_a_run_that_looked_at_values_stays_whole() -> None:
+    look, tools = code("person = find_person(who='Ann')\nlook(person)"), [find_person(), get_weather()]
+    answer = code("answer = get_weather(city_id=person['home']['city_id'])['celsius']")
+    result, prompts = ran(look, *GUESSES[:2], answer, tools=tools, rules=AFTER_TWO)
+    assert (result.status, result.value) == ("answered", 21)
+    assert ["step 1 of 2" in prompt or "last step" in prompt for prompt in prompts] == [False] * 4
+
+
 def test_a_program_that_was_only_refused_does_not_count() -> None:
     refused = code("answer = no_such_tool(who='Ann')")
     result, prompts = ran(

@@ -212,7 +212,7 @@ def all_kinds() -> list[dict[str, Any]]:
         ("tools_chosen", {"tools": ["weigh"], "found": ["weigh"], "whole": []}),
         ("of_a_later_version", {"what": [VALUE]}),
         ("call_ended", call(1) | {"index": "none"}),
-        ("answered", {"value": VALUE, "answer": "It is 7.", "ungrounded": ["It is 8."]}),
+        ("answered", {"value": VALUE, "answer": "It is 7."}),
         (
             "run_ended",
             {

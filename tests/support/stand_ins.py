@@ -245,7 +245,7 @@ def runs_and_an_index(folder: Path) -> None:
 def with_trainings() -> None:
     """The packages of trainings."""
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install 'atc-runtime[train]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install -e '.[train]'")
 
 
 def tools_used_together(folder: Path) -> None:
@@ -357,15 +357,21 @@ def an_engine(_: Path) -> None:
 
 def edge(_: Path) -> None:
     """The engine of vectors that is a package."""
-    pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install 'atc-runtime[vectors]'")
+    pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install -e '.[vectors]'")
 
 
 def ray(_: Path) -> None:
     """The package of clusters."""
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'atc-runtime[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
+
+
+def a_client_without_servers(folder: Path) -> None:
+    """The configuration of Claude Code."""
+    (folder / ".claude.json").write_text("{}")
 
 
 BEFORE: dict[str, Callable[[Path], None]] = {
+    "README.md-2": a_client_without_servers,
     "approval.md-0": settings_files,
     "batch.md-1": ray,
     "benchmarks.md-1": data_of_catalogues,

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from atc.errors import EnvironmentProblem, ToolError, UsageError
+from atc.extras import install_command
 from atc.tools.openapi import aws, import_openapi
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, operation, running_server
@@ -149,6 +150,6 @@ def test_a_document_that_wants_signatures_says_so_at_import(
     monkeypatch.setattr(aws, "is_installed", lambda: False)
     with caplog.at_level(logging.WARNING):
         tools_for("https://x.example")
-    assert "atc-runtime[aws]" in caplog.text
-    with pytest.raises(EnvironmentProblem, match=r"atc-runtime\[aws\]"):
+    assert install_command("aws") in caplog.text
+    with pytest.raises(EnvironmentProblem, match=r"pip install .*\[aws\]'"):
         tools_for("https://x.example", "aws")

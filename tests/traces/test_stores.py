@@ -128,5 +128,5 @@ def test_without_the_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) 
     for name in [each for each in sys.modules if each.startswith("atc.traces.stores.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(EnvironmentProblem, match=r"pip install 'atc-runtime\[postgres\]'"):
+    with pytest.raises(EnvironmentProblem, match=r"pip install .*\[postgres\]'"):
         open_store(Settings(store="postgresql://h/x"))  # type: ignore[arg-type]

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.extras import install_command
 
 JOIN_S = 30.0
 """Seconds for joining a cluster."""
@@ -67,7 +68,7 @@ def imported() -> Any:
     try:
         import ray
     except ImportError as error:
-        raise EnvironmentProblem(f"Ray cannot be imported ({error}): pip install 'atc-runtime[ray]'") from None
+        raise EnvironmentProblem(f"Ray cannot be imported ({error}): {install_command('ray')}") from None
     return ray
 
 

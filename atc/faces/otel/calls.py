@@ -143,5 +143,5 @@ class CallSpans:
         }
 
     def _named(self, tool: str) -> str:
-        known = tool in self._tools or tool in ("ask_user", "find_tools")
+        known = tool in self._tools or tool in ("ask_user", "find_tools", "tool_docs", "look")
         return tool if known else names.OTHER

@@ -176,6 +176,7 @@ function outcomeOf(program) {
   if (fault) return ["✕", "bad", fault.tool ? `fault of ${fault.tool}` : `fault: ${fault.kind || "unknown"}`];
   if (program.rejected && !program.source) return ["!", "warn", "the reply held no program"];
   if (program.rejected) return ["!", "warn", "not run: the check found something"];
+  if (program.ended && program.ended.looked) return ["⌕", "good", `looked at ${program.ended.looked.map(textOf).join(", ")}`];
   if (program.ended && program.ended.kind === "finished") return ["✓", "good", "ran to its end"];
   if (program.ended) return ["○", "warn", `ended: ${program.ended.kind || "?"}`];
   return program.began ? ["…", "warn", "cut off"] : ["·", "", "not run"];

@@ -95,8 +95,7 @@ function outcome(task) {
     const { data, n } = task.answer, words = textOf(data.answer);
     const same = data.value === data.answer || (!isObject(data.value) && String(data.value) === words);
     const isValue = isObject(data.value) && /^[[{]/.test(words); // nobody put it into words
-    return [el("h2", { class: "quiet", text: "Answer" }), words && !isValue ? el("p", { class: "answer", text: words }) : "", same ? "" : el("div", { class: "answered" }, tree(data.value === undefined ? null : data.value, n)),
-      ...(data.ungrounded || []).map((text) => el("p", { class: "note warn", text: `the model's sentence said what nothing gave: ${textOf(text)}` }))];
+    return [el("h2", { class: "quiet", text: "Answer" }), words && !isValue ? el("p", { class: "answer", text: words }) : "", same ? "" : el("div", { class: "answered" }, tree(data.value === undefined ? null : data.value, n))];
   }
   if (!end) return [];
   const [, tone, words] = statusOf(end.status || "?"), fault = end.fault;

@@ -202,11 +202,12 @@ _KINDS: dict[str, dict[str, Reader]] = {
         "stderr": text(LONG),
         "isolation": _name,
         "host_s": _number,
+        "looked": _names,
     },
     "fault": {"attempt": _number, "fault": _FAULT},
     "tool_banned": {"tool": _name, "call": _number, "effect": _name},
     "substituted": {"tool": _name, "by": _name},
-    "answered": {"value": _value, "answer": text(LONG), "ungrounded": _texts},
+    "answered": {"value": _value, "answer": text(LONG)},
     "run_ended": {
         "status": _name,
         "answer": text(LONG),

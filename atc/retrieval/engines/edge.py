@@ -21,6 +21,7 @@ from typing import IO, Any
 import numpy as np
 
 from atc.errors import ToolIndexError, VectorsUnavailable
+from atc.extras import install_command
 from atc.locks import lock
 from atc.retrieval.engines.base import Beat, Digests, Facts, Keys
 from atc.retrieval.engines.choice import EDGE, FOLDER
@@ -247,6 +248,6 @@ def _library() -> Any:
         import qdrant_edge
     except ImportError:
         raise VectorsUnavailable(
-            "the vectors are kept in qdrant-edge, which is not installed: pip install 'atc-runtime[vectors]'"
+            f"the vectors are kept in qdrant-edge, which is not installed: {install_command('vectors')}"
         ) from None
     return qdrant_edge

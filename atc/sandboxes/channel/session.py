@@ -25,6 +25,8 @@ MAX_STEPS = 50
 """Steps of a path into a response that a program may claim."""
 MAX_UNKNOWN = 1_000
 """Places in the values of planned calls on which the arguments of one call may rest."""
+MAX_SAID = 2_001
+"""Characters that are kept of what a program says of its answer: one more than a sentence may have."""
 
 
 class Channel(abc.ABC):
@@ -144,8 +146,9 @@ class Session:
             case "call":
                 self._begin(as_call_request(frame))
             case "done":
-                value = value_of(frame.get("value"))
-                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=value))
+                value, said = value_of(frame.get("value")), frame.get("say")
+                said = said[:MAX_SAID] if isinstance(said, str) else ""
+                self._finish(Outcome("finished", answered=frame.get("answered") is True, value=value, said=said))
             case "raised":
                 self._finish(Outcome("raised", error=as_program_error(frame.get("error"))))
             case op:
@@ -198,6 +201,9 @@ class Session:
 
     async def _replied(self, request: CallRequest) -> None:
         reply = await self._call(request)
+        if reply.ends:
+            self._finish(Outcome("finished"))
+            return
         await self._channel.send(_reply_frame(request.number, reply))
 
     def _answered(self, task: asyncio.Task[None]) -> None:

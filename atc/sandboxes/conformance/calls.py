@@ -189,6 +189,21 @@ async def _(lab: Lab) -> None:
     same(await lab.answer("answer = all_pages(1)", {"all_pages": _echo}, parameters=["n"]), {"n": 1}, "the answer")
 
 
+@GROUP.check("a call may end the program: it gets no reply, and nothing that follows runs")
+async def _(lab: Lab) -> None:
+    asked: list[str] = []
+
+    async def call(request: CallRequest) -> CallReply:
+        asked.append(request.tool)
+        return CallReply(ends=request.tool == "g")
+
+    program = "f()\ntry:\n    g()\nexcept BaseException:\n    f()\nfinally:\n    f()\nanswer = 1"
+    outcome = await lab.sandbox.run(Job(program, {"f": [], "g": []}, lab.sandbox.limits), call)
+    same(asked, ["f", "g"], "the calls")
+    same([outcome.kind, outcome.answered, outcome.value], ["finished", False, None], "how it ended")
+    same(bool(outcome.isolation), True, "whether its tier is known")
+
+
 @GROUP.check("the value of a call that was only planned can be passed on, and nothing is made of it")
 async def _(lab: Lab) -> None:
     asked: list[CallRequest] = []

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import SandboxUnavailable
+from atc.extras import install_command
 
 OLDEST_API = (1, 41)
 """Docker 20.10: the first that keeps control groups apart and takes ``pids`` limits as they are meant."""
 LABEL = "io.atc.sandbox"
 _ANSWER_S = 60
-_INSTALL = "pip install 'atc-runtime[docker]'"
 _START = "start Docker, or set DOCKER_HOST to the address of its socket (group `docker` has the right to use it)"
 
 
@@ -53,7 +53,7 @@ class Engine:
         try:
             import docker
         except ImportError:
-            raise SandboxUnavailable("the Python package `docker` is missing", fix=_INSTALL) from None
+            raise SandboxUnavailable("the Python package `docker` is missing", fix=install_command("docker")) from None
         host = os.environ.get("DOCKER_HOST", "")
         if host and not host.startswith(("unix://", "/")):
             raise SandboxUnavailable(

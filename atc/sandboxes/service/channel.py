@@ -132,7 +132,8 @@ def _report(message: dict[str, Any]) -> dict[str, Any] | None:
     """Return a program's own report inside an outcome, in the form of a frame."""
     match message["kind"]:
         case "finished":
-            return {"op": "done", "answered": message.get("answered"), "value": message.get("value")}
+            report = {name: message.get(name) for name in ("answered", "value")}
+            return {"op": "done", **report, "say": message.get("said")}
         case "raised":
             return {"op": "raised", "error": message.get("error")}
     return None

@@ -19,6 +19,7 @@ import httpx
 
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
+from atc.extras import install_command
 from atc.outcome import Outcome
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
@@ -74,9 +75,7 @@ class ServiceSandbox(Sandbox):
         if not token.isascii() or not token.isprintable():
             raise SettingsError("sandbox_token: a token has printable ASCII characters only")
         if importlib.util.find_spec("websockets") is None:
-            raise SandboxUnavailable(
-                "a sandbox service is spoken to by `websockets`: pip install 'atc-runtime[service]'"
-            )
+            raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
         self._accepted = tiers_from(require)
         self.limits = limits
         self._url, self._token, self._require = url.rstrip("/"), token, require
@@ -246,12 +245,15 @@ class ServiceSandbox(Sandbox):
         if outcome is None:
             if channel.refusal and not channel.handed_over:
                 raise SandboxUnavailable(f"the sandbox service at {self._url} refuses: {channel.refusal}")
+            if end.kind == "finished":  # a call ended it here, and the service was not waited for
+                return dataclasses.replace(end, seconds=seconds, isolation=tier)
             detail = end.detail or channel.refusal or "the connection to the sandbox service was lost, and it with it"
             return dataclasses.replace(end, detail=detail, seconds=seconds, isolation=tier)
         if outcome.isolation not in self._accepted:
             raise SandboxUnavailable(f"the sandbox service at {self._url} ran a program by tier {outcome.isolation}")
         if outcome.kind in ("finished", "raised"):
-            return dataclasses.replace(outcome, kind=end.kind, answered=end.answered, value=end.value, error=end.error)
+            claimed = {"answered": end.answered, "value": end.value, "said": end.said, "error": end.error}
+            return dataclasses.replace(outcome, kind=end.kind, **claimed)
         return outcome
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from atc.blocking import wait_for
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
+from atc.extras import install_command
 from atc.result import Effect
 from atc.tools.mcp.protocols import protocol_of
 from atc.tools.mcp.spec import ServerSpec, Source, read_specs
@@ -82,7 +83,7 @@ def need_sdk() -> None:
         from mcp import Client  # noqa: F401
     except ImportError as error:
         raise EnvironmentProblem(
-            f"MCP servers are spoken to by the package `mcp` of version 2 ({error}): pip install 'atc-runtime[mcp]'"
+            f"MCP servers are spoken to by the package `mcp` of version 2 ({error}): {install_command('mcp')}"
         ) from None
 
 

@@ -22,12 +22,12 @@ from typing import Any
 import httpx
 
 from atc.errors import EnvironmentProblem, ToolError, UsageError
+from atc.extras import install_command
 
 KEYS = ("access_key_id", "secret_access_key", "session_token", "profile", "region", "service")
 SIGNED = ("awsSigv4", "awsS3")
 """Values of ``x-amazon-apigateway-authtype`` that are signed so."""
 
-HOW_TO_GET_IT = "`pip install 'atc-runtime[aws]'`"
 _HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.([a-z]{2}(?:-[a-z]{1,10}){1,2}-\d)\.amazonaws\.com(?:\.cn)?\Z")
 _GLOBAL_HOST = re.compile(r"(?:.{0,200}\.)?([a-z0-9-]{1,60})\.amazonaws\.com\Z")
 _SERVICE = re.compile(r"[a-z][a-z0-9-]{1,60}\Z")
@@ -94,7 +94,7 @@ class AwsSigner:
         if bool(given.get("access_key_id")) != bool(given.get("secret_access_key")):
             raise UsageError(f"the credential for {self.scheme!r} needs access_key_id and secret_access_key together")
         if not is_installed():
-            raise EnvironmentProblem(f"AWS signatures for {self.scheme!r} need botocore: {HOW_TO_GET_IT}")
+            raise EnvironmentProblem(f"AWS signatures for {self.scheme!r} need botocore: `{install_command('aws')}`")
         for key in ("secret_access_key", "session_token"):
             if given.get(key):
                 self.learn(given[key])

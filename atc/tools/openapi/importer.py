@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from atc.errors import ToolImportError, UsageError
+from atc.extras import install_command
 from atc.result import Effect
 from atc.tools.names import operation_names, tool_name
 from atc.tools.openapi import aws, swagger2
@@ -255,7 +256,11 @@ def _schemes(document: Document, resolver: Resolver) -> dict[str, Scheme]:
 def _say_what_is_not_signed(schemes: dict[str, Scheme], credentials: Credentials, location: str) -> None:
     """AWS answers nothing that is not signed: say so when the document is read, not when a run is under way."""
     for name in (name for name, scheme in schemes.items() if scheme.kind == "sigv4" and not credentials.has(name)):
-        how = f"give auth={{{name!r}: 'aws'}} or keys" if aws.is_installed() else f"{aws.HOW_TO_GET_IT}, then auth="
+        how = (
+            f"give auth={{{name!r}: 'aws'}} or keys"
+            if aws.is_installed()
+            else f"`{install_command('aws')}`, then auth="
+        )
         _LOG.warning("%s wants AWS signatures (%s), and its calls are not signed: %s", location, name, how)
 
 

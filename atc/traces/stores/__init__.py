@@ -6,6 +6,7 @@ from urllib.parse import urlsplit
 
 from atc.database_address import SCHEMES
 from atc.errors import EnvironmentProblem, SettingsError
+from atc.extras import install_command
 from atc.settings import Settings
 from atc.traces.stores.base import RunStore
 from atc.traces.stores.files import FileStore
@@ -31,6 +32,6 @@ def open_store(settings: Settings) -> RunStore:
         if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_binary"):
             raise
         raise EnvironmentProblem(
-            "runs in PostgreSQL need psycopg", fix="install it with pip install 'atc-runtime[postgres]'"
+            "runs in PostgreSQL need psycopg", fix=f"install it with {install_command('postgres')}"
         ) from None
     return PostgresStore(address, lease_s=settings.store_lease_s)

@@ -41,7 +41,7 @@ def test_a_batch_in_a_database_waits_for_the_lease_of_what_was_killed() -> None:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'atc-runtime[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
     with batch_kills.two_nodes() as made:
         yield made
         folder = made.head_node.get_temp_dir_path()
@@ -76,7 +76,7 @@ def test_a_cluster_that_sees_another_store_is_refused_before_anything_runs(clust
 
 @pytest.mark.slow
 def test_a_cluster_that_is_down_is_refused_in_time(tmp_path: Path) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed: pip install 'atc-runtime[ray]'")
+    pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
     agent = elsewhere(str(tmp_path))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -1,0 +1,95 @@
+"""The figures of the large model, on every page that has them, are those of the published rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from benchmarks.honest_table import PAGE, placed
+from benchmarks.honest_table import ROWS as SMALL
+from benchmarks.large_table import MARK, ROWS, tables
+from benchmarks.read_tasks import is_read, is_sealed
+from benchmarks.rows import Row, read_rows
+from tests.support.docs import ROOT
+
+LARGE = read_rows(ROWS)
+OWN = {(row.env, row.task): row for row in LARGE if row.system == "atc"}
+
+
+def mean(rows: list[Row], name: str) -> float:
+    return sum(getattr(row, name) for row in rows) / len(rows)
+
+
+def beside(system: str) -> tuple[list[Row], list[Row]]:
+    """The tries of a system, and ATC's at the same tasks."""
+    rows = [row for row in LARGE if row.system == system]
+    return rows, [OWN[row.env, row.task] for row in rows]
+
+
+def section(heading: str) -> str:
+    text = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    return " ".join(text.split())
+
+
+def test_the_page_has_the_tables_of_the_rows() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert placed(page, tables(LARGE), MARK) == page, "run python -m benchmarks.large_table --write"
+
+
+def test_the_page_says_on_what_terms_the_rows_came_about() -> None:
+    text = section("What it solves with a large model")
+    assert {row.terms for row in LARGE} == {"30 calls, 600000 tokens, 20000 s, temperature 0.3"}
+    for told in ("--max-calls 30 --max-tokens 600000", "The temperature is 0.3", "at most 30 calls and 600,000 tokens"):
+        assert told in text
+    assert "a large model whose replies were written by hand through an endpoint, from each request alone" in text
+    small = {(row.env, row.task) for row in read_rows(SMALL) if not is_read(row.env, row.task)}
+    assert set(OWN) == small, "the tasks are those of the first table"
+    assert all(is_sealed(env, task) for env, task in OWN)
+    assert all(row.stated for row in LARGE)
+
+
+def test_the_prose_of_the_section_is_that_of_the_rows() -> None:
+    text, rows = section("What it solves with a large model"), [*OWN.values()]
+    solved, first = sum(row.solved for row in rows), sum(row.first_try for row in rows)
+    assert f"{solved} of the same {len(rows)} tasks, {first} of them by the first program" in text
+    missed = Counter(row.status for row in rows if not row.solved)
+    assert missed == {"answered": 6, "unsolved": 1}
+    assert (
+        f"{missed['answered']} of the {missed.total()} tries that did not solve their task ended with a wrong" in text
+    )
+    failed, refused = sum(row.failed for row in rows), sum(row.faults.get("check", 0) for row in rows)
+    assert f"Of the {failed} programs that gave no answer, the check refused {refused} and {failed - refused}" in text
+
+
+@pytest.mark.parametrize(
+    ("system", "name"),
+    [("react", "plain tool calls (ReAct)"), ("pydantic-ai-code", "pydantic-ai code mode"),
+     ("smolagents-code", "smolagents `CodeAgent`")],
+)  # fmt: skip
+def test_the_readme_and_the_comparison_have_the_pairs_of_the_rows(system: str, name: str) -> None:
+    theirs, own = beside(system)
+    assert len(theirs) == 10
+    calls, theirs_calls = mean(own, "model_calls"), mean(theirs, "model_calls")
+    tokens, theirs_tokens = f"{mean(own, 'prompt_tokens'):,.0f}", f"{mean(theirs, 'prompt_tokens'):,.0f}"
+    solved, theirs_solved = sum(row.solved for row in own), sum(row.solved for row in theirs)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    row = (
+        f"| ATC {solved}, {name} {theirs_solved} | {calls:.1f} and {theirs_calls:.1f} | {tokens} and {theirs_tokens} |"
+    )
+    assert row in readme
+    compared = (ROOT / "docs" / "comparison.md").read_text(encoding="utf-8")
+    assert f"| {solved}; {calls:.1f}; {tokens} |" in compared
+    assert f"{theirs_solved}; {theirs_calls:.1f}; {theirs_tokens}" in compared
+
+
+def test_the_readme_has_the_sums_of_both_models() -> None:
+    readme, rows = (ROOT / "README.md").read_text(encoding="utf-8"), [*OWN.values()]
+    calls, tokens = mean(rows, "model_calls"), mean(rows, "prompt_tokens")
+    assert f"| large | all 60 | ATC {sum(row.solved for row in rows)} | {calls:.1f} | {tokens:,.0f} |" in readme
+    small = [row for row in read_rows(SMALL) if not is_read(row.env, row.task)]
+    atc, react = ([row for row in small if row.system == name] for name in ("atc", "react"))
+    solved = f"ATC {sum(row.solved for row in atc)}, ReAct {sum(row.solved for row in react)}"
+    calls_of = f"{mean(atc, 'model_calls'):.1f} and {mean(react, 'model_calls'):.1f}"
+    tokens_of = f"{mean(atc, 'prompt_tokens'):,.0f} and {mean(react, 'prompt_tokens'):,.0f}"
+    assert f"| 1.5B, on two cores | all 60 | {solved} | {calls_of} | {tokens_of} |" in readme

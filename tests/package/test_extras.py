@@ -1,0 +1,48 @@
+"""A message that an extra is missing names a command that works where ATC was installed."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from atc import extras
+from atc.extras import install_command
+
+ROOT = Path(extras.__file__).parents[1]
+
+
+@pytest.fixture(autouse=True)
+def read_anew() -> Iterator[None]:
+    extras._checkout.cache_clear()
+    yield
+    extras._checkout.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ('{"dir_info": {"editable": true}, "url": "file:///home/my%20code/atc"}', ["-e", "/home/my code/atc[ui,mcp]"]),
+        ('{"dir_info": {}, "url": "file:///home/atc"}', ["atc-runtime[ui,mcp]"]),
+        ('{"archive_info": {}, "url": "file:///dist/atc_runtime-0.2.0-py3-none-any.whl"}', ["atc-runtime[ui,mcp]"]),
+        (None, ["atc-runtime[ui,mcp]"]),
+        ("no JSON", ["atc-runtime[ui,mcp]"]),
+    ],
+)
+def test_the_command_is_that_of_the_installation(
+    record: str | None, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importlib.metadata, "distribution", lambda name: SimpleNamespace(read_text=lambda file: record))
+    assert shlex.split(install_command("ui", "mcp")) == ["pip", "install", *words]
+
+
+def test_sources_that_were_not_installed_are_named_by_their_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> object:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    assert shlex.split(install_command("ui")) == ["pip", "install", "-e", f"{ROOT}[ui]"]

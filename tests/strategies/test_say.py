@@ -1,0 +1,85 @@
+"""The sentence of an answer is the program's own: no model is asked for it, and what it makes up is not used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from atc import Agent, ToolError, Toolset
+from atc.models import FakeModel
+from tests.support.tools import make_tool
+
+TEXT = {"type": "string"}
+
+
+def weather(arguments: dict[str, Any]) -> Any:
+    if arguments["city"] == "Rome":
+        raise ToolError("no station", status=404)
+    return {"degrees": 12.5, "station": "Bron", "seen": "2026-11-23T07:00:00Z", "note": "a\u202eb\x1b[31m"}
+
+
+def agent(program: str, **settings: Any) -> Agent:
+    tools = Toolset([make_tool("weather", weather, city=TEXT)])
+    return Agent(tools, model=FakeModel([f"```python\n{program}\n```"]), keep_runs=False, max_revisions=0, **settings)
+
+
+def answer(program: str, task: str = "How warm is it in Lyon?", **settings: Any) -> str:
+    with agent(f"found = weather(city='Lyon')\n{program}", **settings) as made:
+        result = made.run(task)
+    assert (result.status, result.usage.model_calls) == ("answered", 1)
+    return result.answer
+
+
+def test_a_program_says_its_answer() -> None:
+    program = "answer = found['degrees'] * 2\nsay = f\"It is {answer} at {found['station']} in Lyon.\""
+    assert answer(program) == "It is 25.0 at Bron in Lyon."
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        '"It is 13 degrees."',  # a number that nothing gave
+        '"It is warm in Paris."',
+        '"It was seen on 2026-11-24."',
+        "f\"Seen in {'Par' 'is'}, not here.\"",
+        "' '.join(['It', 'is', 'in', 'Marseille', '.'])",
+        "'x' * 2_001",
+        "12",
+        "None",
+        "['It is warm.']",
+        "'   '",
+    ],
+)
+def test_what_a_sentence_makes_up_is_not_used(say: str) -> None:
+    assert answer(f"answer = found['degrees']\nsay = {say}") == "12.5"
+
+
+def test_a_literal_that_the_task_or_a_value_has_is_no_invention() -> None:
+    program = "answer = found['degrees']\nsay = f'In Lyon the station Bron had {answer} on 2026-11-23, at least 12.'"
+    assert answer(program, "How warm is it in Lyon, and is it at least 12?").startswith("In Lyon the station Bron had")
+
+
+def test_without_a_sentence_or_where_none_is_wanted_the_value_stands() -> None:
+    assert answer("answer = found['degrees']") == "12.5"
+    assert answer("answer = found['degrees']\nsay = f'It is {answer}.'", sentence=False) == "12.5"
+
+
+def test_after_a_call_that_failed_the_value_stands() -> None:
+    caught = "try:\n    weather(city='Rome')\nexcept ToolError:\n    pass\nanswer = found['degrees']\nsay = 'All well.'"
+    assert answer(caught) == "12.5"
+
+
+def test_what_is_invisible_is_left_out() -> None:
+    said = answer("answer = 1\nsay = f\"It says {found['note']}.\"")
+    assert said.startswith("It says ab")
+    assert not set("\u202e\x1b") & set(said)
+
+
+def test_a_tool_or_an_input_of_that_name_is_no_sentence() -> None:
+    tools = Toolset([make_tool("say", lambda _: "Hello.", text=TEXT)])
+    with Agent(tools, model=FakeModel(["answer = say(text='x')"]), keep_runs=False) as made:
+        assert made.run("Say x.").answer == "Hello."
+    with agent("") as made:
+        given = made.run_program("answer = weather(city=say)['degrees']", inputs={"say": "Lyon"})
+    assert given.answer == "12.5"
