@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from atc.facts import BodyError
 from atc.schemas.repair.spelling import spelling_key
 
 _ERROR = frozenset(
@@ -62,20 +62,7 @@ _COMPLAINT = re.compile(
 """Words of an English complaint. They decide only where a body holds nothing but words."""
 
 
-@dataclass(frozen=True)
-class ErrorBody:
-    """An error that the body of a response states.
-
-    Attributes:
-        key: the field that states it; a program that reads it has seen the error.
-        message: the service's own words, cut; they are data.
-    """
-
-    key: str
-    message: str
-
-
-def error_in(value: Any, returns: Mapping[str, Any] | None = None, *, depth: int = 2) -> ErrorBody | None:
+def error_in(value: Any, returns: Mapping[str, Any] | None = None, *, depth: int = 2) -> BodyError | None:
     """Return the error that a response states in its body; ``None`` where it states none.
 
     Args:
@@ -88,7 +75,7 @@ def error_in(value: Any, returns: Mapping[str, Any] | None = None, *, depth: int
     names = {key: spelling_key(key) for key in value if isinstance(key, str)}
     for key in _stated(value, names):
         if names[key] in _ERROR or not _documented(value, returns):
-            return ErrorBody(key, _words(value, names, key)[:500])
+            return BodyError(key=key, message=_words(value, names, key)[:500])
     filled = [each for each in value.values() if each not in (None, "", [], {})]
     if len(filled) != 1 or not isinstance(filled[0], dict) or depth <= 0 or _documented(value, returns):
         return None
@@ -108,7 +95,8 @@ def _stated(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[str]
     if not any(_is_data(value[key], name) for key, name in names.items()):
         yield from states
         yield from (key for key, name in names.items() if name in _ERROR and _is_set(value[key]))
-        yield from complaints
+        if not any(name in _STATE and _says_success(value[key]) for key, name in names.items()):
+            yield from complaints
 
 
 def _names_error(value: Any) -> bool:
@@ -144,17 +132,21 @@ def _says_failure(value: Any, name: str) -> bool:
     return isinstance(value, int) and name != "result" and (value < 0 or _is_http_error(str(value)))
 
 
+def _says_success(value: Any) -> bool:
+    return value is True or (isinstance(value, str) and spelling_key(value) in ("ok", "success", "successful"))
+
+
 def _is_http_error(text: str) -> bool:
     return len(text) == 3 and text.isdigit() and 400 <= int(text) <= 599
 
 
-def _is_data(value: Any, name: str) -> bool:
+def _is_data(value: Any, name: str, depth: int = 3) -> bool:
     """Whether a field carries something of an answer, and not words, a state or the frame of an error."""
     if name in _ERROR | _STATE | _MESSAGE:
         return name in ("result", "response") and isinstance(value, dict | list) and bool(value)
-    if isinstance(value, dict):
-        return any(_is_data(each, spelling_key(key)) for key, each in value.items() if isinstance(key, str))
-    return bool(value) and (isinstance(value, list) or name not in _FRAME)
+    if isinstance(value, dict) and depth > 0:
+        return any(_is_data(each, spelling_key(key), depth - 1) for key, each in value.items() if isinstance(key, str))
+    return bool(value) and (isinstance(value, list | dict) or name not in _FRAME)
 
 
 def _documented(value: Mapping[str, Any], returns: Mapping[str, Any] | None) -> bool:
@@ -172,7 +164,7 @@ def _texts(value: Any) -> list[str]:
 def _words(value: Mapping[str, Any], names: Mapping[str, str], stated: str) -> str:
     """What the service says about it: the field's own text, else the first message beside it or in it."""
     own = value[stated]
-    if names[stated] not in _STATE and (texts := _texts(own)):
+    if names[stated] not in _STATE | _NAMES and (texts := _texts(own)):
         return "; ".join(texts)
     beside = [text for key, name in names.items() if name in _MESSAGE for text in _texts(value[key])]
     inner = [text for each in own.values() for text in _texts(each)] if isinstance(own, dict) else []
