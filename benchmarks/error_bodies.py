@@ -1,4 +1,4 @@
-"""Are errors in the bodies of responses found, and is data left alone? Bodies of real services, labelled by two readers.
+"""Are errors in bodies of responses found, and is data left alone? Bodies of real services, labelled by two readers.
 
 ``python -m benchmarks.error_bodies --data DIR`` reads the responses in ``failures/`` there, finds those that were
 labelled (``published/error_bodies.jsonl`` has their hashes and labels, no text), and prints precision and recall over
