@@ -141,6 +141,18 @@ class Misfit(Record):
     problems: tuple[Mismatch, ...] = ()
 
 
+class BodyError(Record):
+    """An error that a response states in its body, though it came as a success (:mod:`atc.schemas.error_bodies`).
+
+    Attributes:
+        key: the field that states it; a program that reads it has seen the error.
+        message: the service's own words, cut.
+    """
+
+    key: str
+    message: str
+
+
 class Replacement(Record):
     """What gives the same as a tool that broke.
 

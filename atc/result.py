@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 
 from atc.dry_run_facts import DryRun, Feed
 from atc.errors import Cause, RunFailed
-from atc.facts import ArgumentRepair, Arguments, Drift, Fault, Finding, Record, Value, value_from_json
+from atc.facts import ArgumentRepair, Arguments, BodyError, Drift, Fault, Finding, Record, Value, value_from_json
 from atc.packing import pack
 from atc.sketch_facts import SketchFacts
 
@@ -49,6 +49,7 @@ class Call(Record):
         repaired_by: the number of the call that was made in place of this one, which the service had refused, with
             repaired arguments; 0 for none.
         drift: where the response is not what its schema says.
+        body_error: the error that the response states in its body, if it does: the service answered, and did nothing.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
         error: what went wrong; of a call that succeeded, why its response cannot be had, and ``value`` is not it. In an
@@ -77,6 +78,7 @@ class Call(Record):
     repairs: tuple[ArgumentRepair, ...] = ()
     repaired_by: int = 0
     drift: tuple[Drift, ...] = ()
+    body_error: BodyError | None = None
     traceback: str | None = None
     page: int = 0
     stage: int = 0

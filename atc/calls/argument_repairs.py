@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Literal
@@ -32,7 +33,7 @@ from atc.result import Effect
 from atc.schemas.repair import same_request
 from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
-from atc.tools.protocol import JsonSchema
+from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool
 
 MAX_ARGUMENTS = 4_000
@@ -40,9 +41,15 @@ MAX_ARGUMENTS = 4_000
 MAX_CHANGES, MAX_SHOWN = 20, 200
 """Changes that are listed one by one, and characters of a value in them."""
 MAX_REASON = 1_000
+_WORD = re.compile(r"\w+")
+STATED = "stated_error"
+"""Status of an error that a response states in its body."""
 _BLAMED = frozenset({400, 422, "invalid_arguments", "invalid_params", "invalid", "bad_request"})
 """With what a service refuses a call for its arguments. Of 404 and 409 only the values may be wrong, and no repair
 invents another."""
+
+_MAY_BLAME = frozenset({STATED, "ValueError", "TypeError"})
+"""With what it may be the arguments: if the words name one of them, or a format."""
 
 Check = Callable[[CallRecord, Tool], None]
 """The schema gate with the repairs by rule: it sets the record's arguments, or refuses them."""
@@ -112,7 +119,7 @@ class ArgumentRepairs:
             tool: of the call.
             error: why it failed.
         """
-        if record.effect is not Effect.READ or record.repaired_for or not _blames_arguments(error):
+        if record.effect is not Effect.READ or record.repaired_for or not _blames_arguments(error, tool.protocol):
             return None
         original = record.arguments if record.original is None else record.original
         made = await self._repaired(record, tool, original, error.message, "service")
@@ -236,10 +243,14 @@ def _take(record: CallRecord, original: dict[str, Any], made: dict[str, Any], re
     record.arguments, record.repaired_for = made, repaired_for
 
 
-def _blames_arguments(error: ToolError) -> bool:
+def _blames_arguments(error: ToolError, protocol: Protocol) -> bool:
     """Whether a service says that a call's arguments are wrong; a refusal of our own is none."""
-    passing = isinstance(error, CallRefused) or error.transient or error.cause is not None
-    return not passing and error.status in _BLAMED
+    if isinstance(error, CallRefused) or error.transient or error.cause is not None:
+        return False
+    if error.status not in _MAY_BLAME:
+        return error.status in _BLAMED
+    words = set(_WORD.findall(error.message[:MAX_REASON].casefold()))
+    return "format" in words or any(name.casefold() in words for name in protocol.parameters.get("properties", {}))
 
 
 def _fits_schema(schema: JsonSchema, made: dict[str, Any], original: Mapping[str, Any]) -> bool:

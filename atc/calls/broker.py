@@ -7,7 +7,7 @@ granted? → arguments → replay → approval → journal → transport → res
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,7 @@ from atc import wording
 from atc.calls import planning
 from atc.calls.approval import Approval
 from atc.calls.approving import AFTER_LOOK, Approving
-from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.argument_repairs import STATED, ArgumentRepairs
 from atc.calls.bans import Bans
 from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
@@ -36,6 +36,7 @@ from atc.fired_rules import fired
 from atc.host_time import HostTime
 from atc.packing import pack
 from atc.result import Call, Effect
+from atc.schemas.error_bodies import error_in
 from atc.schemas.repair import RULE_OF, RULES, repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
@@ -197,14 +198,26 @@ class Broker:
         try:
             value = await self._handle(record)
         except ToolError as error:
-            return await self._repaired_after(request, record, error)
+            return await self._repaired_after(request, record, error, partial(self._failed, record, error))
         except BaseException:  # the run was stopped, or cannot go on
             self._cut_off(record)
             raise
-        return Handled(self._ended(record, record.reply(value)), record.number, record.next_page)
+        reply = record.reply(value)
+        if record.status == "ok" and (stated := record.body_error) is not None:
+            why = ToolError(stated.message, status=STATED)
+            return await self._repaired_after(request, record, why, partial(self._ended, record, reply))
+        return Handled(self._ended(record, reply), record.number, record.next_page)
 
-    async def _repaired_after(self, request: CallRequest, record: CallRecord, error: ToolError) -> Handled:
-        """What a call that failed is answered with: its failure, or the answer of a call with repaired arguments."""
+    async def _repaired_after(
+        self, request: CallRequest, record: CallRecord, error: ToolError, end: Callable[[], CallReply]
+    ) -> Handled:
+        """What a call that failed is answered with: the answer of a call with repaired arguments, or its own end.
+
+        Args:
+            request: of the call. ``record``: of it.
+            error: why it failed, or what its response states.
+            end: ends the call as it came out.
+        """
         tool, made = self.tools.get(record.tool), None
         try:
             if tool is not None and record.number in self.journal.entries and self.made < self.policy.max_calls:
@@ -212,13 +225,13 @@ class Broker:
         except ToolError:
             made = None  # its program has ended
         except BaseException:
-            self._failed(record, error)
+            end()
             raise
         if made is None:
-            return Handled(self._failed(record, error), record.number)
+            return Handled(end(), record.number, record.next_page)
         again = self._begun(request)
         record.repaired_by = again.number
-        failed = Handled(self._failed(record, error), record.number)
+        failed = Handled(end(), record.number, record.next_page)
         self.repairs.take_after(again, record, made)
         try:
             value = await self._handle(again)
@@ -228,7 +241,8 @@ class Broker:
         except BaseException:
             self._cut_off(again)
             raise
-        return Handled(self._ended(again, again.reply(value)), again.number, again.next_page)
+        ended = Handled(self._ended(again, again.reply(value)), again.number, again.next_page)
+        return ended if again.body_error is None else failed
 
     def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
         """Record a call that is refused before any gate."""
@@ -259,8 +273,10 @@ class Broker:
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
                 record.status, record.next_page, record.unread = "replayed", entry.next_page, entry.unread
+                self._note_body(record, tool, entry.value)
                 return entry.value
             if (earlier := self._earlier_read(record, tool, key)) is not None:
+                self._note_body(record, tool, earlier.value)
                 return earlier.value
             refuse_repetition(self.journal, record, key)
         self.bans.refuse(record, self.journal, self.redactor)
@@ -358,6 +374,7 @@ class Broker:
         self._responses.service_answered(tool)
         if record.unread is None:
             self._note_drift(record, tool, value)
+            self._note_body(record, tool, value)
         record.next_page = self.redactor.value(answered.next_page)
         self.journal.succeed(entry, value, record.next_page, record.unread)
         return value
@@ -369,6 +386,11 @@ class Broker:
         self.journal.send(entry)
         if entry.effect is not Effect.READ:
             self.emit("call_sent", {"index": entry.number})
+
+    def _note_body(self, record: CallRecord, tool: Tool, value: Any) -> None:
+        """Note the error that a response states in its body."""
+        if (stated := error_in(value, tool.protocol.returns)) is not None:
+            record.body_error = stated.model_copy(update={"message": self.redactor.text(stated.message)})
 
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
         if tool.protocol.returns is not None:

@@ -11,7 +11,7 @@ from atc.calls.entry import RepairedFor, Unread
 from atc.calls.redact import Redactor
 from atc.dry_run_facts import Feed
 from atc.errors import Cause
-from atc.facts import ArgumentRepair, Drift
+from atc.facts import ArgumentRepair, BodyError, Drift
 from atc.packing import as_text, pack
 from atc.result import Call, CallStatus, Effect
 from atc.tools.tool import NextPage
@@ -48,6 +48,7 @@ class CallRecord:
     original: dict[str, Any] | None = None
     repairs: tuple[ArgumentRepair, ...] = ()
     drift: list[Drift] = field(default_factory=list)
+    body_error: BodyError | None = None
     service_message: str | None = None
     traceback: str | None = None
     next_page: NextPage = None
@@ -98,6 +99,7 @@ class CallRecord:
             original=redactor.value(self.original) if self.original is not None else None,
             repairs=tuple(_masked(each, redactor) for each in self.repairs),
             drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
+            body_error=self.body_error,
             service_message=self.service_message,
             traceback=self.traceback,
             page=self.page,

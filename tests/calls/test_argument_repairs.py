@@ -535,3 +535,53 @@ def test_no_room_is_reserved_more_often_than_one_program_asked_for_it(
         done = Counter(next(iter(json.loads(arguments).values())) for _, arguments in world.effects)
         assert all(count <= most[room] for room, count in done.items()), world.effects
     host.journal.close()
+
+
+def test_an_error_in_the_body_of_a_read_is_repaired_where_it_names_an_argument() -> None:
+    def function(arguments: dict[str, Any]) -> Any:
+        return {"degrees": 7} if arguments["year"] == "2000" else {"error": "the year must be 2000"}
+
+    script = Script({"year": "2000"})
+    house = house_of(script, weather(function))
+    assert house.call("weather", year="1999").value == {"degrees": 7}
+    first, second = house.broker.calls
+    assert first.body_error is not None
+    assert (first.status, first.repaired_by, first.body_error.key) == ("ok", second.index, "error")
+    assert (second.body_error, second.value) == (None, {"degrees": 7})
+
+
+@pytest.mark.parametrize(
+    ("body", "effect", "asked"),
+    [
+        ({"error": "closed today"}, READ, 0),
+        ({"error": "the year must be 2000"}, WRITE, 0),
+        ({"error": "the year must be 2000"}, READ, 1),
+    ],
+)
+def test_else_the_program_gets_the_body_as_it_is(body: Any, effect: Effect, asked: int) -> None:
+    seen, function = counted(body)
+    script = Script({"year": "2000"})
+    house = house_of(script, weather(function, effect))
+    assert house.call("weather", year="1999").value == body, "nothing is raised in the program"
+    assert (len(script.asked), len(seen)) == (asked, 1 + asked)
+    assert house.broker.calls[0].body_error is not None
+    house.journal.begin_attempt()
+    assert house.call("weather", year="1999").value == body
+    assert (house.last.status, len(seen)) == ("replayed", 1 + asked), "and what was done is not done again"
+    assert house.last.body_error is not None
+
+
+@pytest.mark.parametrize(
+    ("error", "asked"),
+    [
+        (ValueError("year: 1999 is before 2000"), 1),
+        (TypeError("wrong format: give it as 2000"), 1),
+        (ValueError("closed"), 0),
+        (KeyError("year"), 0),
+    ],
+)
+def test_an_exception_of_a_function_that_names_an_argument_is_repaired(error: Exception, asked: int) -> None:
+    seen, function = counted(error)
+    script = Script({"year": "2000"})
+    assert house_of(script, weather(function)).call("weather", year="1999").error is not None
+    assert (len(script.asked), len(seen)) == (asked, 1 + asked)
