@@ -61,6 +61,7 @@ class EmbeddedModel(Model):
     """
 
     enforces = ALL_KINDS
+    wants_example = True
 
     def __init__(
         self,

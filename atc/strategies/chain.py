@@ -43,7 +43,7 @@ class Chain(Strategy):
         return await self._act(context, first=Draft(Program(programs[-1])) if programs[-1] else None, before=programs)
 
     async def _act(self, context: RunContext, first: Draft | None = None, before: Sequence[str] = ()) -> Ending:
-        async with ProgramLoop.open(context, self._ways, resumed=bool(before)) as loop:
+        async with ProgramLoop.open(context, self._ways) as loop:
             ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
             handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
         return await act_in_layers(context, self._ways) if handed_over else ending
