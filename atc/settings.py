@@ -130,8 +130,8 @@ class Settings(BaseSettings):
     )
     show_values: ShowValues = Field(
         "previews",
-        description="what the model is shown of responses after a program failed: `previews` (excerpts, secrets "
-        "masked), `keys` (no values), or `never`; the words of an error are always shown",
+        description="what a model is shown of responses after its program failed: `previews` (excerpts, secrets "
+        "masked), `keys` (keys and types, no values) or `never`; the words of an error are always shown",
     )
     answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
