@@ -154,7 +154,7 @@ def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
         changed = fenced(_difference(before.program, after.program))
         for diff in (changed, ""):
             if (size := estimate_tokens(problem + diff)) <= left:
-                again = before.program == after.program
+                again = bool(before.program) and before.program == after.program
                 made.append({"number": number, "problem": problem, "diff": diff, "again": again})
                 left -= size
                 break
