@@ -339,7 +339,7 @@ class Writer:
             as_json = self._ways.tools == "json"
             edits = edits_of(history, calls, self._tools, self._task, pages=self._pages, as_json=as_json, show=show)
         elif self._ways.revision == "notes" and (history or self._step):
-            about = notes_on(history, calls, show)
+            about = self._mask(notes_on(history, calls, show))
         elif history or self._step:
             about = await self._about(history, calls)
         about = f"\n\n{about}" if about else ""
