@@ -180,7 +180,8 @@ class LineInput(Record):
     """What a line of a program worked with.
 
     Attributes:
-        name: the variable there; empty where the call itself stands in the line.
+        name: the variable that holds it; empty where the call itself stands in the line, or the line's values were
+            made from it.
         call: the number of the call whose response it came from. ``place``: where in it.
     """
 

@@ -62,8 +62,9 @@ class RevisionPrompt:
         """The part of the prompt behind the task: whole, and then with less, for a prompt that has no room for it."""
         fields = self._fields()
         yield self._written(fields)
-        lean = {"problems": [line[:MAX_LEAN] for line in fields["problems"][:2]], "warnings": []}
-        for less in ({"earlier": []}, {"document": ""}, {"inputs": []}, lean):
+        lean: dict[str, Any] = {"problems": [line[:MAX_LEAN] for line in fields["problems"][:2]], "warnings": []}
+        lacking: list[dict[str, Any]] = [{"earlier": []}, {"document": ""}, {"inputs": []}, lean]
+        for less in lacking:
             if any(fields[name] != value for name, value in less.items()):
                 fields |= less
                 yield self._written(fields)

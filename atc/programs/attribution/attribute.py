@@ -129,28 +129,10 @@ class Attribution:
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
-        """The program's own fault; what may be the reason stands beside it.
-
-        That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
-        """
+        """The program's own fault; a call that found nothing may be the reason, and stands beside it."""
         empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
-        read = empty or (self._taken_apart(error.line) if "text-taken-apart" in self.rules else None)
-        fired("text-taken-apart", empty is None and read is not None)
-        return self._made(
-            "program", "raised", error.line, raised=error.raised, answered=answered(read) if read is not None else None
-        )
-
-    def _taken_apart(self, line: int) -> Call | None:
-        """The last call that answered a text which a line of the program works with."""
-        if self._tree is None or self._flow is None:
-            return None
-        names = (n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.lineno == line)
-        origins = {origin for name in names for origin in self._flow.at(span_of(name)).origins}
-        for call in reversed(self.calls):
-            paths = [origin.path for origin in origins if call.succeeded and origin.tool == call.tool]
-            if any(isinstance(value, str) for path in paths for _, value in places(call.value, path)):
-                return call
-        return None
+        found = answered(empty) if empty is not None else None
+        return self._made("program", "raised", error.line, raised=error.raised, answered=found)
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
         """The call whose error the program did not catch, or was handling when it raised its own.

@@ -1,4 +1,4 @@
-"""What a failing line worked with: the names in it, and the places of responses that their values came from."""
+"""What a failing line worked with: its names, and the places of responses that their values came from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAX_INPUTS, MAX_OF_A_NAME = 6, 2
 
 
 def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call]) -> tuple[LineInput, ...]:
-    """The responses that the line of a fault worked with, in the order in which the line names them.
+    """The responses that the line of a fault worked with: first what its names hold, then what these were made from.
 
     Args:
         fault: says the line, and perhaps the place of a response that is at fault: of several items it is shown.
@@ -24,28 +24,37 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
         calls: that the program made.
     """
     statement, _ = enclosing(tree, fault.line, None)
+    nodes = [*_own_parts(statement, flow)] if statement is not None else []
     found: dict[tuple[int, tuple[str | int, ...]], LineInput] = {}
-    for node in _own_parts(statement) if statement is not None else ():
-        of_name = 0
-        for origin in sorted(flow.at(span_of(node)).derived().origins, key=str):
-            answered = [call for call in calls_at(origin, flow, calls) if call.succeeded]
-            call = next((call for call in answered if call.index == fault.call), answered[-1] if answered else None)
-            if call is None or of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
-                continue
-            path = _place(call, origin.path, fault)
-            name = node.id if isinstance(node, ast.Name) else ""
-            made = LineInput(name=name, call=call.index, place=Place(tool=call.tool, path=path))
-            of_name += found.setdefault((call.index, path), made) is made
+    for held in (True, False):
+        for node in nodes:
+            value, of_name = flow.at(span_of(node)), 0
+            origins = (frozenset() if value.open else value.origins) if held else value.derived().origins
+            for origin in sorted(origins, key=str):
+                answered = [call for call in calls_at(origin, flow, calls) if call.succeeded]
+                call = next((call for call in answered if call.index == fault.call), answered[-1] if answered else None)
+                if call is None or of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
+                    continue
+                path = _place(call, origin.path if held else _whole_lists(origin.path), fault)
+                name = node.id if held and isinstance(node, ast.Name) else ""
+                made = LineInput(name=name, call=call.index, place=Place(tool=call.tool, path=path))
+                of_name += found.setdefault((call.index, path), made) is made
     return tuple(found.values())
 
 
-def _own_parts(node: ast.AST) -> Iterator[ast.expr]:
-    """The names that a statement reads and the calls that it makes, without those of statements inside it."""
+def _own_parts(node: ast.AST, flow: Flow) -> Iterator[ast.expr]:
+    """The names that a statement reads and the tools that it calls, without those of statements inside it."""
     for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.Call) or (isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)):
+        reads = isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)
+        if isinstance(child, ast.expr) and (reads or (isinstance(child, ast.Call) and span_of(child) in flow.calls)):
             yield child
         if not isinstance(child, ast.stmt | ast.ExceptHandler | ast.match_case):
-            yield from _own_parts(child)
+            yield from _own_parts(child, flow)
+
+
+def _whole_lists(path: Sequence[str | int]) -> Sequence[str | int]:
+    """The part of a path before the first item: of what was made from many items all are shown."""
+    return path[: next((at for at, step in enumerate(path) if isinstance(step, int)), len(path))]
 
 
 def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[str | int, ...]:
