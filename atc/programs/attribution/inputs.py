@@ -36,6 +36,8 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
                 if call is None or of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
                     continue
                 path = _place(call, origin.path if held else _whole_lists(origin.path), fault)
+                if not held and any(number == call.index and at[: len(path)] == path for number, at in found):
+                    continue  # a part of it is shown
                 name = node.id if held and isinstance(node, ast.Name) else ""
                 made = LineInput(name=name, call=call.index, place=Place(tool=call.tool, path=path))
                 of_name += found.setdefault((call.index, path), made) is made
