@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from atc.facts import Fault, LineInput, Place
 from atc.programs.analysis.flow import Flow
@@ -12,7 +13,8 @@ from atc.programs.attribution.trace import calls_at
 from atc.programs.syntax import enclosing, span_of
 from atc.result import Call
 
-MAX_INPUTS, MAX_OF_A_NAME = 6, 2
+MAX_INPUTS, MAX_OF_A_NAME, MAX_NODES = 6, 2, 60
+"""Places that are named, those of one name among them, and names and calls of a line that are looked at."""
 
 
 def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call]) -> tuple[LineInput, ...]:
@@ -24,16 +26,18 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
         calls: that the program made.
     """
     statement, _ = enclosing(tree, fault.line, None)
-    nodes = [*_own_parts(statement, flow)] if statement is not None else []
+    nodes = [*islice(_own_parts(statement, flow), MAX_NODES)] if statement is not None else []
     found: dict[tuple[int, tuple[str | int, ...]], LineInput] = {}
     for held in (True, False):
         for node in nodes:
             value, of_name = flow.at(span_of(node)), 0
             origins = (frozenset() if value.open else value.origins) if held else value.derived().origins
             for origin in sorted(origins, key=str):
+                if of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
+                    break
                 answered = [call for call in calls_at(origin, flow, calls) if call.succeeded]
                 call = next((call for call in answered if call.index == fault.call), answered[-1] if answered else None)
-                if call is None or of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
+                if call is None:
                     continue
                 path = _place(call, origin.path if held else _whole_lists(origin.path), fault)
                 if not held and any(number == call.index and at[: len(path)] == path for number, at in found):
