@@ -388,3 +388,22 @@ def test_what_was_looked_for_in_the_first_part_of_a_list_is_told_how_long_the_li
     assert fault is not None
     assert fault.tool == "listed"
     assert "listed() answered only 2 of 300, and what was looked for is not among them: ask" in fault.message
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_note_does_not_advise_a_call_that_the_program_makes_already(used: bool) -> None:
+    shape = {"type": "object", "properties": {"cities": {"type": "array", "items": {"type": "object"}}}}
+    tools = Toolset(
+        [
+            make_tool("listed", _listed, returns=shape),
+            make_tool("find_cities", _find, returns=shape, required=("city_name",), city_name=TEXT),
+        ]
+    )
+    program = "found = [c for c in listed()['cities'] if c['name'] == 'Bern']\nanswer = found[0]\n"
+    program += "other = find_cities(city_name='Bern')\n" * used
+    error = ProgramError("IndexError", "list index out of range", 2, (2, 2, 9, 17))
+    call = CALL.model_copy(update={"tool": "listed", "arguments": {}, "value": _listed({}), "line": 1})
+    fault = Attribution(Program(program), Outcome("raised", error=error), [call], tools).fault()
+    assert fault is not None
+    assert fault.part is not None
+    assert fault.part.instead == ("" if used else "find_cities(city_name=...)")
