@@ -401,7 +401,7 @@ def test_a_note_does_not_advise_a_call_that_the_program_makes_already(used: bool
     )
     program = "found = [c for c in listed()['cities'] if c['name'] == 'Bern']\nanswer = found[0]\n"
     program += "other = find_cities(city_name='Bern')\n" * used
-    error = ProgramError("IndexError", "list index out of range", 2, (2, 2, 9, 17))
+    error = ProgramError("IndexError", "list index out of range", 2, (2, 2, 9, 17), items=0)
     call = CALL.model_copy(update={"tool": "listed", "arguments": {}, "value": _listed({}), "line": 1})
     fault = Attribution(Program(program), Outcome("raised", error=error), [call], tools).fault()
     assert fault is not None
