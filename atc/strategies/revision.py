@@ -16,7 +16,7 @@ from atc import wording
 from atc.calls.mask import masked_text
 from atc.facts import Fault, Finding
 from atc.models.messages import estimate_tokens
-from atc.programs.attribution.responses import places
+from atc.programs.attribution.responses import invocation, places
 from atc.programs.program import Program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
@@ -85,7 +85,7 @@ class RevisionPrompt:
             "refused": last is not None and fault is None,
             "line": fault.line if fault is not None else 0,
             "problems": [fenced(masked_text(text)) for text in _problems(last)] if last is not None else [],
-            "warnings": [fenced(text) for text in _warnings(last)] if last is not None else [],
+            "warnings": [fenced(masked_text(text)) for text in _warnings(last)] if last is not None else [],
             "inputs": inputs,
             "tools": tools,
             "document": fenced(document.text),
@@ -110,11 +110,10 @@ class RevisionPrompt:
             found.append(fenced(f"{each.name} = {where}\n  {text}" if each.name else f"{where}\n  {text}"))
             left -= len(text)
             told |= {call.index} if not each.place.path else set()
-        answered = fault.answered
-        if answered is not None and left > 0 and not wording.names_answer(fault):
+        answered, stands = fault.answered, [invocation(made[each.call]) for each in fault.inputs if each.call in made]
+        if answered is not None and answered.invocation not in stands and left > 0 and not wording.names_answer(fault):
             where = call_shown(answered.invocation.tool, answered.invocation.arguments, MAX_ARGUMENT, self.show)
-            if not any(where in text for text in found):
-                found.append(fenced(f"{where}\n  {shown(answered.value, min(MAX_INPUT, left), self.show)}"))
+            found.append(fenced(f"{where}\n  {shown(answered.value, min(MAX_INPUT, left), self.show)}"))
         return found, told
 
 

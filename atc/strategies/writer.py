@@ -343,7 +343,8 @@ class Writer:
         elif history or self._step:
             about = await self._about(history, calls)
         about = f"\n\n{about}" if about else ""
-        told = [revision.fault.tool for revision in history if about and revision.fault is not None]
+        said = history if self._ways.revision == "notes" else history[-1:] if about else ()
+        told = {revision.fault.tool for revision in said if revision.fault is not None and revision.fault.substitutes}
         down = {tool: some for tool, some in self._broken().items() if tool not in told}
         self._down = [fenced(wording.is_down(tool, some)) for tool, some in down.items()]
         shown = await self._tools_within(base, [Message("user", about), *edits])

@@ -83,10 +83,10 @@ def test_the_summary_begins_with_what_nobody_has_read() -> None:
 
 
 def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
-    whole, one, two = systems_of("atc, atc-rules:id-by-name,atc-rules:precondition+nested-key")
+    whole, one, two = systems_of("atc, atc-rules:id-by-name,atc-rules:idle-call+nested-key")
     assert (whole.name, one.name) == ("atc", "atc-rules:id-by-name")
     assert isinstance(two, Atc)
-    assert two._settings == {"rules": "-precondition,-nested-key"}
+    assert two._settings == {"rules": "-idle-call,-nested-key"}
     with pytest.raises(UsageError, match="there is no rule id-by-nam;"):
         systems_of("atc-rules:id-by-nam")
     with pytest.raises(UsageError, match="there is no nobody"):
