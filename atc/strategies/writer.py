@@ -29,7 +29,6 @@ from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
-from atc.strategies.copied_documents import COPIED, copies, stops
 from atc.strategies.edits import edits_of
 from atc.strategies.feedback import notes_on
 from atc.strategies.find_tools import DOCS, asking_tools
@@ -291,9 +290,8 @@ class Writer:
         return reply.value if isinstance(reply.value, str) else None
 
     def _draft(self, reply: Reply, calls: Sequence[Call], inputs: Collection[str]) -> Draft:
-        if self._stop and copies(reply, self._tools):
-            fired("copied-documents")
-            return Draft(Program(""), problem=COPIED)
+        ended = bool(self._stop) and reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1
+        fired("copied-documents", ended)
         if reply.problem:
             return Draft(Program(""), problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
@@ -419,7 +417,7 @@ class Writer:
             self.shown = fit
             ends = "copied-documents" in self._rules
             too_long = ends and estimate_tokens(fit.text) > self._settings.max_tokens
-            self._stop = stops(self._tools) if too_long else []
+            self._stop = ["(TypedDict):", *(f"def {name}(" for name in self._tools)] if too_long else []
         return self.shown
 
     def _whole_documents(self) -> Fit:

@@ -328,25 +328,19 @@ def test_the_same_sentence_is_said_once_and_the_latest_are_kept() -> None:
     assert len(notes_of(many)) == 8
 
 
-def test_a_reply_that_copies_long_documents_is_ended_and_told_so() -> None:
-    copied = "```python\nfrom typing import *\n\nclass FindResponse(TypedDict):\n    item_id: str\n```"
-    writer = Writer("find a", TOOLS, FakeModel([copied] * 2), Settings.load(max_tokens=64), quiet)
-    draft = asyncio.run(writer.write([], []))
-    assert (draft.source, "copies" in draft.problem) == ("", True)
-    writer = Writer("find a", TOOLS, FakeModel([copied] * 2), Settings.load(), quiet)
-    assert "copies" not in asyncio.run(writer.write([], [])).problem  # a short copy leaves room for the program
-
-
-def test_a_reply_that_copies_the_functions_of_long_documents_is_ended_where_no_program_came_before() -> None:
-    def drafted(reply: str) -> Draft:
-        writer = Writer("find a", TOOLS, FakeModel([reply] * 2), Settings.load(max_tokens=64), quiet)
+def test_a_reply_is_ended_where_it_begins_to_copy_documents_that_are_longer_than_a_reply() -> None:
+    def drafted(reply: str, **settings: Any) -> Draft:
+        writer = Writer("find a", TOOLS, FakeModel([reply] * 2), Settings.load(**settings), quiet)
         return asyncio.run(writer.write([], []))
 
-    copy = 'def find(name: str) -> list:\n    """Find."""\n'
-    assert "copies" in drafted(f"```python\nimport json\n\n{copy}```").problem
-    before = drafted(f"```python\nanswer = find(name='a')\n\n{copy}```")
-    assert (before.source.strip(), before.problem) == ("answer = find(name='a')", "")
-    assert "copies" not in drafted("```python\nanswer = 1\n```").problem
+    stub = 'def find(name: str) -> list:\n    """Find."""\n'
+    before = drafted(f"```python\nanswer = find(name='a')\n\n{stub}```", max_tokens=64)
+    assert before.source == "answer = find(name='a')\n", "what stands before the copy is the program"
+    assert drafted(f"```python\n{stub}```", max_tokens=64).problem == "the reply holds no program"
+    typed = "```python\nclass FindResponse(TypedDict):\n    item_id: str\n```"
+    assert drafted(typed, max_tokens=64).source == "class FindResponse\n"
+    assert drafted(typed).rewrites == ("line 1: dropped a copy of FindResponse",), "a short copy is not cut off"
+    assert drafted("```python\nanswer = 1\n```", max_tokens=64).source == "answer = 1\n"
 
 
 def test_a_call_that_failed_and_that_nothing_uses_is_left_out_without_the_model() -> None:
