@@ -288,11 +288,11 @@ def test_the_sandbox_says_which_call_failed(traced: Traced, program: str, call: 
     [
         ("answer = details(object())", "city_id"),
         ("answer = details(1, city_id=2)", "city_id"),
-        ("answer = details(1, 2)", ""),
+        ("answer = details(1, 2)", None),
         ("answer = details(city_id={1: object()})", "city_id"),
     ],
 )
-def test_what_a_stub_does_not_take_is_traced_to_its_tool(traced: Traced, program: str, parameter: str) -> None:
+def test_what_a_stub_does_not_take_is_traced_to_its_tool(traced: Traced, program: str, parameter: str | None) -> None:
     fault = traced(program)
     assert fault is not None
     assert (fault.kind, fault.case, fault.tool, fault.key) == ("arguments", "signature", "details", parameter)

@@ -123,7 +123,7 @@ class Attribution:
         if failed is not None:
             return self._refused(failed, error)
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
-            wrong = {"tool": error.tool, "key": error.parameter, "reason": error.message}
+            wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", "signature", error.line, speaker="python", **wrong)
         suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
