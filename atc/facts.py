@@ -190,13 +190,31 @@ class ArgumentRepair(Record):
     name: str | None = None
 
 
+class LineInput(Record):
+    """What a line of a program worked with.
+
+    Attributes:
+        name: the variable that holds it; empty where the call itself stands in the line, or the line's values were
+            made from it.
+        call: the number of the call whose response it came from. ``place``: where in it.
+    """
+
+    name: str
+    call: int
+    place: Place
+
+
 class Raised(Record):
-    """The exception that ended a program. ``hint`` is the sandbox's advice about it."""
+    """The exception that ended a program. ``hint`` is the sandbox's advice about it.
+
+    ``trace``: (function, line) of the program's frames, outermost first, where it was raised in a function.
+    """
 
     type: str
     message: str
     hint: str = ""
     items: int | None = None
+    trace: tuple[tuple[str, int], ...] = ()
 
 
 class _Worded(Record):
@@ -303,13 +321,14 @@ class Fault(_Worded):
         idle: the program uses nothing of what that call returns.
         raised: the exception that ended the program.
         place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
-            in it, ``drift`` where it is not what its schema says.
+            in it, ``drift`` where it is not what its schema says. Of ``signature``, ``key`` is the argument.
         part: where a call answered with the first part of a longer list.
         value: the empty answer.
         misfit: where the answer does not have the type that was asked for.
         finding: what the check found in a last program that never ran.
         answered: a call, and its answer, that may explain the failure.
         origins: which arguments of the refused call came from which response.
+        inputs: what the line worked with; the journal has the values.
         offered: tools that the program asked for, and that the next one can call.
         substitutes: if ``tool`` broke and is banned for this run: tools that give the same, for the next program.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
@@ -342,6 +361,7 @@ class Fault(_Worded):
     finding: Finding | None = None
     answered: Answered | None = None
     origins: tuple[tuple[str, Place], ...] = ()
+    inputs: tuple[LineInput, ...] = ()
     offered: tuple[str, ...] = ()
     substitutes: tuple[Replacement, ...] = ()
 

@@ -27,8 +27,6 @@ from atc.sandboxes.drivers import DRIVERS
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
-from atc.strategies.few_tools import not_shown_first
-from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
 from atc.strategies.step import Step
@@ -71,33 +69,23 @@ class ProgramLoop:
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
             down=context.broker.bans.all,
-            order=LayerOrder.of_sketch(context.sketch) if step is None else NO_ORDER,
+            layers=context.sketch.layers if step is None else (),
+            calls_left=lambda: context.broker.policy.max_calls - context.broker.made,
+            mask=context.broker.redactor.text,
         )
+        look = look and not context.model.wants_example  # of a model that small each word of a prompt has a price
         self.requests = ToolRequests(context, self.writer, step.planned if step is not None else (), look=look)
-        self._wrote_one = False
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls,
-        context: RunContext,
-        ways: Ways = DEFAULT_WAYS,
-        step: Step | None = None,
-        resumed: bool = False,
-        look: bool = False,
+        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None, look: bool = False
     ) -> AsyncIterator[Self]:
-        """A loop over the tools that are offered now.
-
-        Args:
-            resumed: the run has written programs before.
-            look: a program may look at values (:mod:`atc.strategies.look`).
-        """
+        """A loop over the tools that are offered now. ``look``: programs may look at values."""
         loop = cls(context, ways, step, look=look)
         try:
-            if step is None and not resumed and ways.author == "model":
-                loop.writer.hide(await not_shown_first(context))
             await loop.requests.begin()
             await context.recovery.begin(loop.requests.add)
             loop._renew_checker()  # before the model is paid for a program that cannot be checked
@@ -140,7 +128,6 @@ class ProgramLoop:
             SandboxUnavailable: there is no sandbox to run it in.
         """
         context = self.context
-        await self._show_all()
         writing = self.writer.write(self.history, self.calls, context.inputs)
         draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
@@ -153,15 +140,8 @@ class ProgramLoop:
             As :meth:`write`.
         """
         context = self.context
-        await self._show_all()
         writing = self.writer.candidates(count, self.history, self.calls, context.inputs)
         return await self._while_a_jail_boots(writing)
-
-    async def _show_all(self) -> None:
-        """Show what the first prompt left out, once a program was written."""
-        if self._wrote_one and self.writer.hidden:
-            await self.requests.show_all()
-        self._wrote_one = True
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""

@@ -43,15 +43,18 @@ def fault_alone(failed: Fault) -> str:
 
 def evidence(failed: Fault) -> str:
     """What the tool really answered, where refused arguments came from, and which tools can be called now."""
-    parts = [] if failed.answered is None or _names_answer(failed) else [answer(failed.answered)]
-    if failed.origins:
-        parts.append("; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins))
-    if failed.offered:
-        parts.append(f"{', '.join(failed.offered)}, which it asked for, can be called now")
-    return " ".join(parts)
+    answered = [answer(failed.answered)] if failed.answered is not None and not names_answer(failed) else []
+    return " ".join([*answered, *beside(failed)])
 
 
-def _names_answer(f: Fault) -> bool:
+def beside(failed: Fault) -> list[str]:
+    """Where refused arguments came from, and which tools can be called now."""
+    came = "; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins)
+    offered = f"{', '.join(failed.offered)}, which it asked for, can be called now" if failed.offered else ""
+    return [text for text in (came, offered) if text]
+
+
+def names_answer(f: Fault) -> bool:
     """Whether the fault's sentence itself says what the call was answered."""
     return f.case in ("no_answer", "nothing_found") or (f.case == "empty" and f.place is None)
 

@@ -56,7 +56,12 @@ def call(made: Invocation, limit: int = 60) -> str:
 
 def expression(place: Place) -> str:
     """``find_cities(...)['cities'][0]``; ``[…]`` is any item or member."""
-    return f"{place.tool}(...)" + "".join("[…]" if step is None else f"[{step!r}]" for step in place.path)
+    return f"{place.tool}(...){steps(place)}"
+
+
+def steps(place: Place) -> str:
+    """``['cities'][0]``."""
+    return "".join("[…]" if step is None else f"[{step!r}]" for step in place.path)
 
 
 def described(observed: Observed) -> str:

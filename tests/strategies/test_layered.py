@@ -106,7 +106,7 @@ def test_each_step_has_revisions_and_notes_of_its_own() -> None:
     worse = WEATHER.replace("'celsius'", "'kelvin'")
     result, prompts = ran(bad, FIND, worse, WEATHER, tools=[find_person(), get_weather()], max_revisions=1)
     assert (result.status, result.value) == ("answered", 21)
-    assert ["Earlier programs" in prompt for prompt in prompts] == [False, True, False, True]
+    assert ["This program failed" in prompt for prompt in prompts] == [False, True, False, True]
     assert "address" in prompts[1]
     assert "address" not in prompts[3]
     assert "kelvin" in prompts[3]
