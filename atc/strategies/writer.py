@@ -34,7 +34,7 @@ from atc.strategies.feedback import notes_on
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.frame import NO_FRAME, Frame
-from atc.strategies.look import NAME as LOOK
+from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.revision import RevisionPrompt
@@ -300,9 +300,9 @@ class Writer:
         return self._repaired(found.program, inputs)
 
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
-        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
+        own = (LOOK,) if self.look else ()
+        protocols = {protocol.name: protocol for protocol in (*self._tools.protocols, *own)}
         passes: tuple[Pass, ...] = PASSES if self._ways.check else FRAME
-        inputs = {*inputs, LOOK} if self.look else inputs
         context = RepairContext(protocols, self._rules, inputs, self._ways.dialects)
         program, named = with_names(program) if self.look else (program, "")
         if self.look and ends_with_look(program):

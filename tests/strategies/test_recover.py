@@ -119,7 +119,7 @@ def test_where_nothing_breaks_the_prompts_are_the_same_with_the_rule_and_without
 
 
 @pytest.mark.parametrize(
-    "error", [ToolError("no such city", status=404), ToolError("no", status="not_found"), ValueError("no such city")]
+    "error", [ToolError("no such city", status=404), ToolError("no", status="not_found"), ValueError("no such place")]
 )
 def test_a_failure_that_may_mean_the_arguments_bans_nothing(error: Exception) -> None:
     def function(arguments: dict[str, Any]) -> Any:
