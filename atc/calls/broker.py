@@ -65,7 +65,7 @@ class Broker:
     Attributes:
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
-        warnings: what the check warned about in the program that runs.
+        warnings: by tool, what the check warned about in the program that runs and its calls depend on.
         bans: tools that broke, and what may be called in their place.
         repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
@@ -86,7 +86,7 @@ class Broker:
     made: int = 0
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
-    warnings: tuple[str, ...] = ()
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     rules: frozenset[str] = RULES
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
@@ -128,10 +128,10 @@ class Broker:
                 self.journal.ban(tool, each)
         self.bans.add(tool, substitutes)
 
-    def begin_program(self, warnings: Sequence[str] = ()) -> None:
-        """Begin a new program. ``warnings``: what the check warned about in it and the program does not resolve."""
+    def begin_program(self, warnings: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """Begin a new program. ``warnings``: by tool, what the check warned about in it and a call depends on."""
         self.journal.begin_attempt()
-        self.warnings = tuple(warnings)
+        self.warnings = warnings or {}
 
     def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
         """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
@@ -148,7 +148,7 @@ class Broker:
             JournalError: it cannot be written down; the stage before goes on.
         """
         self.journal.begin_stage(new_request=new_request, inputs=inputs)
-        self.warnings = ()
+        self.warnings = {}
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._approving.forget()  # what was denied was denied for another request
@@ -263,8 +263,8 @@ class Broker:
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
             self._approving.refuse_denied(self.approval, record, tool)
-            return planning.plan(record, self.warnings)
-        await self._approving.approve(self.approval, record, tool, key, self.warnings)
+            return planning.plan(record, self.warnings.get(record.tool, ()))
+        await self._approving.approve(self.approval, record, tool, key, self.warnings.get(record.tool, ()))
         try:
             if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
                 raise CallRefused("its program ended before this call was made", status="stopped")

@@ -10,6 +10,7 @@ from atc import wording
 from atc.facts import Fault, Finding, Invocation, Place
 from atc.fired_rules import fired
 from atc.graph.identifiers import COORDINATES, is_identifier, words_of
+from atc.programs.check.seen import Seen
 from atc.programs.rules import DEFAULT, Rules
 from atc.prompting import fenced
 from atc.result import Call, Effect, Revision
@@ -50,13 +51,14 @@ def feedback_from(
         calls: of these programs: what was repaired of their arguments is told first.
     """
     tools = {protocol.name: protocol for protocol in protocols}
-    copied = any(finding.kind == "from_memory" for revision in history for finding in revision.findings)
+    copied = any(finding.kind == "from_memory" for revision in history for finding in revision.all_findings)
     if copied and "hidden-coordinates" in rules:
         shown = [_without_coordinates(revision) for revision in history]  # what a note names is copied
         fired("hidden-coordinates", shown != list(history))
     else:
         shown = list(history)
-    facts = (note for revision in shown for note in _of(revision, hints or {}, tools, rules))
+    seen = Seen(calls)
+    facts = (note for revision in shown for note in _of(revision, hints or {}, tools, rules, seen))
     notes = repair_notes(calls, tools) if history and REPAIRED in rules else []
     fired(REPAIRED, len(notes))
     notes += _merged(facts, merge="merged-keys" in rules)
@@ -100,12 +102,15 @@ def done_calls(calls: Sequence[Call]) -> list[str]:
 
 
 def _of(
-    revision: Revision, hints: SupplierHints, tools: Mapping[str, Protocol], rules: Rules
+    revision: Revision, hints: SupplierHints, tools: Mapping[str, Protocol], rules: Rules, seen: Seen
 ) -> Iterator[str | Finding]:
     """What went wrong with one program; of a key that is not there the finding itself."""
-    found = revision.findings[:4]
+    kept = tuple(finding for finding in revision.findings if not seen.outdates(finding))
+    found = (kept if revision.fault is None else revision.all_findings)[:4]
     hints = hints if "supplier-hint" in rules else {}
     yield from (each if _is_no_key(each) else wording.finding_alone(each) for each in found)
+    if found and revision.fault is None and all(finding.severity == "warning" for finding in found):
+        yield wording.SENT_BACK
     for finding in found:
         if finding.kind in _ABOUT_ARGUMENTS and finding.tool is not None:
             yield from _supplies(finding.tool, finding.arguments, hints)

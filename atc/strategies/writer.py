@@ -180,7 +180,7 @@ class Writer:
 
     def _likely(self, history: Sequence[Revision]) -> list[str]:
         """The tools that fit the task's words best, where the last program did without any."""
-        if not history or all(finding.kind != "no_call" for finding in history[-1].findings):
+        if not history or history[-1].fault is None or history[-1].fault.case != "no_calls":
             return []
         from atc.retrieval.index import ToolIndex
 

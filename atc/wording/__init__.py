@@ -10,6 +10,7 @@ from __future__ import annotations
 from atc.wording.faults import MAX_MESSAGE, evidence, fault, fault_alone
 from atc.wording.feedback import (
     MAX_NOTE,
+    SENT_BACK,
     about_argument,
     comes_first,
     done,
@@ -44,6 +45,7 @@ __all__ = [
     "MAX_FINDING",
     "MAX_MESSAGE",
     "MAX_NOTE",
+    "SENT_BACK",
     "about_argument",
     "answer",
     "argument_repair",

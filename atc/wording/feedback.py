@@ -23,6 +23,10 @@ def fault_feedback(failed: Fault) -> str:
     return shown[:MAX_NOTE]
 
 
+SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
+"""Of a program that only warnings kept from running."""
+
+
 def failed_again(line: str, times: int) -> str:
     """A line that was wrong in several programs."""
     return f"`{line}` failed in {times} programs: write it differently"

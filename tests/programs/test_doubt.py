@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TypedDict
 
 import pytest
+from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 
 from atc import Effect, ToolError, tool
 from atc.agent import Agent
 from atc.models.fake import FakeModel
-from atc.programs.check.coverage import exchanged_facts, forgotten_facts, unused_facts
 from atc.programs.program import Program
 from atc.result import Call
 

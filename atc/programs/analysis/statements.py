@@ -81,12 +81,14 @@ def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Sc
 
 
 def _branches(flow: Interpreter, scope: Scope, walks: Sequence[Callable[[], object]]) -> None:
-    before = _names_of(scope)
+    before, wrote, some_wrote = _names_of(scope), flow.wrote, flow.wrote
     ends = []
     for walk in walks:
-        scope.names = dict(before)
+        scope.names, flow.wrote = dict(before), wrote
         walk()
         ends.append(scope.names)
+        some_wrote = some_wrote or flow.wrote
+    flow.wrote = some_wrote
     _merge(scope, ends)
 
 
