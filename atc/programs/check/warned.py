@@ -1,14 +1,15 @@
 """Warnings: which of them stand before a write, and which one foretold a failure.
 
-A program with warnings runs. One that a write's argument depends on goes into the question about this write; together
-with those that are evaluated when a write may have been made, so that the program would fail half way, it has the
-program sent back once. Of all others nobody hears unless the program fails at their place.
+A program with warnings runs, and nobody hears of them unless it fails at their place. Two kinds stand before a write.
+What a write's argument depends on and no error would tell, such as an id that nobody gave, goes into the question about
+this write. What is evaluated when a write may have been made could end the program half way. For either the program is
+sent back once. A key that is not there needs no question: a program without it does not come to the write.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from atc.facts import Fault, Finding
@@ -19,13 +20,17 @@ from atc.programs.syntax import Span, span_of
 from atc.tools.protocol import Protocol
 
 
+_SILENT = frozenset({"invented_id", "from_memory", "name_for_id", "unknown_argument"})
+"""Kinds of what is wrong without an error: a value that a service may believe, an argument that is left out of a read."""
+
+
 @dataclass(frozen=True)
 class Warned:
     """The warnings about one program.
 
     Attributes:
         found: all of them.
-        of_writes: by tool with effects, those that an argument of a call of it depends on.
+        of_writes: by tool with effects, those that an argument of a call of it depends on, and that no error tells.
         half_way: those of what is evaluated after a write, or between two.
     """
 
@@ -68,17 +73,13 @@ def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequen
         if flow.has_effects(call.tool):
             writes[call.tool].append(call.node)
     if not flow.complete:
-        return Warned(found, {name: found for name in protocols if flow.has_effects(name)}, found)
+        return Warned(found, {name: found for name in protocols if flow.has_effects(name)})
     if not writes:
         return Warned(found)
     slices, places = Slices(program.tree), _Places(flow)
-    spans = [places.of(finding) for finding in found]
-
-    def within(part: set[Span]) -> tuple[Finding, ...]:
-        here = {*part, *(span[0] for span in part)}  # spans, and the lines on which one of them begins
-        return tuple(finding for finding, at in zip(found, spans, strict=True) if not at.isdisjoint(here))
-
-    return Warned(found, {tool: within(slices.of(nodes)) for tool, nodes in writes.items()}, within(flow.after_writes))
+    silent = [finding for finding in found if finding.kind in _SILENT]
+    of_writes = {tool: places.within(slices.of(nodes), silent) for tool, nodes in writes.items()} if silent else {}
+    return Warned(found, of_writes, places.within(flow.after_writes, found))
 
 
 class _Places:
@@ -91,8 +92,12 @@ class _Places:
         for call in flow.calls.values():
             self._known[call.node.lineno, call.tool].add(span_of(call.node))
 
-    def of(self, finding: Finding) -> set[Span | int]:
-        """The places of what a finding is about."""
+    def within(self, spans: set[Span], findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings about one of these expressions, or about a line on which one begins."""
+        here = {*spans, *(span[0] for span in spans)}
+        return tuple(finding for finding in findings if not self._of(finding).isdisjoint(here))
+
+    def _of(self, finding: Finding) -> set[Span | int]:
         about = finding.name if finding.kind in ("unknown_field", "unknown_key") else finding.tool
         return self._known.get((finding.line, about)) or ({finding.line} if finding.line else set())
 
