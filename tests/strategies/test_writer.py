@@ -197,12 +197,13 @@ def test_coordinates_from_memory_are_not_repeated_in_a_note() -> None:
     asked = Finding(kind="from_memory", severity="warning", tool="rain", arguments=("lat",), sources=("from find()",))
     made = Invocation(tool="rain", arguments={"lat": "40.7", "pick_up_longitude": -74.0, "day": 3})
     fault = Fault(kind="arguments", case="refused", tool="rain", line=1, invocation=made, reason="no")
-    history = [Revision(attempt=0, program="", findings=(asked,)), Revision(attempt=1, program="", fault=fault)]
+    warned = fault.model_copy(update={"finding": asked})
+    history = [Revision(attempt=0, program="", fault=each) for each in (warned, fault)]
     assert feedback_from(history)[-1] == "rain(lat=…, pick_up_longitude=…, day=3) refused: no"
     assert feedback_from(history[1:]) == ["rain(lat='40.7', pick_up_longitude=-74.0, day=3) refused: no"]
     line = Fault(kind="program", source_line="rain(lat=40.7, day=3)", answered=Answered(invocation=made, value=40.7))
     notes = feedback_from([history[0], Revision(attempt=1, program="", fault=line)])
-    assert notes[1:] == [
+    assert notes[2:] == [
         "`rain(lat=…, day=3)` failed: program",
         "rain(lat=…, pick_up_longitude=…, day=3) answered 40.7",
     ]
@@ -285,7 +286,7 @@ def test_a_call_that_failed_and_that_nothing_uses_is_left_out_without_the_model(
 
 
 def test_a_program_without_tools_is_pointed_to_those_that_fit_the_task() -> None:
-    without = Revision(attempt=0, program="x", findings=(Finding(kind="no_call"),))
+    without = Revision(attempt=0, program="x", fault=Fault(kind="answer", case="no_calls"))
     other = Revision(attempt=1, program="y", findings=(Finding(kind="syntax", line=1, reason="bad"),))
     said = "- call the tools: find"
     assert said in asked([without])[-1].content

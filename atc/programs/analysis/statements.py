@@ -69,12 +69,16 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
 
 def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
     """The second time sees what the first left in variables; it may also be walked not at all."""
+    wrote_before = flow.wrote
     for _ in range(2):
         before = _names_of(scope)
         if isinstance(node, ast.While):
             flow.expr(node.test, scope)
         else:
-            bind(flow, node.target, flow.expr(node.iter, scope).each(), scope)
+            wrote, flow.wrote = flow.wrote, wrote_before  # what it goes through is evaluated once, before
+            items = flow.expr(node.iter, scope).each()
+            flow.wrote = flow.wrote or wrote
+            bind(flow, node.target, items, scope)
         block(flow, node.body, scope)
         _merge(scope, [before, scope.names])
     block(flow, node.orelse, scope)
