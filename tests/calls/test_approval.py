@@ -105,7 +105,8 @@ def test_an_agent_does_what_argument_then_setting_then_default_say(monkeypatch: 
 
 def test_a_warned_write_is_not_made_unasked_and_the_others_are() -> None:
     seen, function = counted()
-    house = House(make_tool("book", function, WRITE), make_tool("pay", lambda _: 5, WRITE), make_tool("look", lambda _: 1))
+    pay, look = make_tool("pay", lambda _: 5, WRITE), make_tool("look", lambda _: 1)
+    house = House(make_tool("book", function, WRITE), pay, look)
     house.broker.begin_program({"book": (WARNING,)})
     reply = house.call("book", n=1)
     assert (reply.status, house.last.status, seen, house.journal.entries) == ("warned", "refused", [], {})
