@@ -49,7 +49,7 @@ class Shop:
         "c = customer(who='Ann')\nif c['name']:\n    mail(to='Ann')\n    answer = 5\nelse:\n    answer = c['history']",
         "mail(to='Ann')\nanswer = customer(who='Ann').get('history')[0]['total']",
         "mail(to='Ann')\nc = customer(who='Ann')\nanswer = c['history'][0]['total'] if 'history' in c else 0",
-        "c = customer(who='Ann')\nmail(to='A')\ntry:\n    answer = 5 if c['history'] else 0\nexcept KeyError:\n    pass",
+        "c = customer(who='Ann')\nmail(to='A')\ntry:\n    answer = c['history'] and 5\nexcept KeyError:\n    pass",
         "for order in customer(who='Ann')['history']:\n    mail(to='Ann', text=str(order))\nanswer = 5",
     ],
 )
