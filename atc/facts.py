@@ -28,9 +28,10 @@ FindingKind = Literal[
     "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
-    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact", "answer_type",
-    "broken_tool",
+    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
+    "broken_tool", "unused_fact",
 ]  # fmt: skip
+"""``unused_fact`` stands in records of older versions alone."""
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
@@ -253,13 +254,12 @@ class Finding(_Worded):
 
     Attributes:
         kind: what is wrong; ``case`` is its form.
-        severity: ``error``: the program would surely fail, or do what nobody asked for. ``warning``: it may be right,
-            so the model is asked about it once.
+        severity: ``error``: no run of the program could succeed. ``warning``: it may be right, so it runs; the warning
+            goes with its failure, or into the question before a write that depends on it.
         line: line of the program, from 1; 0 if the finding is about the whole program.
         tool: the tool whose call or response it is about.
         arguments: the parameters of ``tool`` that it is about. ``sources``: for each, what can supply it.
-        name: what the program has there and should not, or the task has and the program does not: a name, key, module,
-            argument or fact.
+        name: what the program has there and should not: a name, key, module or argument.
         known: what there is instead: the keys of an object, the parameters of a tool.
         place: the part of a response that ``name`` is looked up in, or that is given as an argument.
         expected: the types that are wanted. ``found``: the type, or an example, of what is given.
@@ -325,7 +325,8 @@ class Fault(_Worded):
         part: where a call answered with the first part of a longer list.
         value: the empty answer.
         misfit: where the answer does not have the type that was asked for.
-        finding: what the check found in a last program that never ran.
+        finding: what the check found: in a last program that never ran, or a warning about the place where this one
+            failed.
         answered: a call, and its answer, that may explain the failure.
         origins: which arguments of the refused call came from which response.
         inputs: what the line worked with; the journal has the values.

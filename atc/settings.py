@@ -150,7 +150,7 @@ class Settings(BaseSettings):
         None, description="calls that are not reads: ask, never or always; default: ask on a terminal, else never"
     )
     warnings: WarningsChoice = Field(
-        "ask", description="such calls, if the program has an unresolved warning: ask (always needs a yes), or allow"
+        "ask", description="such calls, if they depend on a warning of the check: ask (always needs a yes), or allow"
     )
 
     permissions: Path | None = Field(

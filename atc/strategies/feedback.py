@@ -54,7 +54,10 @@ def done_calls(calls: Sequence[Call], show: ShowValues = "previews", told: Colle
 
 def _of(revision: Revision) -> Iterator[str]:
     """What went wrong with one program."""
-    yield from map(wording.finding_alone, revision.findings[:4])
+    found = revision.all_findings[:4]
+    yield from map(wording.finding_alone, found)
+    if found and revision.fault is None and all(finding.severity == "warning" for finding in found):
+        yield wording.SENT_BACK
     if revision.fault is not None and revision.fault.substitutes:
         yield wording.is_down(revision.fault.tool or "", revision.fault.substitutes)
     elif revision.fault is not None:

@@ -121,7 +121,9 @@ def _problems(revision: Revision) -> list[str]:
     """What went wrong with a program, a line for each."""
     fault = revision.fault
     if fault is None:
-        return [wording.finding(found)[:MAX_SENTENCE] for found in revision.findings[:MAX_FINDINGS]]
+        found = revision.findings[:MAX_FINDINGS]
+        sent_back = [wording.SENT_BACK] if found and all(each.severity == "warning" for each in found) else []
+        return [*(wording.finding(each)[:MAX_SENTENCE] for each in found), *sent_back]
     if fault.substitutes:
         return [wording.is_down(fault.tool or "", fault.substitutes)]
     source = Program(revision.program)
@@ -131,8 +133,9 @@ def _problems(revision: Revision) -> list[str]:
 
 
 def _warnings(revision: Revision) -> list[str]:
-    """What the check had warned about in a program that ran and failed."""
-    found = revision.findings[:MAX_FINDINGS] if revision.fault is not None else ()
+    """What the check had warned about, in a program that ran and failed there."""
+    fault = revision.fault
+    found = [fault.finding] if fault is not None and fault.finding is not None and fault.case != "findings" else []
     return [wording.finding(each)[:MAX_SENTENCE] for each in found]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from atc.wording.faults import MAX_MESSAGE, beside, evidence, fault, fault_alone, names_answer
 from atc.wording.feedback import (
     MAX_NOTE,
+    SENT_BACK,
     done,
     fault_feedback,
     frames,
@@ -38,6 +39,7 @@ __all__ = [
     "MAX_FINDING",
     "MAX_MESSAGE",
     "MAX_NOTE",
+    "SENT_BACK",
     "answer",
     "argument_repair",
     "argument_repairs",

@@ -28,7 +28,7 @@ MAX_MESSAGE = 1000
 
 def fault(failed: Fault) -> str:
     """One sentence, which begins with the line."""
-    if failed.finding is not None:
+    if failed.case == "findings" and failed.finding is not None:
         return finding(failed.finding)
     text = _fault(failed) or failed.kind
     return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
@@ -36,7 +36,7 @@ def fault(failed: Fault) -> str:
 
 def fault_alone(failed: Fault) -> str:
     """The sentence without the line, which means nothing to another program."""
-    if failed.finding is not None:
+    if failed.case == "findings" and failed.finding is not None:
         return finding_alone(failed.finding)
     return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
 

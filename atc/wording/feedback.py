@@ -23,6 +23,10 @@ def fault_feedback(failed: Fault) -> str:
     return shown[:MAX_NOTE]
 
 
+SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
+"""Of a program that only warnings kept from running."""
+
+
 def done(made: str, value: str) -> str:
     """A call that had an effect, as a program writes it, and what it returned, where that is shown."""
     return f"{made} returned {value}" if value else made

@@ -2,7 +2,8 @@
 
 ``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). This is
 the one module that reads its messages; ``tests/programs/ty_messages.json`` holds what it says. What could be a matter
-of opinion is left out, so that no correct program is refused.
+of opinion is left out. It knows responses by their documents alone, so what it says of types is a warning; its errors
+are names that are nowhere, and syntax that Python's parser lets pass.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ _QUOTED = re.compile(r"`([^`]*)`")
 _UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
 _BUILT_IN = re.compile(r"(Literal\[|(list|dict|tuple|set|frozenset|str|bytes|int|float|bool)\b)")
 _CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
+_ERRORS = frozenset({"undefined_name", "syntax"})
 
 
 class TypeChecker:
@@ -70,7 +72,7 @@ class TypeChecker:
     async def check(
         self, program: Program, inputs: Collection[str] = (), wanted: AnswerType | None = None
     ) -> list[Finding]:
-        """What is surely wrong with the types of a program, in the order of its lines.
+        """What seems wrong with the types of a program, in the order of its lines.
 
         Args:
             program: what is checked.
@@ -84,6 +86,7 @@ class TypeChecker:
         if any(finding.kind == "undefined_name" for finding in found):
             read = _evaluated(program)
             found = [f for f in found if f.kind != "undefined_name" or (f.line, f.name) in read]
+        found = [each if each.kind in _ERRORS else each.model_copy(update={"severity": "warning"}) for each in found]
         if wanted is not None and asked is not None:
             found += answer_findings(program, diagnostics, wanted, self._records)
         return found
