@@ -43,7 +43,7 @@ FaultCase = Literal[
     "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread",
+    "unread", "stated",
 ]  # fmt: skip
 """Which form of its kind a fault has."""
 

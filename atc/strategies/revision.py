@@ -102,7 +102,7 @@ class RevisionPrompt:
         made = {call.index: call for call in self.calls}
         found, told, left = list[str](), set[int](), MAX_INPUTS
         for each in fault.inputs:
-            if (call := made.get(each.call)) is None or left <= 0:
+            if (call := made.get(each.call)) is None or call.error is not None or left <= 0:
                 continue
             _, value = next(places(call.value, each.place.path, exact=True))  # type: ignore[arg-type]
             text = shown(value, min(MAX_INPUT, left), self.show)

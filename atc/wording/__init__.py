@@ -29,6 +29,7 @@ from atc.wording.parts import (
     exception,
     expression,
     short,
+    stated,
     steps,
 )
 from atc.wording.repairs import argument_repair, argument_repairs
@@ -63,6 +64,7 @@ __all__ = [
     "names_answer",
     "outcome",
     "short",
+    "stated",
     "steps",
     "takes_place",
 ]

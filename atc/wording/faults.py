@@ -71,6 +71,8 @@ def _fault(f: Fault) -> str:
             return _refused(f)
         case "unread":
             return f"{_called(f, 80)} has no value that can be read: {f.reason}"
+        case "stated":
+            return f"{_called(f, 80)} answered with an error: {f.reason}"
         case "went_on":
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
         case "supplied":

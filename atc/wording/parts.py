@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from atc.facts import Answered, Drift, Invocation, Observed, Place, Raised
+from atc.facts import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
 
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 
@@ -47,6 +47,11 @@ def drift(found: Drift) -> str:
 def drifted(found: Drift) -> str:
     """The same as a note on the call."""
     return f"response differs from its schema: {drift(found)}"
+
+
+def stated(found: BodyError) -> str:
+    """The error that a response states in its body, as a note on the call."""
+    return f"the response states an error: {found.message}"
 
 
 def call(made: Invocation, limit: int = 60) -> str:

@@ -34,7 +34,7 @@ from atc.programs.attribution.responses import (
     places,
 )
 from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
-from atc.programs.attribution.trace import Tracer, suspects_of
+from atc.programs.attribution.trace import Tracer, calls_at, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import search_tool_beside
 from atc.programs.rules import DEFAULT, Rules
@@ -129,6 +129,8 @@ class Attribution:
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", "signature", error.line, speaker="python", **wrong)
         suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
+        if suspect is not None and self._states_error(suspect.call):
+            return self._stated(suspect.call, error.line, raised=error.raised)
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
@@ -315,6 +317,8 @@ class Attribution:
                 return self._made("answer", "no_calls")
             failed = self.calls[-1]
             return self._made("answer", "no_success", **self._failure(failed))
+        if (stated := self._behind_answer()) is not None:
+            return self._stated(stated, self._answer_line())
         if is_nothing(self.outcome.value):
             return self._empty()
         if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
@@ -325,6 +329,25 @@ class Attribution:
             return unpacked
         facts = misfit_facts(self.answer_type, self.outcome.value, self._flow, self.calls)
         return self._made("answer", "answer_type", self._answer_line(), **facts) if facts else None
+
+    def _behind_answer(self) -> Call | None:
+        """The first call on which the answer rests though its response states an error, which nobody looked at."""
+        if self._flow is None or not any(self._states_error(call) for call in self.calls):
+            return None
+        origins = self._flow.scope.names.get("answer", NOTHING).derived().origins
+        behind = (call for origin in sorted(origins, key=str) for call in calls_at(origin, self._flow, self.calls))
+        return next((call for call in behind if self._states_error(call)), None)
+
+    def _states_error(self, call: Call) -> bool:
+        """Whether a response states an error in its body, in a field that the program does not name (RETO §3.4)."""
+        if call.body_error is None or not call.succeeded:
+            return False
+        return all(n.value != call.body_error.key for n in self.program.nodes if isinstance(n, ast.Constant))
+
+    def _stated(self, call: Call, line: int, **facts: Any) -> Fault:
+        reason = call.body_error.message if call.body_error is not None else ""
+        made = {"tool": call.tool, "call": call.index, "invocation": invocation(call), "answered": answered(call)}
+        return self._made("response", "stated", line, speaker="tool", reason=reason, **made, **facts)
 
     def _rests_on_inputs(self) -> bool:
         """Whether the program reads a value of an earlier stage, or needs none."""
