@@ -142,8 +142,6 @@ def _argument(f: Finding) -> str:
 
 
 def _wrong_type(f: Finding) -> str:
-    if f.case == "typed":
-        return f"an argument of {f.tool}() must be {' or '.join(f.expected)}, but it is {f.found}"
     argument = f.arguments[0] if f.arguments else f.name
     if f.case == "literal":
         return f"{f.tool}({argument}={f.value!r}) is not allowed: {f.reason}"
@@ -159,8 +157,6 @@ def _wrong_type(f: Finding) -> str:
 
 def _unknown_key(f: Finding) -> str:
     key, elsewhere = f.name, f". {f.name!r} is at {' or at '.join(f.instead)}" if f.instead else ""
-    if f.case == "typed":
-        return f"there is no key {key!r} in that object{elsewhere}"
     where = expression(f.place) if f.place is not None else ""
     match f.case:
         case "attribute":

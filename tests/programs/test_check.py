@@ -131,7 +131,6 @@ DOUBTFUL = [
     ('answer = details(city_id=find(name="a")["cities"])', "wrong_type", "the whole list"),
     ('ids = [1, 2]\nanswer = details(city_id=ids)', "wrong_type", "list"),
     ('answer = convert(value=1, unit="yard")', "not_in_enum", "yard"),
-    ('unit = "yard"\nanswer = convert(value=1, unit=unit)', "not_in_enum", "yard"),
     ('answer = find(name="a")["city"]', "unknown_field", "known are 'cities', 'total'"),
     ('answer = find(name="a").pop("city")', "unknown_field", "'city'"),
     ('answer = find(name="a")["name"]', "unknown_field", "'name' is at find("),
@@ -184,6 +183,7 @@ RIGHT = [
     EACH + 'answer = city["size"] if "size" in city else city["population"]',
     EACH + 'answer = city.get("size", 0)',
     EACH + 'answer = city.get("size")',
+    'unit = "yard"\nanswer = convert(value=1, unit=unit)',  # what is not written out is the broker's to judge
     EACH + 'answer = closed().get("colour")',
     EACH + 'answer = city["size"] if city.get("size") else None',
     EACH + 'answer = city.get("size") or city.get("population")',

@@ -22,7 +22,6 @@ from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin, Value
 from atc.programs.attribution.responses import places
 from atc.programs.check.seen import Seen
-from atc.programs.check.types import literals_of
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
 from atc.schemas.reading import allows_more
@@ -37,7 +36,6 @@ from atc.tools.protocol import JsonSchema, Protocol
 
 NOT_LITERAL = object()
 _NUMERIC = re.compile(r"\s*-?\d+(\.\d+)?\s*")
-_LIST = re.compile(r"(?i)list\[")
 _SCALARS = {"string", "integer", "number", "boolean"}
 _JSON_TYPES: Mapping[type, set[str]] = {
     bool: {"boolean"}, int: {"integer", "number"}, float: {"number"}, str: {"string"}, bytes: {"string"},
@@ -65,32 +63,6 @@ def call_findings(
             if flow.complete:
                 found += _responses(call, protocol, protocols, rules, seen or Seen())
     return [*found, *not_paged(flow)]
-
-
-def is_repaired(finding: Finding, flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT) -> bool:
-    """Whether the gate repairs the argument that the type checker finds wrong, as far as it is written out."""
-    protocol = protocols.get(finding.tool or "")
-    if protocol is None:
-        return False
-    here = [
-        call
-        for call in flow.calls.values()
-        if call.direct
-        and call.tool == finding.tool
-        and call.node.lineno <= finding.line <= (call.node.end_lineno or call.node.lineno)
-    ]
-    if any(_repaired_names(call, protocol, rules) for call in here):
-        return True
-    values, schemas = literals_of(finding.found), {p.name: (p.original, p.schema) for p in parameters_of(protocol)}
-    names = {name for call in here for name, value in literal_arguments(call, protocol).items() if value is NOT_LITERAL}
-    if finding.kind == "wrong_type" and _LIST.match(finding.found or ""):
-        return any(_joins(protocol, schemas[name][0], rules) for name in names if name in schemas)
-    meant = [
-        original
-        for name, (original, schema) in schemas.items()
-        if name in names and bool(_values(protocol, schema)) == (finding.kind == "not_in_enum")
-    ]
-    return bool(values) and all(any(_repairs(protocol, name, value, rules) for name in meant) for value in values)
 
 
 def _joins(protocol: Protocol, original: str, rules: Rules) -> bool:

@@ -24,7 +24,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
-from atc.programs.check.calls import call_findings, is_repaired
+from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
@@ -105,7 +105,8 @@ class Checker:
             typed = [each for each in typed if each.kind != "undefined_name" or not is_form(str(each.name))]
         fired("answer-type", sum(finding.kind == "answer_type" for finding in typed))
         names = Names(tree, self._protocols, inputs)
-        return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow, seen)])
+        typed = [each for each in typed if each.kind != "type_error" or each.line not in flow.hedged_lines]
+        return _unique(found + [self._completed(each, names) for each in typed])
 
     def close(self) -> None:
         """End the type checker and remove its files."""
@@ -127,7 +128,8 @@ class Checker:
                 continue
             shapes = {origin: shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins}
             if all(_lacks(shape, access) for shape in shapes.values()) and not seen.has(access):
-                sure = isinstance(access.key, str) and all(shape.closed for shape in shapes.values())
+                sure = isinstance(access.key, str) and not access.attribute
+                sure = sure and all(shape.closed for shape in shapes.values())
                 keys = seen.keys(origins[0])
                 sure = sure and set(keys) <= set(shapes[origins[0]].keys)  # else its document is wrong about it
                 finding = self._no_field(origins[0].place, shapes[origins[0]], access)
@@ -189,33 +191,8 @@ class Checker:
 
     # -- the type checker's findings -----------------------------------------------------------------------------------
 
-    def _allowed(self, finding: Finding, flow: Flow, seen: Seen) -> bool:
-        """Whether the flow or the gate knows better than the types.
-
-        A program may add keys, and ask for them, at run time; and an argument may be repaired as it is sent.
-        """
-        if finding.kind in ("wrong_type", "not_in_enum"):
-            return is_repaired(finding, flow, self._protocols, self._rules)
-        if finding.kind not in ("unknown_field", "type_error"):
-            return False
-        if finding.line in flow.hedged_lines:
-            return True
-        if finding.kind == "type_error":
-            return False
-        key = finding.name
-        if key in flow.tested or any(key in keys or None in keys for keys in flow.added.values()):
-            return True
-        accesses = [a for a in flow.accesses.values() if (a.node.lineno, a.key) == (finding.line, key)]
-        origins = {origin for access in accesses for origin in access.base.origins}
-        if any(map(seen.has, accesses)) or (not origins and None in flow.tested):  # a key that is not written out
-            return True
-        shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
-        return any(shape.kind == "open" or key in shape.keys for shape in shapes)
-
     def _completed(self, finding: Finding, names: Names) -> Finding:
         """What the type checker found, with what the program may have meant."""
-        if finding.kind == "unknown_field":
-            return finding.model_copy(update={"instead": self._elsewhere(str(finding.name))})
         if finding.kind != "undefined_name":
             return finding
         if finding.name == "answer":
