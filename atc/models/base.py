@@ -105,7 +105,8 @@ class Model(abc.ABC):
         enforces: kinds of :class:`ReplyFormat` that :meth:`generate` enforces by itself. The prompt states the
             others, and a reply that does not fit is asked for once more.
         takes_images: whether :meth:`generate` shows the model the images of messages; ``None`` where only trying tells.
-        wants_example: whether it writes better programs after a worked example, as small models do.
+        wants_example: whether it is small: it writes better programs after a worked example, and repeats a program that
+            it is shown.
     """
 
     name: str

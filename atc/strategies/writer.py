@@ -123,6 +123,7 @@ class Writer:
         self._calls_left, self._mask = calls_left, mask
         example = self._ways.example
         self._example = model.wants_example if example is None else example
+        self._revision = self._ways.revision or ("notes" if model.wants_example else "program")
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
@@ -314,20 +315,21 @@ class Writer:
 
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
         """The prompt for the next program, given those that failed and the calls that were made."""
-        base = [Message("system", prompt("system", say=self._settings.sentence and not self._example), fixed=True)]
+        system = "system_brief" if self._example else "system"
+        base = [Message("system", prompt(system, say=self._settings.sentence), fixed=True)]
         if self._example:
             base.append(Message("user", prompt(EXAMPLES[self._ways.tools]), fixed=True))
             base.append(Message("assistant", prompt("example_program"), fixed=True))
         edits, about, show = [], "", self._settings.show_values
-        if self._ways.revision == "edit" and history:
+        if self._revision == "edit" and history:
             as_json = self._ways.tools == "json"
             edits = edits_of(history, calls, self._tools, self._task, pages=self._pages, as_json=as_json, show=show)
-        elif self._ways.revision == "notes" and (history or self._step):
+        elif self._revision == "notes" and (history or self._step):
             about = self._mask(notes_on(history, calls, show))
         elif history or self._step:
             about = await self._about(history, calls)
         about = f"\n\n{about}" if about else ""
-        said = history if self._ways.revision == "notes" else history[-1:] if about else ()
+        said = history if self._revision == "notes" else history[-1:] if about else ()
         told = {revision.fault.tool for revision in said if revision.fault is not None and revision.fault.substitutes}
         down = {tool: some for tool, some in self._broken().items() if tool not in told}
         self._down = [fenced(wording.is_down(tool, some)) for tool, some in down.items()]

@@ -167,24 +167,6 @@ def test_what_is_from_memory_runs_where_it_only_reads_and_is_told_once_the_tool_
     assert [[f.kind for f in revision.all_findings] for revision in result.revisions] == [["from_memory"], []]
 
 
-def test_a_call_that_fails_and_that_nothing_uses_costs_no_second_reply() -> None:
-    @tool(effect="read")
-    def lost(n: int) -> int:
-        """A number that nobody has."""
-        raise ToolError("not found", status="404")
-
-    @tool(effect="read")
-    def double(n: int) -> int:
-        """Twice a number."""
-        return 2 * n
-
-    model = FakeModel(["```python\nspare = lost(n=21)\nanswer = double(n=21)\n```"])
-    result = Agent([lost, double], model=model, sentence=False).run("double 21")
-    assert (result.status, result.value, len(model.prompts)) == ("answered", 42, 1)
-    assert [call.tool for call in result.calls] == ["lost", "double"]
-    assert "left out lost" in result.revisions[1].rewrites[0]
-
-
 # -- a given program -------------------------------------------------------------------------------------------------
 
 HALF_WAY = "done = mail(to='Ann')\nanswer = done['number']"

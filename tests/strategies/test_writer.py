@@ -163,10 +163,10 @@ def test_a_reply_without_a_program_is_said_to_be_one() -> None:
 
 def test_a_warning_goes_with_the_failure() -> None:
     warned = Finding(kind="unknown_key", severity="warning", name="id", place=Place(tool="find"), known=("x",))
-    revision = failed_at("answer = find(name='a')['id']\n", 1, kind="response", **MISREAD)
-    text = asked([revision.model_copy(update={"findings": (warned,)})])[-1].content
+    revision = failed_at("answer = find(name='a')['id']\n", 1, kind="response", finding=warned, **MISREAD)
+    text = asked([revision])[-1].content
     assert "failed at line 1" in text
-    assert "The check had warned of this:\n```text\nfind(...) has no key 'id'" in text
+    assert "The check had warned of this:\n```text\nno key 'id' is known of find(...)" in text
 
 
 def test_an_exception_in_a_function_is_shown_with_its_frames() -> None:

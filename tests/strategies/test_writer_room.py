@@ -66,7 +66,7 @@ def test_a_prompt_that_fits_is_as_ever() -> None:
     assert model.prompts[0][-1].content == wanted
     assert [m.content for m in model.prompts[0][:-1]] == [prompt("system", say=True)]
     write(writer(model, ways=Ways(example=True)))
-    system, example, program = (prompt(name) for name in ("system", "example_task_plain", "example_program"))
+    system, example, program = (prompt(name) for name in ("system_brief", "example_task_plain", "example_program"))
     assert [m.content for m in model.prompts[1][:-1]] == [system, example, program]
 
 
