@@ -28,9 +28,10 @@ FindingKind = Literal[
     "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
     "undefined_name",
     "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
-    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "unused_fact", "answer_type",
-    "broken_tool",
+    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
+    "broken_tool", "unused_fact",
 ]  # fmt: skip
+"""``unused_fact`` stands in records of older versions alone."""
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
@@ -42,7 +43,7 @@ FaultCase = Literal[
     "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread",
+    "unread", "stated",
 ]  # fmt: skip
 """Which form of its kind a fault has."""
 
@@ -190,13 +191,31 @@ class ArgumentRepair(Record):
     name: str | None = None
 
 
+class LineInput(Record):
+    """What a line of a program worked with.
+
+    Attributes:
+        name: the variable that holds it; empty where the call itself stands in the line, or the line's values were
+            made from it.
+        call: the number of the call whose response it came from. ``place``: where in it.
+    """
+
+    name: str
+    call: int
+    place: Place
+
+
 class Raised(Record):
-    """The exception that ended a program. ``hint`` is the sandbox's advice about it."""
+    """The exception that ended a program. ``hint`` is the sandbox's advice about it.
+
+    ``trace``: (function, line) of the program's frames, outermost first, where it was raised in a function.
+    """
 
     type: str
     message: str
     hint: str = ""
     items: int | None = None
+    trace: tuple[tuple[str, int], ...] = ()
 
 
 class _Worded(Record):
@@ -235,13 +254,12 @@ class Finding(_Worded):
 
     Attributes:
         kind: what is wrong; ``case`` is its form.
-        severity: ``error``: the program would surely fail, or do what nobody asked for. ``warning``: it may be right,
-            so the model is asked about it once.
+        severity: ``error``: no run of the program could succeed. ``warning``: it may be right, so it runs; the warning
+            goes with its failure, or into the question before a write that depends on it.
         line: line of the program, from 1; 0 if the finding is about the whole program.
         tool: the tool whose call or response it is about.
         arguments: the parameters of ``tool`` that it is about. ``sources``: for each, what can supply it.
-        name: what the program has there and should not, or the task has and the program does not: a name, key, module,
-            argument or fact.
+        name: what the program has there and should not: a name, key, module or argument.
         known: what there is instead: the keys of an object, the parameters of a tool.
         place: the part of a response that ``name`` is looked up in, or that is given as an argument.
         expected: the types that are wanted. ``found``: the type, or an example, of what is given.
@@ -303,13 +321,15 @@ class Fault(_Worded):
         idle: the program uses nothing of what that call returns.
         raised: the exception that ended the program.
         place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
-            in it, ``drift`` where it is not what its schema says.
+            in it, ``drift`` where it is not what its schema says. Of ``signature``, ``key`` is the argument.
         part: where a call answered with the first part of a longer list.
         value: the empty answer.
         misfit: where the answer does not have the type that was asked for.
-        finding: what the check found in a last program that never ran.
+        finding: what the check found: in a last program that never ran, or a warning about the place where this one
+            failed.
         answered: a call, and its answer, that may explain the failure.
         origins: which arguments of the refused call came from which response.
+        inputs: what the line worked with; the journal has the values.
         offered: tools that the program asked for, and that the next one can call.
         substitutes: if ``tool`` broke and is banned for this run: tools that give the same, for the next program.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
@@ -342,6 +362,7 @@ class Fault(_Worded):
     finding: Finding | None = None
     answered: Answered | None = None
     origins: tuple[tuple[str, Place], ...] = ()
+    inputs: tuple[LineInput, ...] = ()
     offered: tuple[str, ...] = ()
     substitutes: tuple[Replacement, ...] = ()
 

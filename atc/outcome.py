@@ -14,6 +14,9 @@ class ProgramError:
 
     Attributes:
         span: line, end line, column, end column (UTF-8 bytes, from 0) of the expression that failed.
+        tool: the tool whose call failed, or whose stub would not take what it was given.
+        parameter: the argument that the stub would not take.
+        call: the number of the call whose error ended the program, or was being handled when it ended.
         origin: the call number and the path in its response that the failing value came from, if known.
         trace: (function, line) of the program's frames, outermost first.
         items: how many items there are where a position was looked up that is not there; ``None`` where that is not so.
@@ -25,6 +28,8 @@ class ProgramError:
     line: int = 0
     span: tuple[int, int, int, int] | None = None
     tool: str | None = None
+    parameter: str | None = None
+    call: int | None = None
     origin: tuple[int, tuple[str | int, ...]] | None = None
     trace: tuple[tuple[str, int], ...] = ()
     items: int | None = None
@@ -33,7 +38,8 @@ class ProgramError:
     @property
     def raised(self) -> Raised:
         """The exception itself, as a fault tells it."""
-        return Raised(type=self.type, message=self.message, items=self.items, hint=self.hint)
+        trace = self.trace if len(self.trace) > 1 else ()
+        return Raised(type=self.type, message=self.message, items=self.items, hint=self.hint, trace=trace)
 
 
 OutcomeKind = Literal["finished", "raised", "limit", "killed", "violation"]

@@ -115,6 +115,12 @@ class Revision(Record):
     looked: tuple[str, ...] = ()
 
     @property
+    def all_findings(self) -> tuple[Finding, ...]:
+        """What kept it from running, or the warning that foretold its failure."""
+        foretold = self.fault.finding if self.fault is not None else None
+        return self.findings if foretold is None else (*self.findings, foretold)
+
+    @property
     def mended(self) -> tuple[str, ...]:
         """The former name of :attr:`rewrites`."""
         warnings.warn("Revision.mended is now Revision.rewrites", DeprecationWarning, stacklevel=2)

@@ -27,6 +27,8 @@ def _names(value: Any) -> Any:
     return [name for part in value.split(",") if (name := part.strip(" []\"'"))] if isinstance(value, str) else value
 
 
+ShowValues = Literal["previews", "keys", "never"]
+"""How much of tools' responses the prompt of a revision shows."""
 MAX_INSTRUCTIONS = 4_000
 """Characters of standing instructions."""
 
@@ -127,6 +129,11 @@ class Settings(BaseSettings):
     rules: str = Field(
         "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
     )
+    show_values: ShowValues = Field(
+        "previews",
+        description="what a model is shown of responses after its program failed: `previews` (excerpts, secrets "
+        "masked), `keys` (keys and types, no values) or `never`; the words of an error are always shown",
+    )
     answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
@@ -143,7 +150,7 @@ class Settings(BaseSettings):
         None, description="calls that are not reads: ask, never or always; default: ask on a terminal, else never"
     )
     warnings: WarningsChoice = Field(
-        "ask", description="such calls, if the program has an unresolved warning: ask (always needs a yes), or allow"
+        "ask", description="such calls, if they depend on a warning of the check: ask (always needs a yes), or allow"
     )
 
     permissions: Path | None = Field(

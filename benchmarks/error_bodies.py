@@ -1,7 +1,7 @@
 """Are errors in bodies of responses found, and is data left alone? Bodies of real services, labelled by two readers.
 
 ``python -m benchmarks.error_bodies --data DIR`` reads the responses in ``failures/`` there, finds those that were
-labelled (``published/error_bodies.jsonl`` has their hashes and labels, no text), and prints precision and recall over
+labelled (``error_bodies.jsonl`` has their hashes and labels, no text), and prints precision and recall over
 those of which both readers were sure and agreed. The words and keys of the rules were completed by what was missed in
 the first part, and by three mechanisms that the second one showed.
 """
@@ -20,7 +20,7 @@ import typer
 from atc.cli.console import guarded, out
 from atc.schemas.error_bodies import error_in
 
-LABELS = Path(__file__).parent / "published" / "error_bodies.jsonl"
+LABELS = Path(__file__).with_suffix(".jsonl")
 
 
 def body_hash(tool: str, response: str) -> str:

@@ -49,11 +49,15 @@ class Origins:
 def describe(error: BaseException, source: str, filename: str, origins: Origins) -> dict[str, object]:
     """Return an exception as plain data.
 
-    These are type, message, tool (of a ToolError), position in the program, origin of the value, length of the list
-    that was too short, and a hint about a module that is not here.
+    These are type, message, tool (of a ToolError and of a StubError, which is a TypeError to the program), the
+    argument that a stub would not take, the number of the call that failed, position in the program, origin of the
+    value, length of the list that was too short, and a hint about a module that is not here.
     """
-    report: dict[str, object] = {"type": type(error).__name__, "message": _text(error), "line": 0, "span": None}
-    report["tool"] = getattr(error, "tool", None) if type(error).__name__ == "ToolError" else None
+    kind = type(error).__name__
+    report: dict[str, object] = {"type": "TypeError" if kind == "StubError" else kind, "message": _text(error)}
+    report["tool"] = getattr(error, "tool", None) if kind in ("ToolError", "StubError") else None
+    report["parameter"] = getattr(error, "parameter", None) if kind == "StubError" else None
+    report["call"], report["line"], report["span"] = _failed_call(error), 0, None
     report["origin"], report["trace"], report["items"], report["hint"] = None, [], None, ""
     if isinstance(error, SyntaxError) and error.filename == filename:
         return report | {"line": error.lineno or 0}
@@ -72,6 +76,19 @@ def describe(error: BaseException, source: str, filename: str, origins: Origins)
         except (Exception, planned.PlannedValue) as problem:  # an odd object: the report goes out without the claim
             report["origin_problem"] = type(problem).__name__
     return report
+
+
+def _failed_call(error: BaseException) -> int | None:
+    """Return the number of the call whose error this is, or was being handled when this was raised."""
+    link: BaseException | None = error
+    for _ in range(10):
+        if link is None:
+            break
+        if type(link).__name__ == "ToolError":
+            number = getattr(link, "_call", None)
+            return number if type(number) is int else None
+        link = link.__cause__ or link.__context__
+    return None
 
 
 def _text(error: BaseException) -> str:

@@ -121,9 +121,17 @@ def _draw_anew() -> None:
 class ToolError(Exception):
     """A tool refused or failed: ``tool`` is its name, ``status`` the service's own, ``message`` the reason."""
 
-    def __init__(self, tool: str, message: str, status: object = None) -> None:
+    def __init__(self, tool: str, message: str, status: object = None, call: int = 0) -> None:
         super().__init__(f"{tool}: {message}")
-        self.tool, self.message, self.status = tool, message, status
+        self.tool, self.message, self.status, self._call = tool, message, status, call
+
+
+class StubError(TypeError):
+    """A tool's stub does not take what it was given. ``parameter``: the argument that is wrong, if it is one alone."""
+
+    def __init__(self, tool: str, message: str, parameter: str = "") -> None:
+        super().__init__(message)
+        self.tool, self.parameter = tool, parameter
 
 
 class Channel:
@@ -164,7 +172,7 @@ class Channel:
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)
-            failed = functools.partial(ToolError, named or tool, error["message"], error["status"])
+            failed = functools.partial(ToolError, named or tool, error["message"], error["status"], number)
             if reply.get("done"):
                 return Unread(failed)
             raise failed()
@@ -262,19 +270,26 @@ def bound(
 
     Raises:
         PlannedValue: an argument was made from such a value in another way.
-        TypeError: they do not fit the parameters, or a value has no JSON form.
+        StubError: they do not fit the parameters, or a value has no JSON form.
+        ValueError: a value's JSON form would be another value.
     """
     if len(args) > len(parameters):
-        raise TypeError(f"{tool}() takes {len(parameters)} arguments but {len(args)} were given")
+        raise StubError(tool, f"{tool}() takes {len(parameters)} arguments but {len(args)} were given")
     for parameter, value in zip(parameters, args, strict=False):
         if parameter in kwargs:
-            raise TypeError(f"{tool}() got multiple values for argument {parameter!r}")
+            raise StubError(tool, f"{tool}() got multiple values for argument {parameter!r}", parameter)
         kwargs[parameter] = value
     for key, value in kwargs.items():  # what is iterated once must be kept before anything looks into it
         if not planned.places_in(value):
             kwargs[key] = convert.listed(value, f"{tool}({key}=…)")
     unknown = {key: places for key, value in kwargs.items() if (places := planned.places_in(value))}
-    known = {key: convert.to_json(value, f"{tool}({key}=…)") for key, value in kwargs.items() if key not in unknown}
+    known: dict[str, object] = {}
+    for key, value in kwargs.items():
+        if key not in unknown:
+            try:
+                known[key] = convert.to_json(value, f"{tool}({key}=…)")
+            except TypeError as problem:
+                raise StubError(tool, str(problem), key) from None
     return known, unknown
 
 

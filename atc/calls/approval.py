@@ -1,7 +1,7 @@
 """Decides over calls that are not reads: all are made, none is, the user is asked, or a function decides.
 
 One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"`` or a function. A
-program that runs with an unresolved warning makes no such call unasked, also under ``"always"``. Nor is a write made
+call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a write made
 unasked that takes the place of another tool's: who said yes to all did not know of it. ``"always"`` asks at a terminal,
 and without one the answer is no.
 """
@@ -32,7 +32,7 @@ class ApprovalRequest:
     """A call with effects that waits for a yes.
 
     Attributes:
-        warnings: what the check warned about in the program that makes the call, one sentence each.
+        warnings: what the check warned about and the call depends on, one sentence each.
         instead_of: the tools that it replaces: they failed, and surely did nothing.
         repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
@@ -55,7 +55,7 @@ class Refusal:
     """A no that says why, for the program's author: who refused, or what would allow the call.
 
     Attributes:
-        status: of the call: that nobody approved it, or that its program has an unresolved warning.
+        status: of the call: that nobody approved it, or that it depends on what the check warned about.
         by_user: somebody was asked and said no; else nobody could be asked.
     """
 
@@ -158,7 +158,7 @@ class Approval:
 
     Args:
         approve: one of the words, or a function that is asked about every call which is not a read.
-        warnings: ``allow``: a warning about the program does not matter under ``always``.
+        warnings: ``allow``: a warning does not matter under ``always``, and sends no program back.
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
         policy: decides in place of all that, and knows of it what it needs.

@@ -62,7 +62,7 @@ class Approving:
             record: of the call.
             tool: of the call.
             key: of the call.
-            warnings: what the check warned about in its program.
+            warnings: what the check warned about in its program and the call depends on.
 
         Raises:
             CallRefused: it is not approved.
@@ -134,7 +134,7 @@ class Approving:
             raise _not_approved("calls with effects are not approved in this run")
         if verdict == "warned":
             unresolved = "; ".join(warnings)[:MAX_ERROR]
-            raise CallRefused(f"the program has an unresolved warning: {unresolved}", status="warned")
+            raise CallRefused(f"it depends on what the check warned about: {unresolved}", status="warned")
         await self._ask(verdict, request, record, key)
 
     async def _ask(

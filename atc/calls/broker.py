@@ -66,7 +66,7 @@ class Broker:
     Attributes:
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
-        warnings: what the check warned about in the program that runs.
+        warnings: by tool, what the check warned about in the program that runs and its calls depend on.
         known_writes: once a program has looked at values: the tools that the one which runs calls as a program did
             before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
@@ -90,7 +90,7 @@ class Broker:
     made: int = 0
     reuse_s: float = 0.0
     reusable: Toolset = field(default_factory=Toolset)
-    warnings: tuple[str, ...] = ()
+    warnings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     known_writes: frozenset[str] | None = None
     rules: frozenset[str] = RULES
     dry_run: bool = False
@@ -134,10 +134,10 @@ class Broker:
                 self.journal.ban(tool, each)
         self.bans.add(tool, substitutes)
 
-    def begin_program(self, warnings: Sequence[str] = ()) -> None:
-        """Begin a new program. ``warnings``: what the check warned about in it and the program does not resolve."""
+    def begin_program(self, warnings: Mapping[str, tuple[str, ...]] | None = None) -> None:
+        """Begin a new program. ``warnings``: by tool, what the check warned about in it and a call depends on."""
         self.journal.begin_attempt()
-        self.warnings = tuple(warnings)
+        self.warnings = warnings or {}
 
     def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
         """Commit what the last program did, which succeeded, and begin the next stage (:mod:`atc.calls.journal`).
@@ -154,7 +154,7 @@ class Broker:
             JournalError: it cannot be written down; the stage before goes on.
         """
         self.journal.begin_stage(new_request=new_request, inputs=inputs)
-        self.warnings = ()
+        self.warnings = {}
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._approving.forget()  # what was denied was denied for another request
@@ -295,7 +295,8 @@ class Broker:
     def _warnings(self, record: CallRecord) -> tuple[str, ...]:
         """What is unresolved about the program of a call, and about the call itself."""
         seen = self.known_writes is None or record.tool in self.known_writes
-        return self.warnings if seen else (*self.warnings, AFTER_LOOK)
+        found = self.warnings.get(record.tool, ())
+        return found if seen else (*found, AFTER_LOOK)
 
     def _count(self) -> None:
         if self.made >= self.policy.max_calls:

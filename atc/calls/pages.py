@@ -58,6 +58,7 @@ class Pages:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._parts: dict[tuple[int, int], list[Part]] = {}
+        self._failed: dict[tuple[int, int], int] = {}
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program.
@@ -71,14 +72,17 @@ class Pages:
             request = dataclasses.replace(request, unknown=self._run_numbers(request))
         handled = await self._broker.handled(request)
         self._served(request, Part(handled.number))
-        return handled.reply
+        return self._answered(request, handled)
 
     def placed(self, outcome: Outcome) -> Outcome:
-        """Return an outcome whose error's origin is a call's number in the run and a path in that call's response."""
+        """Return an outcome whose error names calls by their numbers in the run: the one that failed, and the one whose
+        response a value came from, with a path in that response."""
         error = outcome.error
-        if error is None or error.origin is None:
+        if error is None:
             return outcome
-        return dataclasses.replace(outcome, error=dataclasses.replace(error, origin=self._place(*error.origin)))
+        origin = self._place(*error.origin) if error.origin is not None else None
+        call = self._failed.get((self._broker.journal.attempt, error.call or 0))
+        return dataclasses.replace(outcome, error=dataclasses.replace(error, origin=origin, call=call))
 
     def _place(self, number: int, path: tuple[str | int, ...]) -> tuple[int, tuple[str | int, ...]] | None:
         position = path[0] if path else None
@@ -104,28 +108,37 @@ class Pages:
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
+    def _answered(self, request: CallRequest, handled: Handled) -> CallReply:
+        """The reply of a call; of one that failed its number is kept."""
+        if handled.reply.error is not None:
+            self._failed[self._broker.journal.attempt, request.number] = handled.number
+        return handled.reply
+
+    def _refused(self, request: CallRequest, problem: CallRefused) -> CallReply:
+        """Refuse a call that reaches no gate."""
+        reply = self._broker.refuse(request, problem)
+        return self._answered(request, Handled(reply, self._broker.calls[-1].index))
+
     async def _all(self, request: CallRequest) -> CallReply:
         name, given = request.arguments.get("tool"), request.arguments.get("arguments")
         if not isinstance(name, str) or not isinstance(given, dict) or len(request.arguments) != 2:
-            return self._broker.refuse(
-                request, CallRefused("it takes a tool and its arguments", status="invalid_arguments")
-            )
+            return self._refused(request, CallRefused("it takes a tool and its arguments", status="invalid_arguments"))
         request = dataclasses.replace(request, tool=name[:200], arguments=given)
         if name not in self._broker.tools:
-            return (await self._broker.handled(request)).reply  # which refuses it
+            return self._answered(request, await self._broker.handled(request))  # which refuses it
         if request.unknown:
             return await self.call(request)  # which plans it: no page can be asked for yet
         protocol = self._broker.tools[name].protocol
         paging = paging_of(protocol)
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
-            return self._broker.refuse(request, CallRefused(text, status="not_paged"))
+            return self._refused(request, CallRefused(text, status="not_paged"))
         known = self._broker.repairs.respellings.get(name)
         reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules, known)
         try:
             return await self._read(request, reader)
         except CallRefused as error:
-            return self._broker.refuse(request, error)
+            return self._refused(request, error)
 
     async def _read(self, request: CallRequest, reader: _Reader) -> CallReply:
         """Read page after page to the end.
@@ -144,7 +157,7 @@ class Pages:
                 if reader.is_beyond_the_end(handled.reply):
                     self._broker.past_the_end.add(handled.number)
                     break
-                return handled.reply
+                return self._answered(request, handled)
             page, count = reader.read(handled)
             self._served(request, Part(handled.number, page.path, count))
             arguments = reader.following(arguments, page, handled)

@@ -15,7 +15,7 @@ from atc.result import Call, Effect
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import Protocol
 
-_ASKS_ALWAYS = "its program has an unresolved warning: a real run asks before it makes this call"
+_ASKS_ALWAYS = "it depends on what the check warned about: a real run asks before it makes this call"
 _NOT_CHECKED = "its arguments can be checked only when all of them are known"
 
 
@@ -34,7 +34,7 @@ def plan(record: CallRecord, warnings: Sequence[str]) -> None:
 
     Args:
         record: of the call.
-        warnings: what is unresolved about its program.
+        warnings: what the check warned about and it depends on.
     """
     record.status = "planned"
     if warnings:

@@ -43,8 +43,8 @@ WarningsOption = Annotated[
     WarningsChoice | None,
     typer.Option(
         metavar="<word>",
-        help="Calls with effects of a program with an unresolved warning: ask (default), also under "
-        "`--approve always`; or allow.",
+        help="Calls with effects that depend on a warning of the check: ask (default), also under `--approve always`; "
+        "or allow.",
     ),
 ]
 Ask = Annotated[
@@ -241,7 +241,7 @@ def report(result: Result, *, viewed: bool) -> None:
     refused = [call.error_status for call in result.calls if call.status == "refused"]
     if warned := refused.count("warned"):
         hint = "--approve always --warnings allow makes them; on a terminal you are asked"
-        err.print(f"not made: {warned} calls of programs with an unresolved warning ({hint})", markup=False)
+        err.print(f"not made: {warned} calls that depend on a warning of the check ({hint})", markup=False)
     denied = refused.count("denied")
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; declare a function that only reads with @atc.tool(effect='read')"

@@ -17,7 +17,7 @@ from atc import sketch_wording, wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.dry_run_facts import DryRun
-from atc.facts import Drift, Replacement
+from atc.facts import BodyError, Drift, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
 from atc.result import Effect
@@ -212,8 +212,10 @@ class RunView:
         took = _NOT_MADE.get(data["status"], f"{data['seconds'] * 1000:.0f} ms")
         self.line(f"  {mark} {data['index']}. {data['tool']}({arguments})  {took}".rstrip(), style)
         self.line(f"      → {result}", "dim")
-        drifts = (wording.drifted(Drift.model_validate(each)) for each in data.get("drift", ()))
-        for note in (*data["notes"], *drifts):
+        found = [wording.drifted(Drift.model_validate(each)) for each in data.get("drift", ())]
+        if data.get("body_error"):
+            found.append(wording.stated(BodyError.model_validate(data["body_error"])))
+        for note in (*data["notes"], *found):
             self.line(f"      note: {note}", "dim")
 
     def _on_program_ended(self, data: dict[str, Any]) -> None:

@@ -105,6 +105,8 @@ class Model(abc.ABC):
         enforces: kinds of :class:`ReplyFormat` that :meth:`generate` enforces by itself. The prompt states the
             others, and a reply that does not fit is asked for once more.
         takes_images: whether :meth:`generate` shows the model the images of messages; ``None`` where only trying tells.
+        wants_example: whether it is small: it writes better programs after a worked example, and repeats a program that
+            it is shown.
     """
 
     name: str
@@ -112,6 +114,7 @@ class Model(abc.ABC):
     prompt_tokens: int | None = None
     endpoint: str = ""
     takes_images: bool | None = False
+    wants_example: bool = False
     enforces: ClassVar[frozenset[FormatKind]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -309,6 +312,7 @@ class WrappedModel(Model):
         self.prompt_tokens = inner.prompt_tokens
         self.endpoint = inner.endpoint
         self.takes_images = inner.takes_images
+        self.wants_example = inner.wants_example
 
     def prepare(self) -> None:
         self.inner.prepare()

@@ -65,6 +65,7 @@ class EmbeddedModel(Model):
     """
 
     enforces = ALL_KINDS
+    wants_example = True
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ import tenacity
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
 from atc.models.base import Model
+from atc.models.catalogue import DEFAULT_MODEL
 from atc.models.endpoint_client import EndpointClient
 from atc.models.endpoint_errors import (
     Endpoint,
@@ -121,6 +122,7 @@ class OpenAICompatible(Model):
         self.extra_body = dict(extra_body or {})
         self.model = model
         self.name = name or model
+        self.wants_example = self.name == DEFAULT_MODEL  # as ``atc model serve`` calls it
         self.context_tokens = context_tokens or CONTEXT_TOKENS
         self.prompt_tokens = prompt_tokens
         self.thinking_tokens = thinking_tokens

@@ -1,7 +1,7 @@
 """Asks the permissions about every call of one run, then somebody, and writes down what was decided.
 
-A question is put where the permissions want one, and where an allowed write is not an ordinary one: its program has an
-unresolved warning, it takes another tool's place, or the same was done before.
+A question is put where the permissions want one, and where an allowed write is not an ordinary one: it depends on what
+the check warned about, it takes another tool's place, or the same was done before.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def oddity(request: ApprovalRequest) -> str:
         return f"run {request.repeats} did the same before"
     if request.instead_of:
         return f"it takes the place of {', '.join(request.instead_of)}"
-    return f"the program has an unresolved warning: {'; '.join(request.warnings)[:MAX_ERROR]}"
+    return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"
 
 
 def decided_by(decision: Decision) -> str:

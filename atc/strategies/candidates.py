@@ -24,44 +24,42 @@ from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
 Check = Callable[[Draft], Awaitable[Sequence[Finding]]]
-Warnings = Callable[[Draft], Sequence[str]]
 MAX_COMPARED = 4
 """Programs that the model is shown beside each other."""
 MAX_PROGRAM, MAX_VALUE = 1_500, 300
 """Characters of a program and of a value there; a longer program is not compared."""
 
 
-async def best_candidate(loop: ProgramLoop, count: int, check: Check, warnings: Warnings) -> Draft:
+async def best_candidate(loop: ProgramLoop, count: int, check: Check) -> Draft:
     """Write ``count`` next programs and return the one to go on with.
 
-    Fewest findings first. If no tool on offer can have an effect, and none of them asks the user, the programs without
-    findings are run (what they read is kept in the journal), and the first of those whose value most of them agree on
-    is returned. Where several values have as many programs, the model says which, if the rule ``compare-candidates`` is
-    on.
+    Fewest findings first, then fewest warnings. If no tool on offer can have an effect, and none of them asks the user,
+    the programs without findings are run (what they read is kept in the journal), and the first of those whose value
+    most of them agree on is returned. Where several values have as many programs, the model says which, if the rule
+    ``compare-candidates`` is on.
 
     Args:
         loop: the run's steps.
         count: how many programs to write.
         check: what keeps a program from running.
-        warnings: what the check warned about in a program that may run.
     """
     drafts = await loop.write_several(count)
     checked = [(draft, await check(draft)) for draft in drafts]
     clean = [draft for draft, findings in checked if not findings]
-    chosen = min(checked, key=lambda pair: (not pair[0].source, len(pair[1])))[0]
+    chosen = min(checked, key=lambda pair: (not pair[0].source, len(pair[1]), len(loop.warned(pair[0]).found)))[0]
     only_reads = all(tool.protocol.effect is Effect.READ for tool in loop.context.tools.values())
     asks = loop.context.questions is not None and any(ASK_USER in draft.source for draft in clean)
     if len(clean) > 1 and only_reads and not asks:  # nobody is asked for a program that is only tried
-        chosen = await _agreed(loop, clean, warnings) or chosen
+        chosen = await _agreed(loop, clean) or chosen
     loop.announce(chosen)
     return chosen
 
 
-async def _agreed(loop: ProgramLoop, drafts: list[Draft], warnings: Warnings) -> Draft | None:
+async def _agreed(loop: ProgramLoop, drafts: list[Draft]) -> Draft | None:
     """The first draft with the value that most drafts computed; ``None`` if none ran to an answer."""
     values: list[tuple[Draft, Any]] = []
     for draft in drafts:
-        outcome = await loop.execute(draft, warnings(draft))
+        outcome = await loop.execute(draft)
         if await loop.traced(draft, outcome) is None:
             values.append((draft, outcome.value))
     if not values:

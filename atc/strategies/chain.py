@@ -28,7 +28,7 @@ class Chain(Strategy):
         self._ways = ways
 
     async def solve(self, context: RunContext) -> Ending:
-        if self._ways.revision == "notes" and must_be_seen(context):
+        if self._ways.revision != "edit" and must_be_seen(context):
             return await act_in_layers(context, self._ways)
         return await self._act(context)
 
@@ -41,7 +41,7 @@ class Chain(Strategy):
         return await self._act(context, programs, stored)
 
     async def _act(self, context: RunContext, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
-        async with ProgramLoop.open(context, self._ways, resumed=bool(before), look=True) as loop:
+        async with ProgramLoop.open(context, self._ways, look=True) as loop:
             first = loop.resumed(stored) if stored is not None else None
             ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
             handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)

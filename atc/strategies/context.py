@@ -265,12 +265,16 @@ class RunContext:
         return task_message(text, self.images)
 
     async def execute(
-        self, program: str, warnings: Sequence[str] = (), *, inputs: Mapping[str, Any] | None = None
+        self,
+        program: str,
+        warnings: Mapping[str, tuple[str, ...]] | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
     ) -> Outcome:
         """Run a program over the offered tools, in a fresh jail, its calls through the broker.
 
         Args:
-            warnings: what is unresolved about the program: with any, it makes no write unasked.
+            warnings: by tool, what the check warned about and its calls depend on: such a write is not made unasked.
             inputs: JSON values and bytes that stand in its scope; by default those of the stage (:meth:`begin_stage`).
 
         One at a time: what is asked for meanwhile, a program or a call, waits. So the journal tells them apart.
@@ -284,10 +288,13 @@ class RunContext:
         async with self._alone():
             return await self._executed(program, warnings, inputs)
 
-    async def _executed(self, program: str, warnings: Sequence[str], inputs: Mapping[str, Any] | None) -> Outcome:
+    async def _executed(
+        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None, inputs: Mapping[str, Any] | None
+    ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
-        self.emit("program_started", {"attempt": attempt, "warnings": list(warnings)})
+        told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
+        self.emit("program_started", {"attempt": attempt, "warnings": list(told)})
         values = self.inputs if inputs is None else inputs
         limits = limits_from(self.settings)
         job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run, broker.host_time)

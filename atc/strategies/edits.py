@@ -1,4 +1,4 @@
-"""Revision as a dialogue: each program with its result, as the paper's revision prompt has them (ATC Eq. 2)."""
+"""Revision as a dialogue: each program with its result, as ``atc-paper`` takes Eq. 2 word by word."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from atc.models.base import Message
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
+from atc.settings import ShowValues
 from atc.strategies.feedback import done_calls
+from atc.strategies.hidden_values import without_values
 from atc.tools.fit import Fitter
 from atc.tools.json_documents import json_documents
 from atc.tools.tool import Toolset
@@ -24,6 +26,7 @@ def edits_of(
     *,
     pages: bool,
     as_json: bool = False,
+    show: ShowValues = "previews",
 ) -> list[Message]:
     """The pairs (program, result) so far, the last with the tool's protocol and what it answered.
 
@@ -33,8 +36,11 @@ def edits_of(
         task: in the user's words.
         pages: documents say which tools are paged.
         as_json: the tool's document is shown as JSON where there is room for it whole, as the others are.
+        show: how much of responses is shown.
     """
     messages = []
+    if show != "previews":
+        history = [*map(without_values, history)]
     for revision in history:
         last = revision is history[-1]
         fault = revision.fault
@@ -51,12 +57,12 @@ def edits_of(
             Message(
                 "user",
                 prompt(
-                    "edit",
+                    "revision_paper",
                     problem=fenced(problem),
                     protocol=fenced(shown.text),
                     language=shown.language,
                     evidence=fenced(fault.evidence if fault and last else ""),
-                    done=done_calls(calls) if last else [],
+                    done=done_calls(calls, show) if last else [],
                 ),
             )
         )

@@ -41,8 +41,9 @@ class Facts:
     """What a run of a given program shows beside its result.
 
     Attributes:
-        findings: what the check found: warnings too, and of a program that ran.
-        rejected: the check kept the program from running.
+        findings: what kept the program from running, or the warning that foretold its failure.
+        rejected: the check kept the program from running. Where its findings are warnings, the same program sent again
+            to the same run is run.
         remark: of an answer that is there: what is odd about it.
         done: calls with effects that are done, of all programs of the run; a revision gets their answers from the
             journal.
@@ -80,6 +81,7 @@ class Given(Strategy):
         self._program = Program(unfenced(source))
         self._read: list[str] = ["left out the fence around the program"] if self._program.source != source else []
         self._inputs = dict(inputs or {})
+        self._before: tuple[str, ...] = ()
         self.facts = Facts()
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
@@ -113,6 +115,7 @@ class Given(Strategy):
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
         """Run it as a revision: what the run's earlier programs did is answered from the journal."""
+        self._before = stored.programs()
         return await self.solve(context)
 
     async def _solve(self, context: RunContext) -> Ending:
@@ -120,13 +123,17 @@ class Given(Strategy):
         async with ProgramLoop.open(context, _WAYS) as loop:
             draft = self._draft(context)
             self._announce(context, draft)
-            facts.findings = await loop.check(draft)
-            if any(each.severity == "error" for each in facts.findings):
+            facts.findings = [each for each in await loop.check(draft) if each.severity == "error"]
+            if self._may_be_sent_back(context, draft):
+                facts.findings += loop.warned(draft).gating
+            if facts.findings:
                 facts.rejected = True
                 loop.reject(draft, facts.findings)
                 return Ending("unsolved", fault=None)
-            outcome = await loop.execute(draft, [each.message for each in facts.findings])
+            outcome = await loop.execute(draft)
             fault = await loop.traced(draft, outcome)
+            if fault is not None and fault.finding is not None:
+                facts.findings = [fault.finding]
             if fault is not None and outcome.answered and fault.case in _ITS_OWN_TO_JUDGE:
                 facts.remark, fault = fault, None
             elif fault is not None:
@@ -135,6 +142,11 @@ class Given(Strategy):
             if fault is None:
                 return Ending("answered", outcome.value)
             return Ending(STATUS[fault.cause] if fault.cause is not None else "unsolved", fault=fault)
+
+    def _may_be_sent_back(self, context: RunContext, draft: Draft) -> bool:
+        """Whether warnings before a write send the program back: not one that comes again, or that never could."""
+        allowed = context.broker.approval.warnings == "allow"
+        return context.settings.keep_runs and not allowed and draft.source not in self._before
 
     def _announce(self, context: RunContext, draft: Draft) -> None:
         data = {"attempt": len(context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}

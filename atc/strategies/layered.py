@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from atc.facts import Finding
-from atc.programs.check.coverage import unused_facts
 from atc.programs.program import Program
 from atc.programs.syntax import reads_one_of
 from atc.strategies.base import Ending, Strategy
@@ -71,7 +69,7 @@ async def act_in_layers(context: RunContext, ways: Ways, stored: StoredRun | Non
             programs = stored.programs()
     if len(layers.tools) > 1:
         first = Draft(Program(programs[-1])) if programs and programs[-1] else None
-        return await _Run(context, ways, layers, cut).act(first, programs)
+        return await _Run(context, ways, layers).act(first, programs)
     async with ProgramLoop.open(context, ways, look=True) as loop:
         goes_on = loop.resumed(stored) if stored is not None and programs else None
         return await revise(loop, ChainPolicy(loop, programs), goes_on)
@@ -85,10 +83,9 @@ def goes_in_layers(stored: StoredRun) -> bool:
 class _Run:
     """The steps of one run."""
 
-    def __init__(self, context: RunContext, ways: Ways, layers: Layers, cut: CutOff | None) -> None:
+    def __init__(self, context: RunContext, ways: Ways, layers: Layers) -> None:
         self._context, self._ways, self._layers = context, ways, layers
         self._begun = len(context.revisions)
-        self._programs = list(cut.done) if cut is not None else []
         journal = context.broker.journal
         earlier = (each for each in journal.entries.values() if journal.before < each.number)
         self._called = {each.tool for each in earlier if each.state == "done" and each.stage < journal.stage}
@@ -108,7 +105,6 @@ class _Run:
             if refused_write(context):
                 return settled(replace(ending, value=None), context)  # what a step found is no answer
             self._called |= {call.tool for call in context.last_calls if call.succeeded}
-            self._programs.append(Program(context.revisions[-1].program))
             self._found = [n for n in context.tools if n in context.all_tools and n not in step.planned]
             context.begin_stage(inputs={**context.inputs, names[number]: ending.value})
 
@@ -122,7 +118,7 @@ class _Run:
         shown = context.broker.redactor.value(values)
         planned = {name for layer in layers.tools for name in layer}
         earlier = tuple(dict.fromkeys(name for layer in layers.tools[:number] for name in layer))
-        step = Step(number + 1, len(layers.tools), shown, tuple(self._programs), planned, earlier)
+        step = Step(number + 1, len(layers.tools), shown, planned, earlier)
         of, variables = [[*layer] for layer in layers.tools], [*layers.names]
         event: LayerStarted = {"layer": step.number, "tools": [*context.tools], "layers": of, "variables": variables}
         context.emit("layer_started", event)
@@ -130,7 +126,7 @@ class _Run:
 
 
 class StepPolicy(ChainPolicy):
-    """The chain's policy for one step: it may be skipped, and facts of the task may belong to other steps.
+    """The chain's policy for one step: it may be skipped, and may get tools of other steps.
 
     Args:
         loop: the steps of a run.
@@ -161,22 +157,14 @@ class StepPolicy(ChainPolicy):
         names, program = {*self._context.tools, *self._context.inputs}, draft.program
         if program.tree is None or reads_one_of(program.tree, names):
             return False
-        again = any(finding.kind == "no_call" for revision in self._history for finding in revision.findings)
+        again = any(revision.fault is not None and revision.fault.case == "no_calls" for revision in self._history)
         return again or does_nothing(program)
 
     def _lacks_tools(self) -> bool:
         """Whether programs of this step may have wanted what an earlier one offered: those tools come back then."""
         lacked = any(
-            any(finding.kind in _LACKING for finding in each.findings)
+            any(finding.kind in _LACKING for finding in each.all_findings)
             or (each.fault is not None and each.fault.kind == "arguments")
             for each in self._history
         )
         return lacked or len(self._history) > 1
-
-    def _left_out(self, program: Program) -> list[Finding]:
-        """Of the last step alone, and what no step used."""
-        if not self._step.last:
-            return []
-        used = [unused_facts(self._context.task, each) for each in self._step.done]
-        found = super()._left_out(program)
-        return [each for each in found if each.case or all(each.name in left for left in used)]

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.graph.edges import Feed
-from atc.programs.program import Program
 from atc.sandboxes.inputs import name_problem
 from atc.strategies.context import RunContext
 from atc.strategies.likely_layers import likely_layers
@@ -137,19 +136,17 @@ class CutOff:
 
     Attributes:
         layers: its steps.
-        programs: of the step that was under way, in order; ``done``: those of the steps before that answered.
+        programs: of the step that was under way, in order.
     """
 
     layers: Layers
     programs: tuple[str, ...] = ()
-    done: tuple[Program, ...] = ()
 
     @classmethod
     def of(cls, context: RunContext, stored: StoredRun) -> CutOff | None:
         """By the trace of a run; ``None`` where no step had begun, or a tool of one is not there any more."""
         began: Mapping[str, Any] | None = None
         programs: list[str] = []
-        done: list[Program] = []
         for event in stored.latest():
             kind, data = event["kind"], event["data"]
             if kind == "layer_started":
@@ -157,7 +154,6 @@ class CutOff:
                     programs = []
                 began = data
             elif kind == "stage_started" and began is not None:
-                done += [Program(programs[-1])] if programs else []
                 programs = []
             elif kind == "program_written" and isinstance(program := data.get("program"), str):
                 programs.append(program)
@@ -169,9 +165,9 @@ class CutOff:
         if any(name_problem(name, context.all_tools) for name in names) or len({*names}) < len(names):
             return None
         if began.get("layer") != sum(name in context.inputs for name in names) + 1:  # the trace was cut off earlier
-            done, programs = [*done, *map(Program, programs[-1:])], []
+            programs = []
         ahead = _consumers(_feeds(context, [*dict.fromkeys(name for layer in layers for name in layer)]))
-        return cls(Layers(layers, tuple(names), ahead), tuple(programs), tuple(done))
+        return cls(Layers(layers, tuple(names), ahead), tuple(programs))
 
 
 def _layers(found: Any, context: RunContext) -> tuple[tuple[str, ...], ...]:

@@ -45,7 +45,7 @@ MAX_VALUES = 20
 """That one call names."""
 MAX_PROGRAMS, MAX_CALL, MAX_CALLS = 4_000, 300, 50
 """Characters of the earlier programs that a prompt shows together, and of an argument or an answer; calls."""
-_PROTOCOL = Protocol(
+PROTOCOL = Protocol(
     name=NAME,
     description="End the program here. The next program is shown these values and has them as variables.",
     parameters={"type": "object", "properties": {}, "additionalProperties": True},
@@ -56,7 +56,7 @@ _PROTOCOL = Protocol(
 
 def is_look(tool: Tool | None) -> bool:
     """Whether that is ``look``, and no user's tool of that name."""
-    return tool is not None and tool.protocol is _PROTOCOL
+    return tool is not None and tool.protocol is PROTOCOL
 
 
 class Look:
@@ -74,7 +74,7 @@ class Look:
         self._context, self._may_ask = context, may_ask
         self._under_way, self._looking = 0, False
         self.values: dict[str, Any] | None = None
-        self.tool = Tool(_PROTOCOL, self)
+        self.tool = Tool(PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> None:
         """The transport: find out whether these values can be handed on.

@@ -11,6 +11,8 @@ from itertools import islice
 from typing import Any
 
 from atc.graph.identifiers import is_identifier
+from atc.schemas.infer.mask import mask_leaf, name_within
+from atc.settings import ShowValues
 
 ROOM = 2_000
 """Characters of all values together."""
@@ -20,6 +22,8 @@ LEFT_OUT = "…"
 """Stands for what is left out."""
 MAX_ID, MAX_KEY = 80, 60
 """Characters of an identifier, which is not shortened before its object is, and of a key."""
+MAX_MASKED = 4_000
+"""Characters of a text that are looked at for secrets: more than a preview ever shows of one."""
 _WAYS = (
     (1_000, 10_000, 40),
     (40, 1_000, 20),
@@ -54,19 +58,71 @@ def previews(values: Mapping[str, Any], room: int = ROOM) -> str:
     return "\n".join(reversed(lines))
 
 
-def preview(value: Any, room: int) -> str:
-    """A value as Python writes it, in ``room`` characters at most: whole, or with ``…`` for what is left out."""
+def preview(value: Any, room: int, *, masked: bool = False, name: str = "") -> str:
+    """A value as Python writes it, in ``room`` characters at most: whole, or with ``…`` for what is left out.
+
+    Args:
+        masked: what looks like a secret, or stands under the name of one, is masked.
+        name: under which the value stands.
+    """
     for items, texts, depth in _WAYS:
         try:
-            return _joined(_parts(value, items, texts, depth), room)
+            return _joined(_parts(value, items, texts, depth, masked, name), room)
         except _NoRoom:
             continue
+    return _cut(_parts(value, *_WAYS[-1], masked, name), room)
+
+
+def shown(value: Any, room: int, show: ShowValues) -> str:
+    """As much of a value as a prompt may show: a preview with secrets masked, its keys and types, or nothing."""
+    match show:
+        case "previews":
+            return preview(value, room, masked=True)
+        case "keys":
+            return outline(value, room)
+        case "never":
+            return ""
+
+
+def call_shown(tool: str, arguments: Mapping[str, Any], room: int, show: ShowValues) -> str:
+    """A call as a program writes it, each argument in ``room`` characters; without their values unless ``previews``."""
+    given = {
+        name: preview(value, room, masked=True, name=name) if show == "previews" else LEFT_OUT
+        for name, value in arguments.items()
+    }
+    return f"{tool}({', '.join(f'{name}={text}' for name, text in given.items())})"
+
+
+def outline(value: Any, room: int) -> str:
+    """The keys of a value and the types of what stands there, in ``room`` characters at most; none of its values."""
+    return _cut(_outlined(value, _WAYS[0][2]), room)
+
+
+def _outlined(value: Any, depth: int) -> Iterator[str]:
+    match value:
+        case dict() if value and depth > 0:
+            yield "{"
+            for number, (name, item) in enumerate(value.items()):
+                yield f"{', ' if number else ''}{_text(str(name), MAX_KEY)}: "
+                yield from _outlined(item, depth - 1)
+            yield "}"
+        case list() if value and depth > 0:
+            yield f"[{len(value):,} × "
+            yield from _outlined(value[0], depth - 1)
+            yield "]"
+        case None:
+            yield "None"
+        case _:
+            yield type(value).__name__
+
+
+def _cut(parts: Iterator[str], room: int) -> str:
     text = ""
-    for part in _parts(value, *_WAYS[-1]):
+    for part in parts:
         text += part
-        if len(text) >= room:
-            break
-    return f"{text[: room - 1]}…"
+        if len(text) > room:
+            return f"{text[: room - 1]}…"
+    return text
 
 
 def _joined(parts: Iterator[str], room: int) -> str:
@@ -79,20 +135,22 @@ def _joined(parts: Iterator[str], room: int) -> str:
     return "".join(made)
 
 
-def _parts(value: Any, items: int, texts: int, depth: int, key: str = "") -> Iterator[str]:
+def _parts(value: Any, items: int, texts: int, depth: int, masked: bool, key: str = "") -> Iterator[str]:
     """The text of a value in parts, so that whoever joins them can end early."""
+    if masked and not isinstance(value, dict | list | bytes | bytearray):
+        value = mask_leaf(value[:MAX_MASKED] if isinstance(value, str) else value, key)
     match value:
         case dict() if depth > 0:
             yield "{"
             for number, (name, item) in enumerate(value.items()):
                 yield f"{', ' if number else ''}{_text(str(name), MAX_KEY)}: "
-                yield from _parts(item, items, texts, depth - 1, str(name))
+                yield from _parts(item, items, texts, depth - 1, masked, name_within(str(name), key))
             yield "}"
         case list() if depth > 0:
             yield "["
             for number, item in enumerate(islice(value, items)):
                 yield ", " if number else ""
-                yield from _parts(item, items, texts, depth - 1, key)
+                yield from _parts(item, items, texts, depth - 1, masked, key)
             if len(value) > items:
                 yield f", … {len(value) - items:,} more"
             yield "]"

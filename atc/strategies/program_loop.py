@@ -13,22 +13,19 @@ from typing import Any, Self, TypeVar
 from atc import wording
 from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
-from atc.fired_rules import fired
 from atc.graph.tool_graph import ToolGraph
 from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
-from atc.programs.check.stated import states_all
+from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision
 from atc.sandboxes.drivers import DRIVERS
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
-from atc.strategies.few_tools import not_shown_first
-from atc.strategies.layer_order import NO_ORDER, LayerOrder
 from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
 from atc.strategies.step import Step
@@ -71,33 +68,24 @@ class ProgramLoop:
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
             down=context.broker.bans.all,
-            order=LayerOrder.of_sketch(context.sketch) if step is None else NO_ORDER,
+            layers=context.sketch.layers if step is None else (),
+            calls_left=lambda: context.broker.policy.max_calls - context.broker.made,
+            mask=context.broker.redactor.text,
         )
+        look = look and not context.model.wants_example  # of a model that small each word of a prompt has a price
         self.requests = ToolRequests(context, self.writer, step.planned if step is not None else (), look=look)
-        self._wrote_one = False
         self._checker: Checker | None = None
         self._checked: Toolset | None = None
+        self._warned: dict[str, Warned] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls,
-        context: RunContext,
-        ways: Ways = DEFAULT_WAYS,
-        step: Step | None = None,
-        resumed: bool = False,
-        look: bool = False,
+        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None, look: bool = False
     ) -> AsyncIterator[Self]:
-        """A loop over the tools that are offered now.
-
-        Args:
-            resumed: the run has written programs before.
-            look: a program may look at values (:mod:`atc.strategies.look`).
-        """
+        """A loop over the tools that are offered now. ``look``: programs may look at values."""
         loop = cls(context, ways, step, look=look)
         try:
-            if step is None and not resumed and ways.author == "model":
-                loop.writer.hide(await not_shown_first(context))
             await loop.requests.begin()
             await context.recovery.begin(loop.requests.add)
             loop._renew_checker()  # before the model is paid for a program that cannot be checked
@@ -140,7 +128,6 @@ class ProgramLoop:
             SandboxUnavailable: there is no sandbox to run it in.
         """
         context = self.context
-        await self._show_all()
         writing = self.writer.write(self.history, self.calls, context.inputs)
         draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
@@ -153,15 +140,8 @@ class ProgramLoop:
             As :meth:`write`.
         """
         context = self.context
-        await self._show_all()
         writing = self.writer.candidates(count, self.history, self.calls, context.inputs)
         return await self._while_a_jail_boots(writing)
-
-    async def _show_all(self) -> None:
-        """Show what the first prompt left out, once a program was written."""
-        if self._wrote_one and self.writer.hidden:
-            await self.requests.show_all()
-        self._wrote_one = True
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
@@ -189,31 +169,29 @@ class ProgramLoop:
             return [Finding(kind="no_program", reason=draft.problem)]
         if self._checked is not self.context.tools:
             self._renew_checker()
-        if self._checker is None:
+        if self._checker is None or self._checked is None:
             return []
         known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
-        found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type)
+        calls = self.context.broker.calls
+        found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type, calls)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
         if self.context.look is not None and looks(draft.program):
             found = [finding for finding in found if finding.kind != "no_answer"]
-        if self._rests_on_task(draft):
+        if self.ways.author == "caller":  # who knows whether a program may do without a call
             found = [finding for finding in found if finding.kind != "no_call"]
-        return list(map(_if_read_from_an_image, found)) if self.context.images else found
+        protocols = {protocol.name: protocol for protocol in self._checked.protocols}
+        self._warned[draft.source] = warned(draft.program, protocols, found)
+        return found
+
+    def warned(self, draft: Draft) -> Warned:
+        """What the check warned about in a program."""
+        return self._warned.get(draft.source, Warned())
 
     def _known(self) -> str:
         """The task, and all values so far, as text."""
         given = [call.value for call in self.context.broker.calls if call.succeeded]
         given += self.context.inputs.values()
         return " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
-
-    def _rests_on_task(self, draft: Draft) -> bool:
-        """Whether a program may do without a call: the rule is on, and the task states all; or its author knows."""
-        if self.ways.author == "caller":
-            return True
-        rules = self.context.settings.active_rules
-        stated = "no-tool-needed" in rules and states_all(self.context.task, draft.program)
-        fired("no-tool-needed", stated)
-        return stated
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
@@ -246,9 +224,11 @@ class ProgramLoop:
 
     # -- execute, attribute, record ------------------------------------------------------------------------------------
 
-    async def execute(self, draft: Draft, warnings: Sequence[str] = ()) -> Outcome:
+    async def execute(self, draft: Draft) -> Outcome:
         """Run a program: see :meth:`RunContext.execute`. One after which the run ends is recorded."""
         self.context.broker.known_writes = self.requests.looks.known(draft.program)
+        of_writes = self.warned(draft).of_writes
+        warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
             return await self.context.execute(draft.source, warnings)
         except InputNeeded as needed:
@@ -286,7 +266,9 @@ class ProgramLoop:
         return [call for call in own if call.repaired_by not in answered]
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
-        """Trace the failure of the last program by structure alone; ``None`` if it answered."""
+        """Trace the failure of the last program by structure alone, with the warning that it bears out; ``None`` if it
+        answered.
+        """
         context = self.context
         looked = context.look is not None and context.look.values is not None
         if looked and (refused := refused_write(self.grounds)) is not None:
@@ -299,12 +281,12 @@ class ProgramLoop:
             context.settings.active_rules,
             context.inputs,
             self.answer_type,
-            stated=not self.grounds and self._rests_on_task(draft),
+            stated=not self.grounds and self.ways.author == "caller",
         ).fault()
         before_last = self.step is not None and not self.step.last
         if before_last and fault is not None and fault.kind == "answer" and outcome.answered and self._wrote():
             return None  # what it did counts, and it has nothing to hand on
-        return fault
+        return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 
     async def traced(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """:meth:`fault_of`, in a thread: a program and its answers may hold much, and a deadline must be heeded."""
@@ -373,11 +355,6 @@ class ProgramLoop:
                 looked=looked,
             )
         )
-
-
-def _if_read_from_an_image(finding: Finding) -> Finding:
-    """A value that neither the task nor a tool gave may stand in an image, which no check reads: only a warning."""
-    return finding.model_copy(update={"severity": "warning"}) if finding.kind == "invented_id" else finding
 
 
 def _bare(fault: Fault, outcome: Outcome) -> Fault:

@@ -13,6 +13,8 @@ FRAMING = 16
 """Tokens of a message beside its text: marks of its role, as chat templates write them, with some to spare."""
 FEEDBACK = 600
 """Tokens kept for notes on failed programs where documents are shortened, so that they need not be shortened again."""
+REVISION = 3
+"""The part of a prompt that a revision's programs and errors may take: one in so many tokens."""
 LEAST = 1_000
 """Tokens for tools that a long task may not take away, where the context has them."""
 
@@ -49,11 +51,7 @@ class PromptRoom:
         Raises:
             ModelError: none are left.
         """
-        settings = self._settings
-        context = settings.context_tokens or await self._model.context_size()
-        most = context - settings.max_tokens
-        if self._most is not None:
-            most = min(most, self._most)
+        settings, most = self._settings, await self._bound()
         wanted = settings.prompt_tokens or max(self._model.prompt_tokens or most, taken + LEAST)
         left = min(most, wanted) - taken
         if left <= 0:
@@ -63,6 +61,17 @@ class PromptRoom:
                 "for the reply), or shorten the task"
             )
         return left
+
+    async def for_revision(self) -> int:
+        """Tokens that the part about failed programs should have at most."""
+        most = await self._bound()
+        return min(most, self._settings.prompt_tokens or self._model.prompt_tokens or most) // REVISION
+
+    async def _bound(self) -> int:
+        """Tokens that a prompt may have, the reply kept free."""
+        context = self._settings.context_tokens or await self._model.context_size()
+        most = context - self._settings.max_tokens
+        return most if self._most is None else min(most, self._most)
 
     def shrink(self, error: ContextExceeded, used: int) -> None:
         """Make prompts smaller, as an endpoint demanded that refused one of ``used`` tokens.

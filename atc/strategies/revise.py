@@ -24,7 +24,7 @@ async def revise(
 
     Args:
         loop: the steps of the run.
-        policy: which program comes next, and what a warning costs.
+        policy: which program comes next, and what a finding costs.
         first: a program that is there already.
         leave: asked after a program that ran and failed: whether to end here, unsolved, and go on in another way.
 
@@ -40,7 +40,7 @@ async def revise(
         if findings := await policy.check(draft):
             loop.reject(draft, findings)  # costs a reply, and none of the α revisions
             continue
-        outcome = await loop.execute(draft, policy.warnings(draft))
+        outcome = await loop.execute(draft)
         if await loop.asked(draft, outcome):
             continue  # no revision either: the next program is given what this one asked for
         fault = await loop.attribute(draft, outcome)
@@ -50,6 +50,7 @@ async def revise(
         loop.record(draft, fault)
         if fault is None:
             return Ending("answered", outcome.value)
+        policy.count(fault)
         if fault.cause is not None and not fault.substitutes:  # no other program can help
             return ended_by(fault.cause, fault, outcome)
         if leave():

@@ -19,14 +19,12 @@ class Step:
     Attributes:
         number: of the step, from 1. ``of``: how many there are.
         values: what earlier steps found, by the names that programs have it by; secrets are masked.
-        done: the programs of earlier steps.
         planned: the names of the tools of all steps: no program need look for them. ``earlier``: of the steps before.
     """
 
     number: int
     of: int
     values: Mapping[str, Any] = field(default_factory=dict)
-    done: tuple[Program, ...] = ()
     planned: Collection[str] = ()
     earlier: tuple[str, ...] = ()
 

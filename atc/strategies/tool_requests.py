@@ -48,24 +48,13 @@ class ToolRequests:
 
     async def begin(self) -> None:
         """Offer each of them where it is of use: where not all tools are offered, or not all of a tool is shown."""
-        await self._begin(self._context.tools)
-
-    async def show_all(self) -> None:
-        """As :meth:`begin`, with the tools that the prompt left out until now."""
-        tools, hidden = self._context.tools, self._writer.hidden
-        own = [name for name in tools if not self.is_request(name)]
-        self._writer.hide(())
-        await self._begin(tools.only(*own), keep=[name for name in own if name not in hidden])
-
-    async def _begin(self, tools: Toolset, keep: Collection[str] = ()) -> None:
-        """``keep``: what stays offered although the prompt has no room for it."""
-        wanted = self._context.settings.find_tools
+        wanted, tools = self._context.settings.find_tools, self._context.tools
         writer = self._writer
         offered = self._with_finder(tools)
         await self._show(offered)
         self._docs = docs_for(offered, self._context.all_tools) if wanted else None
         if wanted and writer.unlisted:  # a prompt has no room for all: programs look for the rest
-            away = {name for name in writer.unlisted if name not in keep}
+            away = set(writer.unlisted)
             offered = self._with_finder(tools.only(*(name for name in tools if name not in away)))
         await self._offer(offered)
 

@@ -15,8 +15,12 @@ class Ways:
     Attributes:
         tools: how the model is shown its tools: as Python functions whose response stands in the docstring, an example
             or its type (``plain``), or in classes with an example (``stubs``); or as JSON documents.
-        example: show one worked example before the task, or the instruction alone.
-        revision: write a program anew from notes, or edit the one that failed (ATC §3.3, Eq. 2).
+        example: show one worked example before the task, behind shorter instructions; ``None``: to a model that wants
+            one (:attr:`atc.models.base.Model.wants_example`).
+        revision: what a revision is written from: the last ``program`` whole, with its place, its tool's document and
+            what the line worked with (ATC §3.3, Eq. 2); short ``notes`` alone, without a program; or ``edit``, a
+            dialogue of programs and errors, as ``atc-paper`` has it. ``None``: notes for a model that wants an example,
+            for it repeats what it is shown; the program for any other.
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
         dialects: read programs that await their tools, or name them as other runtimes do.
@@ -25,8 +29,8 @@ class Ways:
     """
 
     tools: Literal["plain", "stubs", "json"] = "plain"
-    example: bool = True
-    revision: Literal["notes", "edit"] = "notes"
+    example: bool | None = None
+    revision: Literal["program", "notes", "edit"] | None = None
     attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
     dialects: bool = True

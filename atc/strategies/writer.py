@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
@@ -27,16 +29,15 @@ from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
 from atc.strategies.asking import ask, emit_reply, task_message, waiting
-from atc.strategies.copied_documents import COPIED, copies, stops
 from atc.strategies.edits import edits_of
-from atc.strategies.feedback import done_calls, feedback_from
+from atc.strategies.feedback import notes_on
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.frame import NO_FRAME, Frame
-from atc.strategies.layer_order import NO_ORDER, LayerOrder
-from atc.strategies.look import NAME as LOOK
+from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
+from atc.strategies.revision import RevisionPrompt
 from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.fit import Fit, Fitter
@@ -49,11 +50,10 @@ T = TypeVar("T")
 
 SAMPLING_TEMPERATURE = 0.6
 """Of programs that are written beside each other, to be chosen among."""
-SAME_PROGRAM = "the same program came again: give another one, which differs where these notes say"
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
-MAX_LIKELY_TOOLS = 5
-"""Tools that are named to a model whose program did without any."""
+MAX_DOCUMENT = 6_000
+"""Characters of the documents of tools that a program failed by."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,9 @@ class Writer:
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
         down: gives the tools that are not called any more in this run, each with its substitutes.
-        order: the layers of the tools; they are shown by layer, and a line names the layers.
+        layers: names of tools, suppliers in earlier layers than what they supply: the tools are shown in this order.
+        calls_left: tells how many calls the run may still make.
+        mask: masks the credentials that are known.
     """
 
     def __init__(
@@ -104,7 +106,9 @@ class Writer:
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
         down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
-        order: LayerOrder = NO_ORDER,
+        layers: Sequence[Sequence[str]] = (),
+        calls_left: Callable[[], int] = lambda: sys.maxsize,
+        mask: Callable[[str], str] = str,
     ) -> None:
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
@@ -115,12 +119,14 @@ class Writer:
         self._query = frame.query(task)
         self._recurring = recurring
         self._rules = settings.active_rules
-        self._order = order if "layer-order" in self._rules else NO_ORDER
+        self._layer = {name: at for at, layer in reversed([*enumerate(layers)]) for name in layer}
+        self._calls_left, self._mask = calls_left, mask
+        example = self._ways.example
+        self._example = model.wants_example if example is None else example
+        self._revision = self._ways.revision or ("notes" if model.wants_example else "program")
         self._room = PromptRoom(model, settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
-        self.hidden: frozenset[str] = frozenset()
-        """Tools that can be called, and that the prompt leaves out: see :meth:`hide`."""
         self._down: list[str] = []
         self.look = False
         """Whether programs know ``look``; ``may_look``: whether the next one may still look at values."""
@@ -138,14 +144,8 @@ class Writer:
         self._graph = self._graph_of(tools)
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
-        self._fit_anew()
-
-    def _fit_anew(self) -> None:
-        """Fit the documents to the next prompt anew."""
-        protocols = self._graph.protocols_with_shapes
-        shown = [name for name in self._tools if name not in self.hidden]
         self._fitter = Fitter(
-            [protocol for name, protocol in protocols.items() if name not in self.hidden],
+            [*self._graph.protocols_with_shapes.values()],
             self._graph.suppliers,
             self._query,
             keep=self._asking,
@@ -153,17 +153,15 @@ class Writer:
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
             plain=self._ways.tools == "plain",
-            order=self._order.sorted(shown) if self._order.among(shown) else (),
+            order=self._by_layer(self._tools),
         )
         self.shown: Fit | None = None
         """What the last prompt showed of the tools."""
         self._stop: list[str] = []
 
-    def hide(self, names: Collection[str]) -> None:
-        """Leave these tools out of the prompts from now on. Programs may call them all the same."""
-        if self.hidden != (hidden := frozenset(names)):
-            self.hidden = hidden
-            self._fit_anew()
+    def _by_layer(self, names: Iterable[str]) -> list[str]:
+        """The tools in the order in which they are shown: what is in no layer stands last."""
+        return sorted(names, key=lambda name: self._layer.get(name, len(self._layer)))
 
     def show_whole(self, names: Collection[str]) -> None:
         """Give these tools the room that they need, from the next :meth:`offer` on."""
@@ -183,16 +181,6 @@ class Writer:
         """Tools for which the last prompt had no room."""
         return self.shown.left_out if self.shown is not None else ()
 
-    def _likely(self, history: Sequence[Revision]) -> list[str]:
-        """The tools that fit the task's words best, where the last program did without any."""
-        if not history or all(finding.kind != "no_call" for finding in history[-1].findings):
-            return []
-        from atc.retrieval.index import ToolIndex
-
-        index = ToolIndex.build(self._tools)
-        found = [hit.id for hit in index.search(self._query, MAX_LIKELY_TOOLS, "lexical")]
-        return found or list(self._tools)[:MAX_LIKELY_TOOLS]
-
     async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
         """The next program, given those that failed, the calls that were made and the names of its inputs.
 
@@ -201,15 +189,8 @@ class Writer:
         """
         settings = self._settings
         temperature = settings.revision_temperature if history else settings.temperature
-        earlier = {revision.program for revision in history}
-        for again in (False, True):
-            draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history) + again)
-            draft = self._draft(await self._fitting(draw, history, calls, again), inputs)
-            if draft.source not in earlier or not draft.source or "same-program" not in self._rules:
-                break
-            fired("same-program", not again)
-            temperature = max(0.8, temperature)  # the same program again: sample hotter
-        return draft
+        draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history))
+        return self._draft(await self._fitting(draw, history, calls), inputs)
 
     async def candidates(
         self, count: int, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()
@@ -232,11 +213,10 @@ class Writer:
         draw: Callable[[list[Message]], Awaitable[T]],
         history: Sequence[Revision],
         calls: Sequence[Call],
-        again: bool = False,
     ) -> T:
         """What a model makes of the prompt; of a shorter one, where the endpoint says that it is too long."""
         while True:
-            messages = await self.messages(history, calls, again)
+            messages = await self.messages(history, calls)
             try:
                 return await draw(messages)
             except ContextExceeded as error:
@@ -311,9 +291,8 @@ class Writer:
         return reply.value if isinstance(reply.value, str) else None
 
     def _draft(self, reply: Reply, inputs: Collection[str]) -> Draft:
-        if self._stop and copies(reply, self._tools):
-            fired("copied-documents")
-            return Draft(Program(""), problem=COPIED)
+        ended = bool(self._stop) and reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1
+        fired("copied-documents", ended)
         if reply.problem:
             return Draft(Program(""), problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
@@ -322,9 +301,9 @@ class Writer:
         return self._repaired(found.program, inputs)
 
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
-        protocols = {protocol.name: protocol for protocol in self._tools.protocols}
+        own = (LOOK,) if self.look else ()
+        protocols = {protocol.name: protocol for protocol in (*self._tools.protocols, *own)}
         passes: tuple[Pass, ...] = PASSES if self._ways.check else FRAME
-        inputs = {*inputs, LOOK} if self.look else inputs
         context = RepairContext(protocols, self._rules, inputs, self._ways.dialects)
         program, named = with_names(program) if self.look else (program, "")
         if self.look and ends_with_look(program):
@@ -334,45 +313,64 @@ class Writer:
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
-    async def messages(self, history: Sequence[Revision], calls: Sequence[Call], again: bool = False) -> list[Message]:
-        """The prompt. ``again``: the model has just given a program again that is among those that failed."""
-        fired("layer-order", bool(self._order.among([*self._tools])))
-        base = [Message("system", prompt("system"), fixed=True)]
-        if self._ways.example:
+    async def messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
+        """The prompt for the next program, given those that failed and the calls that were made."""
+        system = "system_brief" if self._example else "system"
+        base = [Message("system", prompt(system, say=self._settings.sentence), fixed=True)]
+        if self._example:
             base.append(Message("user", prompt(EXAMPLES[self._ways.tools]), fixed=True))
             base.append(Message("assistant", prompt("example_program"), fixed=True))
-        notes, edits = "", []
-        told: list[str] = []
-        if self._ways.revision == "edit" and history:
-            edits = edits_of(
-                history, calls, self._tools, self._task, pages=self._pages, as_json=self._ways.tools == "json"
-            )
-        else:
-            likely = self._likely(history) if "likely-tools" in self._rules else ()
-            sentences = feedback_from(history, self._graph.hints, self._tools.protocols, likely, self._rules, calls)
-            told = sentences
-            fired("likely-tools", bool(likely))
-            if again:
-                sentences.append(SAME_PROGRAM)
-            done = done_calls(calls)
-            notes = prompt("notes", notes=sentences, done=done) if sentences or (done and self._step) else ""
-        down = (fenced(wording.is_down(tool, some)) for tool, some in self._broken().items())
-        self._down = [each for each in down if each not in told]  # what no note says
-        shown = await self._tools_within(base, [Message("user", notes), *edits])
-        asked = replace(task_message(self._task_message(shown) + notes, self._images), stable=self._stable(shown))
+        edits, about, show = [], "", self._settings.show_values
+        if self._revision == "edit" and history:
+            as_json = self._ways.tools == "json"
+            edits = edits_of(history, calls, self._tools, self._task, pages=self._pages, as_json=as_json, show=show)
+        elif self._revision == "notes" and (history or self._step):
+            about = self._mask(notes_on(history, calls, show))
+        elif history or self._step:
+            about = await self._about(history, calls)
+        about = f"\n\n{about}" if about else ""
+        said = history if self._revision == "notes" else history[-1:] if about else ()
+        told = {revision.fault.tool for revision in said if revision.fault is not None and revision.fault.substitutes}
+        down = {tool: some for tool, some in self._broken().items() if tool not in told}
+        self._down = [fenced(wording.is_down(tool, some)) for tool, some in down.items()]
+        shown = await self._tools_within(base, [Message("user", about), *edits])
+        asked = replace(task_message(self._task_message(shown) + about, self._images), stable=self._stable(shown))
         return [*base, asked, *edits]
+
+    async def _about(self, history: Sequence[Revision], calls: Sequence[Call]) -> str:
+        """The part of a prompt about the programs so far, as there is room for it."""
+        made = RevisionPrompt(
+            history, calls, self._documents, self._settings.show_values, self._mask, self._calls_left()
+        )
+        room, texts, text = await self._room.for_revision(), made.texts(), ""
+        while (shorter := await asyncio.to_thread(next, texts, None)) is not None:
+            text = shorter
+            if await self._room.count(text) <= room:
+                break
+        return text
+
+    def _documents(self, names: Sequence[str]) -> Fit:
+        """The documents of some tools, as the prompt shows tools."""
+        protocols = [protocol for name, protocol in self._graph.protocols_with_shapes.items() if name in names]
+        if (
+            self._ways.tools == "json"
+            and len((made := json_documents(protocols, pages=self._pages)).text) < MAX_DOCUMENT
+        ):
+            return made
+        plain = self._ways.tools == "plain"
+        fitter = Fitter(protocols, self._graph.suppliers, self._query, pages=self._pages, plain=plain)
+        return fitter.within(MAX_DOCUMENT)
 
     def _stable(self, shown: Fit) -> int:
         """The characters before the user's words, where they are the same for every task; up to the end of a line, so
         that the tokens are the same, too."""
-        if shown.shortened or self.hidden or not self._recurring:
+        if shown.shortened or not self._recurring:
             return 0
         before = self._task_message(shown, frame="\0").partition("\0")[0]
         return before.rfind("\n") + 1
 
-    def _task_message(self, shown: Fit, frame: str | None = None, longest: bool = False) -> str:
-        """The task and its tools. ``frame``: what stands between them, in place of the writer's. ``longest``: with the
-        longest line of their order that there can be."""
+    def _task_message(self, shown: Fit, frame: str | None = None) -> str:
+        """The task and its tools. ``frame``: what stands between them, in place of the writer's."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
@@ -382,7 +380,6 @@ class Writer:
             task=self._task,
             answer_type=self._answer_type,
             plan=self._plan,
-            order=self._order_line(()) if longest else self._order_line((*shown.left_out, *self._broken())),
             asked=self._asked_for,
             down=self._down,
             shortened=shown.shortened,
@@ -392,16 +389,12 @@ class Writer:
             looked=self.looked,
         )
 
-    def _order_line(self, hidden: Collection[str]) -> str:
-        """The layers of the tools, for a line behind the task: there it costs the model's cache nothing."""
-        return fenced(self._order.line([*self._tools], {*hidden, *self.hidden}, chosen=not self._recurring))
-
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
         """The tools as there is room for them; the same as before wherever they still fit, for the model's cache.
 
         Where they are shortened, room for notes on programs that fail is kept from the first.
         """
-        frame = task_message(self._task_message(Fit("", {}, tuple(self._tools)), longest=True), self._images)
+        frame = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._images)
         fixed = await self._room.taken([*base, frame])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
@@ -414,14 +407,13 @@ class Writer:
             self.shown = fit
             ends = "copied-documents" in self._rules
             too_long = ends and estimate_tokens(fit.text) > self._settings.max_tokens
-            self._stop = stops(self._tools) if too_long else []
+            self._stop = ["(TypedDict):", *(f"def {name}(" for name in self._tools)] if too_long else []
         return self.shown
 
     def _whole_documents(self) -> Fit:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         protocols = self._graph.protocols_with_shapes
-        shown = [name for name in self._order.sorted([*protocols]) if name not in self.hidden]
-        return json_documents([protocols[name] for name in shown], pages=self._pages)
+        return json_documents([protocols[name] for name in self._by_layer(protocols)], pages=self._pages)
 
 
 def _structural(tools: Toolset) -> ToolGraph:

@@ -23,7 +23,13 @@ from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, to_jsonable_python
-from pydantic_core.core_schema import DecimalSchema, IsInstanceSchema, NamedTupleSchema
+from pydantic_core.core_schema import (
+    DataclassSchema,
+    DecimalSchema,
+    IsInstanceSchema,
+    ModelSchema,
+    NamedTupleSchema,
+)
 
 from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
@@ -31,7 +37,7 @@ from atc.result import Effect
 from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, read_docstring
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
-from atc.tools.to_json import schema_of, to_json_with_notes
+from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from atc.tools.typeddicts import keys_of, with_modern_typeddicts
 
@@ -42,6 +48,8 @@ EffectName = Literal["read", "write"]
 ExampleLike = Example | Mapping[str, Any]
 _F = TypeVar("_F", bound=Callable[..., Any])
 _METADATA = "__atc_tool__"
+_USUAL = (to_json.dispatch(object), to_json.dispatch(BaseModel))
+"""How dataclasses and models become JSON where nobody registered another way."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +271,21 @@ class _PlainSchema(GenerateJsonSchema):
         """The schema of a class that only :func:`atc.to_json` can convert: known for tables and arrays."""
         known = schema_of(schema["cls"])
         return super().is_instance_schema(schema) if known is None else known
+
+    def model_schema(self, schema: ModelSchema) -> JsonSchema:
+        """The schema of a pydantic model; what a function returns has its fields and no others."""
+        return self._closed(super().model_schema(schema), schema)
+
+    def dataclass_schema(self, schema: DataclassSchema) -> JsonSchema:
+        """The schema of a dataclass, as that of a model."""
+        return self._closed(super().dataclass_schema(schema), schema)
+
+    def _closed(self, made: JsonSchema, schema: ModelSchema | DataclassSchema) -> JsonSchema:
+        """Say that there are no other keys, unless a derived class or a serialisation of its own may bring some."""
+        as_usual = "serialization" not in schema and to_json.dispatch(schema["cls"]) in _USUAL
+        if self.mode == "serialization" and "properties" in made and as_usual and not schema["cls"].__subclasses__():
+            made.setdefault("additionalProperties", False)
+        return made
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchema:
         document = super().generate(schema, mode)

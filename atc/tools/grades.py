@@ -115,7 +115,8 @@ def short_stub(
     if pages and grade.notes and (paged := paging_line(protocol)):
         lines.append(paged)
     if protocol.effect is not Effect.READ:
-        lines.append("Has an effect: call it once." if protocol.effect is Effect.WRITE else "May have an effect.")
+        writes = protocol.effect is Effect.WRITE
+        lines.append("Changes data: call it once per item." if writes else "May have an effect.")
     if keys:
         lines.append(f"{observed_returns(protocol.returns) if observed else 'Response'}: {keys}")
     elif observed:

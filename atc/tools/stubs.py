@@ -226,7 +226,7 @@ def _docstring(
         lines.append(f"    {line}")
     if protocol.effect is not Effect.READ:
         lines.append(
-            "    Has an effect: call it once." if protocol.effect is Effect.WRITE else "    May have an effect."
+            "    Changes data: call it once per item." if protocol.effect is Effect.WRITE else "    May have an effect."
         )
     if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))

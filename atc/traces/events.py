@@ -182,7 +182,7 @@ class Findings(TypedDict):
 
 
 class ProgramStarted(TypedDict):
-    """A program runs. ``warnings``: what the check warned about and the program does not resolve."""
+    """A program runs. ``warnings``: what the check warned about and one of its writes depends on."""
 
     attempt: int
     warnings: list[str]

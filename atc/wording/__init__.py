@@ -7,23 +7,17 @@ Other modules call ``wording.finding(…)`` through the package, so that it can 
 
 from __future__ import annotations
 
-from atc.wording.faults import MAX_MESSAGE, evidence, fault, fault_alone
+from atc.wording.faults import MAX_MESSAGE, beside, evidence, fault, fault_alone, names_answer
 from atc.wording.feedback import (
     MAX_NOTE,
-    about_argument,
-    comes_first,
+    SENT_BACK,
     done,
-    failed_again,
     fault_feedback,
-    has_no_argument,
+    frames,
     is_down,
-    likely_tools,
-    supplied_by,
-    takes_argument,
     takes_place,
-    takes_value,
 )
-from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone, no_keys
+from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone
 from atc.wording.outcomes import more_calls, outcome
 from atc.wording.parts import (
     HIDDEN,
@@ -35,6 +29,8 @@ from atc.wording.parts import (
     exception,
     expression,
     short,
+    stated,
+    steps,
 )
 from atc.wording.repairs import argument_repair, argument_repairs
 
@@ -44,12 +40,12 @@ __all__ = [
     "MAX_FINDING",
     "MAX_MESSAGE",
     "MAX_NOTE",
-    "about_argument",
+    "SENT_BACK",
     "answer",
     "argument_repair",
     "argument_repairs",
+    "beside",
     "call",
-    "comes_first",
     "described",
     "done",
     "drift",
@@ -57,21 +53,18 @@ __all__ = [
     "evidence",
     "exception",
     "expression",
-    "failed_again",
     "fault",
     "fault_alone",
     "fault_feedback",
     "finding",
     "finding_alone",
-    "has_no_argument",
+    "frames",
     "is_down",
-    "likely_tools",
     "more_calls",
-    "no_keys",
+    "names_answer",
     "outcome",
     "short",
-    "supplied_by",
-    "takes_argument",
+    "stated",
+    "steps",
     "takes_place",
-    "takes_value",
 ]

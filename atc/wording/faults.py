@@ -28,7 +28,7 @@ MAX_MESSAGE = 1000
 
 def fault(failed: Fault) -> str:
     """One sentence, which begins with the line."""
-    if failed.finding is not None:
+    if failed.case == "findings" and failed.finding is not None:
         return finding(failed.finding)
     text = _fault(failed) or failed.kind
     return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
@@ -36,22 +36,25 @@ def fault(failed: Fault) -> str:
 
 def fault_alone(failed: Fault) -> str:
     """The sentence without the line, which means nothing to another program."""
-    if failed.finding is not None:
+    if failed.case == "findings" and failed.finding is not None:
         return finding_alone(failed.finding)
     return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
 
 
 def evidence(failed: Fault) -> str:
     """What the tool really answered, where refused arguments came from, and which tools can be called now."""
-    parts = [] if failed.answered is None or _names_answer(failed) else [answer(failed.answered)]
-    if failed.origins:
-        parts.append("; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins))
-    if failed.offered:
-        parts.append(f"{', '.join(failed.offered)}, which it asked for, can be called now")
-    return " ".join(parts)
+    answered = [answer(failed.answered)] if failed.answered is not None and not names_answer(failed) else []
+    return " ".join([*answered, *beside(failed)])
 
 
-def _names_answer(f: Fault) -> bool:
+def beside(failed: Fault) -> list[str]:
+    """Where refused arguments came from, and which tools can be called now."""
+    came = "; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins)
+    offered = f"{', '.join(failed.offered)}, which it asked for, can be called now" if failed.offered else ""
+    return [text for text in (came, offered) if text]
+
+
+def names_answer(f: Fault) -> bool:
     """Whether the fault's sentence itself says what the call was answered."""
     return f.case in ("no_answer", "nothing_found") or (f.case == "empty" and f.place is None)
 
@@ -68,6 +71,8 @@ def _fault(f: Fault) -> str:
             return _refused(f)
         case "unread":
             return f"{_called(f, 80)} has no value that can be read: {f.reason}"
+        case "stated":
+            return f"{_called(f, 80)} answered with an error: {f.reason}"
         case "went_on":
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
         case "supplied":

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from atc.facts import Fault, Replacement
-from atc.packing import as_text
-from atc.result import Call
+from atc.facts import Fault, Raised, Replacement
 from atc.tools.names import parameter_name
 from atc.wording.faults import fault_alone
 
 MAX_NOTE = 400
 """Characters of a note."""
+MAX_FRAMES, MAX_LINE = 5, 300
+"""Frames of an exception, the innermost, and characters of a line of a program."""
 MAX_PAIRS = 12
 """Arguments of a substitute that a note matches with those of the tool that broke."""
 
@@ -23,52 +23,21 @@ def fault_feedback(failed: Fault) -> str:
     return shown[:MAX_NOTE]
 
 
-def failed_again(line: str, times: int) -> str:
-    """A line that was wrong in several programs."""
-    return f"`{line}` failed in {times} programs: write it differently"
+SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
+"""Of a program that only warnings kept from running."""
 
 
-def likely_tools(names: Sequence[str]) -> str:
-    """The tools that fit the task."""
-    return f"call the tools: {', '.join(names)} fit the task's words best"
+def done(made: str, value: str) -> str:
+    """A call that had an effect, as a program writes it, and what it returned, where that is shown."""
+    return f"{made} returned {value}" if value else made
 
 
-def about_argument(name: str, tool: str, description: str) -> str:
-    """What a tool's document says of an argument."""
-    return f"{name} of {tool}: {description}"
-
-
-def supplied_by(name: str, tool: str, source: str, *, is_id: bool) -> str:
-    """Where an argument comes from."""
-    return f"{name} of {tool}{' is an id, not a name' if is_id else ''}: take it {source}"
-
-
-def comes_first(tool: str) -> str:
-    """A tool whose name has the words of a refusal."""
-    return f"the words of this refusal are those of {tool}: see whether it comes first"
-
-
-def takes_argument(tool: str, name: str, given: str) -> str:
-    """How an argument is called that a program called otherwise."""
-    return f"`{tool}` takes `{name}`, not `{given}`"[:MAX_NOTE]
-
-
-def has_no_argument(tool: str, given: str) -> str:
-    """An argument that a tool does not have."""
-    return f"`{tool}` has no argument `{given}`"[:MAX_NOTE]
-
-
-def takes_value(tool: str, name: str, sent: object, given: object) -> str:
-    """How a value is written that a program wrote otherwise."""
-    return f"`{name}` of `{tool}` is {sent!r}, not {given!r}"[:MAX_NOTE]
-
-
-def done(made: Call) -> str:
-    """A call that had an effect, as a program writes it, and what it returned."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in made.arguments.items())
-    if made.error is not None:
-        return f"{made.tool}({arguments}) has no value that can be read: {made.error[:300]}"
-    return f"{made.tool}({arguments}) returned {as_text(made.value)[:300]}"
+def frames(raised: Raised, lines: Callable[[int], str]) -> list[str]:
+    """The frames of an exception, the innermost last: ``line 7, in <module>: total(rows)``."""
+    return [
+        f"line {line}, in {name if name.strip('<>').isidentifier() else '?'}: {lines(line)[:MAX_LINE]}"
+        for name, line in raised.trace[-MAX_FRAMES:]
+    ]
 
 
 def is_down(tool: str, substitutes: Sequence[Replacement]) -> str:

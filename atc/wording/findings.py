@@ -31,9 +31,12 @@ def finding_alone(found: Finding) -> str:
 
 
 def no_keys(found: Finding, keys: Sequence[str | int]) -> str:
-    """One sentence for several keys that are looked up in the same object and are not there."""
+    """One sentence for several keys that are looked up in the same object and are not there, or not known to be."""
     where = "the dict that the program made" if found.place is None else expression(found.place)
-    return f"{where} has no key {' and no '.join(map(repr, keys))}; its keys are {listed(found.known) or 'none'}"
+    missing, known = " and no ".join(map(repr, keys)), listed(found.known) or "none"
+    if found.severity == "warning" and found.place is not None:
+        return f"no key {missing} is known of {where}; known are {known}"
+    return f"{where} has no key {missing}; its keys are {known}"
 
 
 def _finding(f: Finding) -> str:
@@ -71,23 +74,19 @@ def _finding(f: Finding) -> str:
             return f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({f.tool or 'list_things'}, ...)"
         case "not_paged":
             return f"{ALL_PAGES} reads tools that are paged, and {f.tool} is not: call {f.tool}(...) itself"
-        case "invented_id" if f.severity == "warning":
-            what = "an e-mail address" if f.case == "address" else f"the {f.arguments[0]} given to {f.tool}"
-            return f"{what} stands in neither the task nor a response: keep it only if an image shows exactly this"
         case "invented_id" if f.case == "address":
-            way = f"{' or '.join(f.instead)} may tell it" if f.instead else "the task gives none"
-            return f"an e-mail address in the program is made up: {way}"
+            way = f": {' or '.join(f.instead)} may tell it" if f.instead else ""
+            return f"an e-mail address in the program stands in neither the task nor a response{way}"
         case "invented_id":
-            return f"the {f.arguments[0]} given to {f.tool} is made up: take it {f.sources[0]}"
+            what = f"the {f.arguments[0]} given to {f.tool}"
+            return f"{what} stands in neither the task nor a response: take it {f.sources[0]}"
         case "from_memory":
             ways = "; ".join(f"take {name} {source}" for name, source in zip(f.arguments, f.sources, strict=True))
             return f"what {f.tool} is given as {' and '.join(f.arguments)} is from memory: {ways}"
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
-        case "unused_fact" if f.case == "forgotten":
-            return f"the task says {f.name!r}, which an earlier program used and this one does not"
-        case "unused_fact":
-            return f"the task says {f.name}, but the program uses it nowhere"
+        case "unused_fact":  # of an older version, which wrote down what it said
+            return ""
         case "broken_tool":
             return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
         case "answer_type":
@@ -143,8 +142,6 @@ def _argument(f: Finding) -> str:
 
 
 def _wrong_type(f: Finding) -> str:
-    if f.case == "typed":
-        return f"an argument of {f.tool}() must be {' or '.join(f.expected)}, but it is {f.found}"
     argument = f.arguments[0] if f.arguments else f.name
     if f.case == "literal":
         return f"{f.tool}({argument}={f.value!r}) is not allowed: {f.reason}"
@@ -160,8 +157,6 @@ def _wrong_type(f: Finding) -> str:
 
 def _unknown_key(f: Finding) -> str:
     key, elsewhere = f.name, f". {f.name!r} is at {' or at '.join(f.instead)}" if f.instead else ""
-    if f.case == "typed":
-        return f"there is no key {key!r} in that object{elsewhere}"
     where = expression(f.place) if f.place is not None else ""
     match f.case:
         case "attribute":

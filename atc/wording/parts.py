@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from atc.facts import Answered, Drift, Invocation, Observed, Place, Raised
+from atc.facts import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
 
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 
@@ -49,6 +49,11 @@ def drifted(found: Drift) -> str:
     return f"response differs from its schema: {drift(found)}"
 
 
+def stated(found: BodyError) -> str:
+    """The error that a response states in its body, as a note on the call."""
+    return f"the response states an error: {found.message}"
+
+
 def call(made: Invocation, limit: int = 60) -> str:
     """A call as a program writes it, with at most ``limit`` characters of an argument."""
     return f"{made.tool}({', '.join(f'{name}={short(value, limit)}' for name, value in made.arguments.items())})"
@@ -56,7 +61,12 @@ def call(made: Invocation, limit: int = 60) -> str:
 
 def expression(place: Place) -> str:
     """``find_cities(...)['cities'][0]``; ``[…]`` is any item or member."""
-    return f"{place.tool}(...)" + "".join("[…]" if step is None else f"[{step!r}]" for step in place.path)
+    return f"{place.tool}(...){steps(place)}"
+
+
+def steps(place: Place) -> str:
+    """``['cities'][0]``."""
+    return "".join("[…]" if step is None else f"[{step!r}]" for step in place.path)
 
 
 def described(observed: Observed) -> str:

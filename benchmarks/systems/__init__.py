@@ -70,7 +70,7 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
         Undemonstrated("atc-demonstrations", "ATC that is not shown how probing used its tools"),
-        Atc("atc-order", "ATC without the order of layers among the tools", {"rules": "-layer-order"}),
+        Atc("atc-notes", "ATC whose revisions are shown short notes", {"strategy": Chain(Ways(revision="notes"))}),
         Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
         Atc("atc+rules", "ATC with all of its rules, those that are off by default too", {"rules": "all"}),

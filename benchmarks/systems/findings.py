@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from atc.facts import Finding
 from atc.strategies.chain import Chain
 from atc.strategies.chain_policy import MAX_ROUTED, ChainPolicy
@@ -19,8 +17,8 @@ class CountedFindings(ChainPolicy):
     async def next_program(self) -> Draft | None:
         return await super().next_program() if self._spent <= self._settings.max_revisions else None
 
-    def _not_asked(self, warnings: Sequence[Finding]) -> list[Finding]:
-        return super()._not_asked(warnings) if self._spent < self._settings.max_revisions else []
+    def _not_told(self, draft: Draft) -> list[Finding]:
+        return super()._not_told(draft) if self._spent < self._settings.max_revisions else []
 
     @property
     def _spent(self) -> int:

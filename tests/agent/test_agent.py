@@ -74,14 +74,12 @@ def test_a_junk_reply_costs_a_revision_and_no_more(junk: Scripted) -> None:
     assert (result.status, result.value) == ("answered", 42)
 
 
-def test_the_same_program_again_is_asked_for_differently() -> None:
+def test_a_program_that_comes_again_costs_a_revision_and_the_next_prompt_says_so() -> None:
     model = FakeModel([BAD, BAD, GOOD])
     result = Agent([double], model=model, approve="always", sentence=False).run("double 21")
-    assert result.value == 42
-    assert [revision.program for revision in result.revisions] == [
-        "answer = [1][double(n=21)]\n",
-        "answer = double(n=21)\n",
-    ]
+    assert (result.value, len(result.revisions)) == (42, 3)
+    said = ["The same program was written again." in prompt[-1].content for prompt in model.prompts]
+    assert said == [False, False, True]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def test_first_program_and_revision_are_written_with_the_images_and_nothing_else
     made = agent(nothing, "double", BAD, GOOD)
     assert made.run(TASK, images=[picture]).value == 42
     prompts = model_of(made).prompts
-    assert shown(prompts) == [[0, 0, 0, 1], [0], [0, 0, 0, 1], [0, 0, 0, 1]]  # the question for a culprit without
+    assert shown(prompts) == [[0, 1], [0], [0, 1], [0, 1]]  # the question for a culprit without
     assert prompts[0][-1].images == (Image.of(picture),)
     assert WORDS in prompts[0][-1].content
 
@@ -85,7 +85,7 @@ def test_a_stream_and_candidates_show_them() -> None:
         return [event.kind async for event in made.stream(TASK, images=[PNG])][-1]
 
     assert asyncio.run(last()) == "run_ended"
-    assert shown(model_of(made).prompts) == [[0, 0, 0, 1]] * 2
+    assert shown(model_of(made).prompts) == [[0, 1]] * 2
 
 
 @pytest.mark.parametrize("model", ["embedded", None])
@@ -110,7 +110,7 @@ def test_images_take_room_in_the_prompt() -> None:
 # What may stand in an image alone.
 
 
-def test_an_id_that_no_text_has_is_asked_about_and_no_write_is_made_unasked() -> None:
+def test_an_id_that_no_text_has_is_told_once_and_no_write_is_made_unasked() -> None:
     known = {"type": "object", "properties": {"order_id": {"type": "string"}}}
     orders = make_tool("find_orders", lambda a: {"order_id": "A1"}, returns=known)
     booked: list[Any] = []
@@ -122,12 +122,12 @@ def test_an_id_that_no_text_has_is_asked_about_and_no_write_is_made_unasked() ->
         made = agent(*[program] * 8, tools=Toolset([orders, cancel]), **settings)
         return made.run("cancel the order that the image shows", images=images)
 
-    refused = run()
-    assert refused.status == "unsolved"
+    assert run().status == "unsolved"
     assert booked == []
-    first, *_ = run(PNG).revisions
+    first, second, *_ = run(PNG).revisions
     assert first.findings[0].severity == "warning"
-    assert "keep it only if an image shows exactly this" in first.findings[0].message
+    assert "stands in neither the task nor a response" in first.findings[0].message
+    assert (second.findings, second.fault is not None and second.fault.case) == ((), "warned")
     assert booked == []  # warnings ask, also under `always`
     run(PNG, warnings="allow")
     assert booked == [{"order_id": "ZX-77"}]
@@ -161,7 +161,7 @@ def test_a_resumed_run_reads_the_file_again(picture: Path) -> None:
     run_id = begun(picture, JPEG)
     made = agent(GOOD)
     assert made.resume(run_id, images=[JPEG]).value == 42
-    assert shown(model_of(made).prompts) == [[0, 0, 0, 2]]
+    assert shown(model_of(made).prompts) == [[0, 2]]
 
 
 @pytest.mark.parametrize(

@@ -97,30 +97,11 @@ def test_data_in_the_prompt_cannot_end_its_block() -> None:
 NEXT = "```python\nanswer = films(year='2001')\n```"
 
 
-def told_next(rules: str = "default") -> str:
-    """What the next program is told after one that failed behind its calls."""
+def test_the_next_program_is_shown_the_call_as_it_was_sent() -> None:
     first = "```python\nunit = ' '.join(['SI', 'units'])\nanswer = films(year='2000', unit=unit)['x']\n```"
-    made = agent(first, '{"year": "2000", "unit": "metric"}', NEXT, tools=films(), rules=rules)
+    made = agent(first, '{"year": "2000", "unit": "metric"}', NEXT, tools=films())
     made.run("films")
-    return prompts(made)[-1]
-
-
-def test_what_was_repaired_is_told_the_next_program_in_a_line_and_else_no_prompt_changes() -> None:
-    line = "- `unit` of `films` is 'metric', not 'SI units'\n"
-    told = told_next()
-    assert told.count(line) == 1
-    assert told.replace(line, "") == told_next("-repaired-arguments")
-
-
-def test_of_a_run_where_nothing_was_repaired_the_prompts_stay_as_they_were() -> None:
-    replies = [NEXT.replace("films(year='2001')", "films(year='2001')['x']"), NEXT]
-    texts = []
-    for rules in ("default", "-repaired-arguments,-model-repair"):
-        made = agent(*replies, tools=films(), rules=rules)
-        made.run("films")
-        texts.append(prompts(made))
-    assert texts[0] == texts[1]
-    assert len(texts[0]) == 2
+    assert "\nfilms(year='2000', unit='metric')\n  'films of 2000'\n" in prompts(made)[-1]
 
 
 # -- what was learnt ---------------------------------------------------------------------------------------------------

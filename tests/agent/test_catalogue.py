@@ -230,7 +230,7 @@ def test_the_next_run_knows_what_this_one_did(tmp_path: Path) -> None:
 def test_a_failed_run_is_learnt_from_too_and_one_that_raises_does_not_fail_for_it() -> None:
     store = Remembers()
     catalogue = Catalogue(weather(), store=store)
-    model = FakeModel(["```python\nanswer = forecast(city_id=1) + None\n```"] * 9)
+    model = FakeModel(["```python\nanswer = forcast(city_id=1) + None\n```"] * 9)
     Agent(catalogue=catalogue, model=model, sentence=False).run("the forecast")
     assert catalogue.settle()
     assert store.added == []  # it has no answer, and no tool failed: nothing to learn

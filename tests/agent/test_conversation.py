@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from atc import Agent, FakeModel, Toolset, UsageError, tool
+from atc import Agent, FakeModel, ToolError, Toolset, UsageError, tool
 from atc.calls.approval import ApprovalRequest
 from atc.conversation import Conversation
 from atc.models.base import estimate_tokens
@@ -362,7 +362,7 @@ def test_those_of_a_run_stand_in_place_of_the_agents() -> None:
 
 
 @pytest.mark.parametrize("said", [True, False])
-def test_an_identifier_of_the_instructions_is_not_made_up_and_no_fact_to_use(said: bool) -> None:
+def test_an_identifier_of_the_instructions_is_not_made_up(said: bool) -> None:
     @tool(effect="read")
     def tenants() -> list[Tenant]:
         """All tenants, each with its tenant_id."""
@@ -371,13 +371,13 @@ def test_an_identifier_of_the_instructions_is_not_made_up_and_no_fact_to_use(sai
     @tool(effect="read")
     def seats(tenant_id: str) -> int:
         """Seats of a tenant. tenant_id: from tenants()[0]['tenant_id']"""
-        return len(tenant_id)
+        raise ToolError("no such tenant", status=404)
 
     model = FakeModel([code("answer = seats(tenant_id='t-4711')")] * 2)
     wish = f"our tenant is {'t-4711' if said else 't-1'}; round to 3 digits"
     with Agent([tenants, seats], model=model, sentence=False, instructions=wish, max_rejections=0) as agent:
         result = agent.run("How many seats have we?")
-    kinds = {finding.kind for revision in result.revisions for finding in revision.findings}
+    kinds = {finding.kind for revision in result.revisions for finding in revision.all_findings}
     assert kinds == (set() if said else {"invented_id"})
 
 

@@ -338,3 +338,26 @@ def test_an_error_in_an_item_is_placed_in_its_page() -> None:
         assert placed(2, *path) is None
     assert placed(9, 0) is None
     assert reading.pages.placed(Outcome("finished")).error is None
+
+
+def test_the_call_that_failed_is_named_by_its_number_in_the_run() -> None:
+    def third_fails(arguments: dict[str, Any]) -> Any:
+        if arguments.get("page", 1) > 2:
+            raise ToolError("gone", status=500)
+        return of_pages([1, 2], [3, 4])(arguments)
+
+    reading = Reading(third_fails, read_attempts=1)
+    reading.call("things", {})
+    reading.all()  # its third page fails
+    reading.call("others", {})  # refused
+
+    def named(number: int | None) -> int | None:
+        made = reading.pages.placed(Outcome("raised", error=ProgramError("ToolError", "x", call=number))).error
+        assert made is not None
+        return made.call
+
+    failed_at = [call.index for call in reading.house.broker.calls if not call.succeeded]
+    assert [named(number) for number in (2, 3)] == failed_at
+    assert [named(number) for number in (1, 9, None)] == [None] * 3, "it did not fail, or was not made"
+    reading.house.journal.begin_attempt()
+    assert named(2) is None, "that was another program's"

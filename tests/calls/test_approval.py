@@ -1,4 +1,4 @@
-"""Who decides over calls with effects: one vocabulary everywhere, and no unasked write of a program with a warning."""
+"""Who decides over calls with effects: one vocabulary everywhere, and no unasked write that depends on a warning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.agent import agent
 from tests.support.broker import UNKNOWN, WRITE, House, counted, never
 from tests.support.tools import make_tool
 
-WARNING = "the task says 'Design review', but the program uses it nowhere"
+WARNING = "an e-mail address in the program stands in neither the task nor a response"
 CATCHES = "```python\ntry:\n    answer = book(n=1)\nexcept ToolError as error:\n    answer = error.status\n```"
 
 
@@ -103,14 +103,15 @@ def test_an_agent_does_what_argument_then_setting_then_default_say(monkeypatch: 
 # -- at the broker ---------------------------------------------------------------------------------------------------
 
 
-def test_a_warned_program_makes_no_write_unasked_and_the_next_program_does() -> None:
+def test_a_warned_write_is_not_made_unasked_and_the_others_are() -> None:
     seen, function = counted()
-    house = House(make_tool("book", function, WRITE), make_tool("look", lambda _: 1))
-    house.broker.begin_program([WARNING])
+    pay, look = make_tool("pay", lambda _: 5, WRITE), make_tool("look", lambda _: 1)
+    house = House(make_tool("book", function, WRITE), pay, look)
+    house.broker.begin_program({"book": (WARNING,)})
     reply = house.call("book", n=1)
     assert (reply.status, house.last.status, seen, house.journal.entries) == ("warned", "refused", [], {})
     assert WARNING in (reply.error or "")
-    assert house.call("look", n=1).value == 1
+    assert (house.call("look", n=1).value, house.call("pay", n=1).value) == (1, 5)
     house.broker.begin_program()
     assert house.call("book", n=1).value == "ok"
 
@@ -118,7 +119,7 @@ def test_a_warned_program_makes_no_write_unasked_and_the_next_program_does() -> 
 def test_a_function_is_asked_with_the_warnings_and_the_trace_says_so() -> None:
     asked: list[ApprovalRequest] = []
     house = House(make_tool("book", lambda _: 7, WRITE), approve=lambda r: asked.append(r) or True)
-    house.broker.begin_program([WARNING])
+    house.broker.begin_program({"book": (WARNING,)})
     assert house.call("book", n=1).value == 7
     assert asked == [ApprovalRequest("book", {"n": 1}, WRITE, "book it.", (WARNING,))]
     kinds = [kind for kind, _ in house.events]
@@ -145,7 +146,7 @@ class Calendar:
             """All events."""
             return [
                 {"title": "Design review", "attendees": ["ann@example.org"]},
-                {"title": "Payroll", "attendees": ["bob@example.org", "cy@example.org"]},
+                {"title": "Payroll", "attendees": ["bob@example.org"]},
             ]
 
         @tool(effect="write")
@@ -159,98 +160,99 @@ class Calendar:
     def run(self, *programs: str, **settings: Any) -> Result:
         replies = [f"```python\n{program}```" for program in programs]
         settings = {"max_revisions": 0, "max_rejections": 1, "approve": "always", **settings}
-        task = "send 'Room 4' to every attendee of 'Design review'"
-        return Agent(self.tools, model=FakeModel(replies), sentence=False, **settings).run(task)
+        return Agent(self.tools, model=FakeModel(replies), sentence=False, **settings).run("write to them")
 
 
-EVERYBODY = """
-for event in list_events():
-    for name in event["attendees"]:
-        send_email(to=name, text="Room 4")
+GUESSED = """
+address = "ann@example.com"
+send_email(to=address, text="Room 4")
 answer = "done"
 """
-HOPES = EVERYBODY.replace(
-    '        send_email(to=name, text="Room 4")\n',
-    """        try:
-            send_email(to=name, text="Room 4")
-        except ToolError:
-            pass
-""",
-)
-RIGHT = EVERYBODY.replace("    for name", '    if event["title"] != "Design review":\n        continue\n    for name')
-BROKEN = EVERYBODY.replace("list_events()", "list_event()")
-AGAIN = EVERYBODY + "# again\n"
+HOPES = """
+address = "ann@example.com"
+try:
+    send_email(to=address, text="Room 4")
+except ToolError:
+    pass
+answer = "done"
+"""
+KNOWN = """
+for event in list_events():
+    send_email(to=event["attendees"][0], text="Room 4")
+answer = "done"
+"""
+BESIDE = 'is_boss = "boss@example.org"\n' + KNOWN.replace('"done"', "is_boss")
+AGAIN = GUESSED + "# again\n"
+BOTH = ["ann@example.org", "bob@example.org"]
 
 
-@pytest.mark.parametrize(
-    "programs",
-    [(EVERYBODY, AGAIN), (HOPES, HOPES + "# again\n"), (EVERYBODY, BROKEN)],
-    ids=["raises", "hopes", "first"],
-)
-def test_a_program_that_left_the_meeting_out_mails_nobody_unasked(programs: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("programs", [(GUESSED, AGAIN), (HOPES, HOPES + "# again\n")], ids=["raises", "hopes"])
+def test_a_write_that_depends_on_a_warning_is_sent_back_once_and_then_not_made_unasked(
+    programs: tuple[str, ...],
+) -> None:
     calendar = Calendar()
     result = calendar.run(*programs)
     assert (result.status, calendar.sent) == ("unsolved", [])
+    assert [[finding.message for finding in each.findings] for each in result.revisions] == [[WARNING], []]
     assert result.fault is not None
     assert WARNING in result.fault.message
     assert 'warnings="allow"' in result.fault.hint
-    with pytest.raises(RunFailed, match=r"Design review.*warnings="):
+    with pytest.raises(RunFailed, match=r"stands in neither.*warnings="):
         result.unwrap()
 
 
-def test_a_resume_knows_what_an_earlier_program_had_and_the_last_one_forgot() -> None:
-    calendar, task = Calendar(), "send Room 4 to every attendee of Design review"
-    first = "meeting = 'Design review'\nanswer = list_events()[9][meeting]"
-    again = EVERYBODY.replace('"Room 4"', '"room 4"')
+def test_a_write_that_depends_on_no_warning_is_an_ordinary_one() -> None:
+    calendar = Calendar()
+    result = calendar.run(BESIDE)
+    assert (result.value, calendar.sent) == ("boss@example.org", BOTH)
+    assert len(result.revisions) == 1
+    assert result.revisions[0].all_findings == ()
 
-    def agent_with(*programs: str, rejections: int) -> Agent:
-        model = FakeModel([f"```python\n{program}\n```" for program in programs])
-        bounds = {"max_revisions": 0, "max_rejections": rejections}
-        return Agent(calendar.tools, model=model, sentence=False, approve="always", **bounds)
 
-    result = agent_with(first, again, rejections=1).run(task)
-    assert (result.status, calendar.sent) == ("unsolved", [])
-    resumed = agent_with(rejections=0).resume(result.run_id)
-    assert (resumed.status, calendar.sent) == ("unsolved", [])
-    assert resumed.fault is not None
-    assert "which an earlier program used and this one does not" in resumed.fault.message
+def test_a_program_that_went_on_is_not_sent_back_when_it_is_resumed() -> None:
+    calendar = Calendar()
+    result = calendar.run(GUESSED, AGAIN)
+    resumed = Agent(calendar.tools, model=FakeModel([]), sentence=False, approve=yes, max_revisions=0).resume(
+        result.run_id
+    )
+    assert (resumed.status, len(resumed.revisions)) == ("answered", 1)
+    assert calendar.sent == ["ann@example.com"]
 
 
 def test_the_words_for_the_user_reach_no_model() -> None:
     calendar = Calendar()
-    model = FakeModel([f"```python\n{program}```" for program in (EVERYBODY, AGAIN, RIGHT)])
-    task = "send 'Room 4' to every attendee of 'Design review'"
-    result = Agent(calendar.tools, model=model, sentence=False, approve="always", max_revisions=2).run(task)
-    assert (result.status, calendar.sent) == ("answered", ["ann@example.org"])
-    last = model.prompts[-1][-1].content
-    assert "send_email(" in last
-    assert "was not called: the program has an unresolved warning" in last
-    assert "allow" not in last
+    model = FakeModel([f"```python\n{program}```" for program in (GUESSED, AGAIN, KNOWN)])
+    made = Agent(calendar.tools, model=model, sentence=False, approve="always", max_revisions=2)
+    assert (made.run("write to them").status, calendar.sent) == ("answered", BOTH)
+    sent_back, refused = (prompt[-1].content for prompt in model.prompts[1:])
+    assert "write the program again as it is" in sent_back
+    assert "was not called: it depends on what the check warned about" in refused
+    assert "allow" not in refused
 
 
 def test_a_program_that_heeds_the_warning_is_not_asked_about() -> None:
     calendar = Calendar()
-    assert calendar.run(EVERYBODY, RIGHT).status == "answered"
-    assert calendar.sent == ["ann@example.org"]
+    assert calendar.run(GUESSED, KNOWN).status == "answered"
+    assert calendar.sent == BOTH
 
 
-def test_who_allows_warnings_gets_what_the_program_does() -> None:
+def test_who_allows_warnings_gets_what_the_program_does_at_once() -> None:
     calendar = Calendar()
-    assert calendar.run(EVERYBODY, AGAIN, warnings="allow").status == "answered"
-    assert len(calendar.sent) == 3
+    result = calendar.run(GUESSED, warnings="allow")
+    assert (result.status, len(result.revisions), len(calendar.sent)) == ("answered", 1, 1)
 
 
-def test_a_function_sees_the_warning_of_the_program_that_asks() -> None:
-    calendar, seen = Calendar(), []
-    calendar.run(EVERYBODY, AGAIN, approve=lambda request: bool(seen.append(request.warnings)))
+def test_a_function_sees_the_warnings_that_the_write_depends_on() -> None:
+    calendar, seen = Calendar(), list[tuple[str, ...]]()
+    calendar.run(GUESSED, AGAIN, approve=lambda request: bool(seen.append(request.warnings)))
     assert set(seen) == {(WARNING,)}
     assert calendar.sent == []
     seen.clear()
-    calendar.run(RIGHT, approve=lambda request: seen.append(request.warnings) or True)
-    assert seen == [()]
+    calendar.run(BESIDE, approve=lambda request: seen.append(request.warnings) or True)
+    assert seen == [(), ()]
 
 
 def test_the_best_of_several_first_programs_is_held_to_its_warning_too() -> None:
     calendar = Calendar()
-    assert calendar.run(EVERYBODY, AGAIN, EVERYBODY, AGAIN, candidates=2, max_revisions=0).status == "unsolved"
+    assert calendar.run(GUESSED, AGAIN, GUESSED, AGAIN, candidates=2, max_revisions=0).status == "unsolved"
     assert calendar.sent == []

@@ -16,7 +16,7 @@ from atc.permissions import Permissions, of_agent
 from atc.settings import Settings
 from tests.support.permissions import file_of, written
 
-WARNED = "Book 'Design review' in room r4"
+WARNED = "seats = len('a@b.org'[:1])\nanswer = book(seats=seats)"
 RULES = """
 [[rules]]
 allow = "book"
@@ -168,8 +168,8 @@ def test_the_refusal_of_what_nobody_could_be_asked_about_has_the_line(rules: Per
     assert f'this in {rules.path}:\n[[rules]]\nallow = "paint"' in call.error
 
 
-def test_an_allowed_write_of_a_program_with_a_warning_is_not_made_unasked(rules: Permissions) -> None:
-    result = ran("answer = book(seats=1)", rules, WARNED)
+def test_an_allowed_write_that_depends_on_a_warning_is_not_made_unasked(rules: Permissions) -> None:
+    result = ran(WARNED, rules)
     assert [call.error_status for call in result.calls] == ["warned"]
     assert asked(rules, "always", "book", "w", seats=1).status == "warned"
     assert asked(rules, "always", "paint", "w", room="r").status == "warned"

@@ -76,10 +76,9 @@ def test_a_program_gets_neither_the_environment_nor_files_of_atc(gateway: Gatewa
     (tmp_path / "audit.jsonl").write_text("audit-line-9912\n")
     source = LOOKS.replace("{pid}", str(os.getpid())).replace("{audit}", str(tmp_path / "audit.jsonl"))
     source = source.replace("{runs}", str(tmp_path / "runs"))
-    (rejected,) = ran(gateway, ("a", source))
-    assert rejected.status == "rejected"
-    (report,) = ran(Gateway(TOOLS, Settings.load(check=False)), ("a", source))
-    assert report.status == "answered", report
+    for asked in (gateway, Gateway(TOOLS, Settings.load(check=False))):
+        (report,) = ran(asked, ("a", source))
+        assert report.status == "answered", report
     files = {name: text for name, text in report.value.items() if name.startswith("/")}
     assert len(files) == 5
     assert set(files.values()) == {"no"}

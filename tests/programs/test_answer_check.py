@@ -79,7 +79,7 @@ def test_an_answer_of_another_type_is_found_at_its_lines(
     found = findings(checker, source, wanted)
     assert [finding.line for finding in found] == lines
     assert all(f"must be of type `{open_answer(wanted).text}`" in finding.message for finding in found)
-    assert {finding.severity for finding in found} == {"error"}
+    assert {finding.severity for finding in found} == {"warning"}
 
 
 @pytest.mark.parametrize(

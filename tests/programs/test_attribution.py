@@ -106,11 +106,13 @@ def traced() -> Iterator[Traced]:
         ("answer = [1, 2][9]", False),  # nothing that a tool said
     ],
 )
-def test_a_text_that_a_program_takes_apart_wrongly_is_shown(traced: Traced, line: str, told: bool) -> None:
+def test_a_text_that_a_program_takes_apart_wrongly_is_what_its_line_worked_with(
+    traced: Traced, line: str, told: bool
+) -> None:
     fault = traced(f'text = page()["body"]\n{line}')
     assert fault is not None
     assert (fault.kind, fault.tool) == ("program", None)
-    assert ("Lyon: 500,000 inhabitants" in fault.evidence) is told
+    assert [(each.name, each.place.path) for each in fault.inputs] == [("text", ("body",))] * told
 
 
 CASES = [
@@ -224,12 +226,116 @@ def test_a_claim_of_the_program_that_the_journal_does_not_bear_out_blames_no_too
     assert (fault.tool, fault.call) == (None, None)
 
 
+def failure(index: int, tool: str = "find", error: str = "it failed", cause: Any = None) -> Call:
+    return CALL.model_copy(
+        update={"index": index, "tool": tool, "status": "failed", "value": None, "error": error, "cause": cause}
+    )
+
+
+def test_the_call_is_found_by_its_number_whatever_its_error_says() -> None:
+    calls = [failure(1), failure(2), failure(3, "details"), CALL.model_copy(update={"index": 4})]
+    for number in (1, 2):
+        for words in ("find: it failed", "quite another text"):
+            fault = _raised(ProgramError("ToolError", words, 1, tool="find", call=number), calls)
+            assert fault is not None
+            assert (fault.tool, fault.call, fault.reason) == ("find", number, "it failed")
+
+
+@pytest.mark.parametrize(
+    ("number", "tool", "found"),
+    [
+        (4, "find", 2),  # that one succeeded: of this tool the last one that failed is taken
+        (99, "find", 2),
+        (3, "find", 2),  # another tool's
+        (None, "find", 2),
+        (3, "details", 3),
+        (1, "pay", None),  # no call of that tool failed
+    ],
+)
+def test_a_forged_number_names_no_call_that_did_not_fail(number: int | None, tool: str, found: int | None) -> None:
+    calls = [failure(1), failure(2), failure(3, "details"), CALL.model_copy(update={"index": 4})]
+    fault = _raised(ProgramError("ToolError", f"{tool}: no", 1, tool=tool, call=number), calls)
+    assert fault is not None
+    assert fault.call == found
+
+
+def test_a_cause_that_ends_the_run_is_believed_of_a_known_call_alone() -> None:
+    calls = [failure(1, cause="credential"), failure(2)]
+    for number, cause in ((1, "credential"), (2, None), (None, None)):
+        fault = _raised(ProgramError("ToolError", "find: it failed", 1, tool="find", call=number), calls)
+        assert fault is not None
+        assert fault.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("program", "call"),
+    [
+        ("try:\n    details(city_id=8)\nexcept ToolError:\n    pass\nanswer = details(city_id=9)", 2),
+        ("try:\n    details(city_id=8)\nexcept ToolError as e:\n    raise ValueError('other words')", 1),
+        ("try:\n    details(city_id=8)\nexcept ToolError as e:\n    raise ValueError('x') from None", 1),
+        ("try:\n    details(city_id=8)\nexcept ToolError as e:\n    raise", 1),
+        ("def f(n):\n    return details(city_id=n)\nanswer = parallel(lambda: f(1), lambda: f(9), lambda: f(8))", 2),
+    ],
+)
+def test_the_sandbox_says_which_call_failed(traced: Traced, program: str, call: int) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert (fault.tool, fault.kind, fault.call) == ("details", "arguments", call)
+
+
+@pytest.mark.parametrize(
+    ("program", "parameter"),
+    [
+        ("answer = details(object())", "city_id"),
+        ("answer = details(1, city_id=2)", "city_id"),
+        ("answer = details(1, 2)", None),
+        ("answer = details(city_id={1: object()})", "city_id"),
+    ],
+)
+def test_what_a_stub_does_not_take_is_traced_to_its_tool(traced: Traced, program: str, parameter: str | None) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert (fault.kind, fault.case, fault.tool, fault.key) == ("arguments", "signature", "details", parameter)
+
+
+def test_a_type_error_that_only_begins_as_a_stub_writes_it_is_the_programs_own(traced: Traced) -> None:
+    fault = traced("raise TypeError('details(city_id=…) is a object')")
+    assert fault is not None
+    assert (fault.kind, fault.tool) == ("program", None)
+
+
+@pytest.mark.parametrize(
+    ("program", "inputs"),
+    [
+        (ALL + "answer = ids[9]", [("", 1, ("cities",))]),
+        ('found = find(text="")\nanswer = found["towns"]', [("found", 1, ())]),
+        ('answer = find(text="")["towns"]', [("", 1, ())]),
+        (EACH + "for each in found:\n    answer = each['mayor']['name']", [("each", 3, ())]),
+        (
+            'found = find(text="")\nfirst = details(city_id=1)\nanswer = found["total"] + first["name"]',
+            [("found", 1, ()), ("first", 2, ())],
+        ),
+        (
+            'found = find(text="Lyon")["cities"][0]\nanswer = details(city_id=found["name"])',
+            [("found", 1, ("cities", 0))],
+        ),
+        ('def one(rows):\n    return rows[7]\nanswer = one(find(text="")["cities"])', [("rows", 1, ("cities",))]),
+        ("answer = [1][2]", []),
+    ],
+)
+def test_a_fault_names_what_its_line_worked_with(traced: Traced, program: str, inputs: list[Any]) -> None:
+    fault = traced(program)
+    assert fault is not None
+    assert [(each.name, each.call, each.place.path) for each in fault.inputs] == inputs
+
+
 @pytest.mark.parametrize(
     "error",
     [
         ProgramError("X" * 100, "m" * 2000, 10**6 - 1, (2**31 - 1,) * 4, origin=(2**53, ("a",) * 50)),
         ProgramError("KeyError", "(" * 1000, -5, (-1, -1, -1, -1), origin=(-1, (-(2**63),))),
         ProgramError("TypeError", "find(", 0),
+        ProgramError("TypeError", "x", 0, tool="find", parameter="p" * 200, call=2**52),
         ProgramError("NameError", "'", 1),
         ProgramError("IndexError", "", 1, (1, 1, 9, 28), origin=(1, (0, 0, 0))),
     ],
@@ -282,3 +388,22 @@ def test_what_was_looked_for_in_the_first_part_of_a_list_is_told_how_long_the_li
     assert fault is not None
     assert fault.tool == "listed"
     assert "listed() answered only 2 of 300, and what was looked for is not among them: ask" in fault.message
+
+
+@pytest.mark.parametrize("used", [False, True])
+def test_a_note_does_not_advise_a_call_that_the_program_makes_already(used: bool) -> None:
+    shape = {"type": "object", "properties": {"cities": {"type": "array", "items": {"type": "object"}}}}
+    tools = Toolset(
+        [
+            make_tool("listed", _listed, returns=shape),
+            make_tool("find_cities", _find, returns=shape, required=("city_name",), city_name=TEXT),
+        ]
+    )
+    program = "found = [c for c in listed()['cities'] if c['name'] == 'Bern']\nanswer = found[0]\n"
+    program += "other = find_cities(city_name='Bern')\n" * used
+    error = ProgramError("IndexError", "list index out of range", 2, (2, 2, 9, 17), items=0)
+    call = CALL.model_copy(update={"tool": "listed", "arguments": {}, "value": _listed({}), "line": 1})
+    fault = Attribution(Program(program), Outcome("raised", error=error), [call], tools).fault()
+    assert fault is not None
+    assert fault.part is not None
+    assert fault.part.instead == ("" if used else "find_cities(city_name=...)")

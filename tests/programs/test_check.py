@@ -66,7 +66,26 @@ CONVERT = Protocol(
     },
 )
 ANYTHING = Protocol(name="anything", effect=Effect.READ, parameters={"properties": {"n": {"type": "integer"}}})
-TOOLS = (FIND, DETAILS, CONVERT, ANYTHING)
+NUMBERS = {"x": {"type": "number"}, "y": {"type": "number"}}
+CORNERS = {"type": "array", "items": {"type": "object", "properties": NUMBERS, "additionalProperties": False}}
+CLOSED = Protocol(
+    name="closed",
+    effect=Effect.READ,
+    parameters={"properties": {"n": {"type": "integer"}}, "additionalProperties": False},
+    returns={
+        "type": "object",
+        "properties": {"shape": {"type": "object", "properties": {"corners": CORNERS}}},
+        "additionalProperties": False,
+    },
+)
+BOOK = Protocol(
+    name="book",
+    effect=Effect.WRITE,
+    parameters={
+        "properties": {"name": {"type": "string", "minLength": 1}, "row": {"enum": ["a", "b"]}}, "required": ["name"]
+    },
+)  # fmt: skip
+TOOLS = (FIND, DETAILS, CONVERT, ANYTHING, CLOSED, BOOK)
 EACH = 'for city in find(name="a")["cities"]:\n    '
 
 
@@ -81,20 +100,39 @@ def findings(checker: Checker, program: str, known: str | None = None) -> list[F
     return asyncio.run(checker.check(Program(program), known))
 
 
-WRONG = [
-    ('answer = find(title="a")', "unknown_argument", "its arguments are name, limit"),
+CERTAIN = [
     ('answer = find("a", 3, "b")', "unknown_argument", "too many"),
+    ('answer = closed(colour="red")', "unknown_argument", "its arguments are n"),
+    ('answer = book(name="a", seats=2)', "unknown_argument", "its arguments are name"),
     ("answer = find(limit=3)", "missing_argument", "needs the argument name"),
     ("answer = find(name={'a': 1})", "wrong_type", "name"),
-    ('answer = find(name="a", limit=99)', "wrong_type", "99"),
+    ('answer = find(name="a", limit=[1, 2])', "wrong_type", "limit"),
     ('answer = details(city_id="Lyon")', "wrong_type", "Lyon"),
+    ('answer = book(name="")', "wrong_type", "shorter than 1"),
+    ('answer = book(name="a", row="d")', "not_in_enum", "'d'"),
+    ('answer = closed()["colour"]', "unknown_field", "closed(...) has no key 'colour'; its keys are 'shape'"),
+    ('for each in closed()["shape"]["corners"]:\n    answer = each["z"]', "unknown_field", "its keys are 'x', 'y'"),
+    ('answer = fnd(name="a")', "unknown_tool", "did you mean the tool find"),
+    ('answer = find(name=nmae)', "undefined_name", "'nmae'"),
+    ('finds = ["a"]\nanswer = find(name=find_)', "undefined_name", "did you mean finds?"),
+    ('import os\nanswer = find(name=os.listdir()[0])', "forbidden_import", "os.listdir"),
+    ('import requests\nanswer = find(name="a")', "forbidden_import", "no network, so requests"),
+    ('answer = find(name=open("x").read())', "forbidden_import", "open()"),
+    ('answer = find.__globals__["x"]', "forbidden_name", "__globals__"),
+    ('found = find(name="a")', "no_answer", "never sets `answer`"),
+    ('def main():\n    answer = find(name="a")\nmain()', "no_answer", "never sets `answer`"),
+    ('answer = find(name="a"', "syntax", "line 1"),
+    ('if find(name="a"):\n    return 1\nanswer = 2', "syntax", "return"),
+]  # fmt: skip
+DOUBTFUL = [
+    ('answer = find(name="a", title="b")', "unknown_argument", "its arguments are name, limit"),
+    ('answer = find(name="a", limit=99)', "wrong_type", "99"),
     ('answer = convert(value=find(name="a")["cities"][0], unit="km")', "wrong_type", "the whole object"),
     ('answer = details(city_id=find(name="a")["cities"])', "wrong_type", "the whole list"),
     ('ids = [1, 2]\nanswer = details(city_id=ids)', "wrong_type", "list"),
     ('answer = convert(value=1, unit="yard")', "not_in_enum", "yard"),
-    ('unit = "yard"\nanswer = convert(value=1, unit=unit)', "not_in_enum", "yard"),
-    ('answer = find(name="a")["city"]', "unknown_field", "its keys are 'cities', 'total'"),
-    ('answer = find(name="a").get("city")', "unknown_field", "'city'"),
+    ('answer = find(name="a")["city"]', "unknown_field", "known are 'cities', 'total'"),
+    ('answer = find(name="a").pop("city")', "unknown_field", "'city'"),
     ('answer = find(name="a")["name"]', "unknown_field", "'name' is at find("),
     ('answer = find(name="a")["cities"]["name"]', "unknown_field", "is a list"),
     ('answer = find(name="a")["total"]["name"]', "unknown_field", "plain integer"),
@@ -106,31 +144,23 @@ WRONG = [
     ('answer = max(find(name="a")["cities"], key=lambda c: c["size"])', "unknown_field", "'size'"),
     ('def size(c):\n    return c["size"]\nanswer = size(find(name="a")["cities"][0])', "unknown_field", "'size'"),
     ('state = {"a": find(name="a")}\nanswer = state["b"]', "unknown_key", "'a'"),
-    ('answer = fnd(name="a")', "unknown_tool", "did you mean the tool find"),
-    ('answer = find(name=nmae)', "undefined_name", "'nmae'"),
-    ('finds = ["a"]\nanswer = find(name=find_)', "undefined_name", "did you mean finds?"),
-    ('import os\nanswer = find(name=os.listdir()[0])', "forbidden_import", "os.listdir"),
-    ('import requests\nanswer = find(name="a")', "forbidden_import", "no network, so requests"),
-    ('answer = find(name=open("x").read())', "forbidden_import", "open()"),
-    ('answer = find.__globals__["x"]', "forbidden_name", "__globals__"),
-    ('found = find(name="a")', "no_answer", "never sets `answer`"),
-    ('def main():\n    answer = find(name="a")\nmain()', "no_answer", "never sets `answer`"),
+    ('answer = x + find(name="a")["total"]\nx = 1', "undefined_name", "'x'"),
     ("answer = 1", "no_call", "calls no tool"),
-    ('answer = find(name="a"', "syntax", "line 1"),
-    ('if find(name="a"):\n    return 1\nanswer = 2', "syntax", "return"),
     ('answer = find(name="a")["total"] + "1"', "type_error", ""),
     ('answer = find(name="a")["cities"].name', "type_error", ""),
 ]  # fmt: skip
+WRONG = [(*row, "error") for row in CERTAIN] + [(*row, "warning") for row in DOUBTFUL]
 
 
-@pytest.mark.parametrize(("program", "kind", "said"), WRONG)
+@pytest.mark.parametrize(("program", "kind", "said", "severity"), WRONG)
 def test_a_mistake_is_found_and_told_in_words_that_say_what_to_do(
-    checker: Checker, program: str, kind: str, said: str
+    checker: Checker, program: str, kind: str, said: str, severity: str
 ) -> None:
     found = findings(checker, program)
-    assert kind in {finding.kind for finding in found} or (kind == "type_error" and found), found
+    assert (kind, severity) in {(f.kind, f.severity) for f in found} or (kind == "type_error" and found), found
     assert any(said in finding.message for finding in found), found
     assert all(finding.line <= program.count("\n") + 1 for finding in found)
+    assert severity == "error" or all(finding.severity == "warning" for finding in found), found
 
 
 RIGHT = [
@@ -152,6 +182,10 @@ RIGHT = [
     EACH + 'answer = {**city, "near": 1}["near"]',
     EACH + 'answer = city["size"] if "size" in city else city["population"]',
     EACH + 'answer = city.get("size", 0)',
+    EACH + 'answer = city.get("size")',
+    'unit = "yard"\nanswer = convert(value=1, unit=unit)',  # what is not written out is the broker's to judge
+    EACH + 'answer = closed().get("colour")',
+    EACH + 'answer = city["size"] if city.get("size") else None',
     EACH + 'answer = city.get("size") or city.get("population")',
     EACH + 'try:\n        answer = city["size"]\n    except KeyError:\n        answer = 0',
     'from contextlib import suppress\nanswer = 0\nwith suppress(KeyError):\n    answer = find(name="a")["size"]',
@@ -206,7 +240,7 @@ def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_
     assert findings(checker, program) == []
 
 
-def test_a_made_up_address_is_a_finding_wherever_it_stands() -> None:
+def test_an_address_that_nobody_gave_is_a_warning_wherever_it_stands() -> None:
     text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
     tools = [
         Protocol(name="send", effect=Effect.WRITE, parameters=text),
@@ -218,9 +252,10 @@ def test_a_made_up_address_is_a_finding_wherever_it_stands() -> None:
     try:
         (found,) = findings(made, program, "write to Ada")
         assert (found.kind, found.line) == ("invented_id", 1)
-        assert found.message.endswith("made up: find_email_address or read_mail may tell it")
+        assert found.severity == "warning"
+        assert found.message.endswith("nor a response: find_email_address or read_mail may tell it")
         assert "example" not in found.message
-        assert findings(alone, program, "write to Ada")[0].message.endswith("the task gives none")
+        assert findings(alone, program, "write to Ada")[0].message.endswith("neither the task nor a response")
         assert findings(made, program, "write to Ada (ada@example.com)") == []
         assert findings(made, program) == []
         assert findings(made, 'answer = send(text="Ask ada@example.com or Bob")', "write") == []

@@ -98,7 +98,7 @@ def test_the_check_finds_what_the_gate_refuses(checker: Checker, protocol: Proto
         ("answer = book(city_name=[cities()['name']])", False),
         ("name = cities()['name']\nanswer = look(city_name=[name, name])", True),
         ("unit = 'miles'\nanswer = look(city_name='Rome', unit=unit)", False),
-        ("unit = 'miles'\nanswer = book(city_name='Rome', unit=unit)", True),
+        ("unit = 'miles'\nanswer = book(city_name='Rome', unit=unit)", False),
         ("name = cities()['name']\nanswer = look(city_name=name, codes=[name, name])", False),
         ("name = cities()['name']\nanswer = book(city_name=name, codes=[name, 'x'])", False),
         ("name = cities()['name']\nanswer = look(city_name=name, codes=[each for each in (name, 'x')])", False),
@@ -106,7 +106,7 @@ def test_the_check_finds_what_the_gate_refuses(checker: Checker, protocol: Proto
         ("codes = []\nfor n in (1, 2):\n    codes.append(str(n))\nanswer = look(city_name='Rome', codes=codes)", False),
         ("codes = {'a': 'b'}\nanswer = look(city_name='Rome', codes=codes)", True),
         ("codes = ['a', 'b']\nanswer = look(city_name=codes)", True),
-        ("unit = 'league'\nanswer = look(city_name='Rome', unit=unit)", True),
+        ("unit = 'league'\nanswer = look(city_name='Rome', unit=unit)", False),
     ],
 )
 def test_so_it_does_with_what_is_not_written_out(checker: Checker, program: str, found: bool) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, get_args
 
 import pytest
@@ -21,7 +21,8 @@ from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.strategies.feedback import feedback_from
+from atc.strategies.revision import RevisionPrompt
+from atc.tools.fit import Fit
 from benchmarks.atlas import load_tasks
 from benchmarks.attribution import POLICY, cases
 from benchmarks.check import Bench
@@ -127,12 +128,17 @@ def test_the_same_warning_is_known_again_without_words(silence: None) -> None:
     assert warned("5 %", 1).subject == warned("5 %", 4).subject != warned("7 %", 1).subject
 
 
-def test_who_supplies_an_argument_is_known_without_words(silence: None) -> None:
+def test_the_tool_at_fault_is_known_without_words(silence: None) -> None:
     finding = Finding(kind="missing_argument", tool="get", arguments=("city_id",))
-    history = [Revision(attempt=0, program="", findings=(finding,))]
-    assert feedback_from(history, {"get": {"city_id": "from find()", "day": "from now()"}}) == [
-        "missing_argument", "supplied_by",
-    ]  # fmt: skip
+    asked: list[list[str]] = []
+
+    def document(names: Sequence[str]) -> Fit:
+        asked.append(list(names))
+        return Fit("def get(): ...", {})
+
+    made = RevisionPrompt([Revision(attempt=0, program="get()\n", findings=(finding,))], [], document)
+    assert "def get(): ..." in next(made.texts())
+    assert asked == [["get"]]
 
 
 # -- records and their sentences -------------------------------------------------------------------------------------

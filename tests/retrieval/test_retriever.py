@@ -125,4 +125,4 @@ def test_a_planned_search_is_told_and_its_plan_reaches_the_writer() -> None:
     assert (result.value, result.usage.model_calls) == ("rain", 3)
     (chosen,) = (event.data for event in events if event.kind == "tools_chosen")
     assert chosen["queries"] == ["forecast for a place"]
-    assert "A rough plan" in model.prompts[2][-1].content
+    assert "The tools were searched for by this outline" in model.prompts[2][-1].content

@@ -102,6 +102,34 @@ def test_an_exception_in_a_function_tells_the_way_to_it() -> None:
     assert (outcome.error.line, outcome.error.trace) == (2, (("<module>", 4), ("f", 2)))
 
 
+@pytest.mark.parametrize(
+    ("program", "number"),
+    [
+        ("fails()", 1),
+        ("try:\n    fails()\nexcept ToolError:\n    pass\nfails()", 2),
+        ("try:\n    fails()\nexcept ToolError as e:\n    raise KeyError('x') from e", 1),
+        ("try:\n    fails()\nexcept ToolError:\n    raise KeyError('x')", 1),
+        ("try:\n    fails()\nexcept ToolError:\n    pass\nraise KeyError('x')", None),
+        ("class ToolError(Exception):\n    _call = 'seven'\nraise ToolError()", None),
+    ],
+)
+def test_an_exception_tells_which_call_failed(program: str, number: int | None) -> None:
+    outcome = in_sandbox(program, {"fails": lambda _: CallReply(error="no")})
+    assert outcome.error is not None
+    assert outcome.error.call == number
+
+
+def test_a_stub_that_does_not_take_a_value_tells_its_tool_and_argument() -> None:
+    program = "try:\n    fails(a=object())\nexcept TypeError as error:\n    pass\nfails(a=object())"
+    outcome = in_sandbox(program, {"fails": lambda _: CallReply(error="no")})
+    assert outcome.error is not None
+    assert (outcome.error.type, outcome.error.tool, outcome.error.parameter) == ("TypeError", "fails", "a")
+    assert "no JSON form" in outcome.error.message
+    plain = in_sandbox("raise TypeError('fails(a=…) is a object')", {"fails": lambda _: CallReply(error="no")})
+    assert plain.error is not None
+    assert (plain.error.tool, plain.error.parameter) == (None, None)
+
+
 def test_a_program_that_does_not_parse_tells_the_line() -> None:
     outcome = in_sandbox("x = 1\ny = = 2\n")
     assert outcome.error is not None

@@ -230,9 +230,9 @@ def test_a_failure_before_any_planned_call_is_revised_and_one_after_it_is_nobody
     assert "no such customer" in result.dry_run.stop.reason
 
 
-def test_a_program_with_a_warning_is_planned_and_says_that_a_real_run_asks(shop: Shop) -> None:
+def test_a_call_that_depends_on_a_warning_is_planned_and_says_that_a_real_run_asks(shop: Shop) -> None:
     broker = Broker(shop.tools, _begun(), _quiet, approval=Approval("always"), dry_run=True)
-    broker.begin_program(["it leaves something out"])
+    broker.begin_program({"cancel": ("an id that nobody gave",)})
     asyncio.run(broker.call(CallRequest(1, "cancel", {"order": "a"}, 1)))
     assert broker.calls[0].status == "planned"
     assert "asks before it makes" in broker.calls[0].notes[0]

@@ -121,7 +121,7 @@ except KeyError:
     was_revised(run(text, send, double, approve=lambda _: False))
 
 
-def test_which_of_two_failed_calls_ended_the_program_must_be_known() -> None:
+def test_of_two_failed_calls_the_one_whose_error_was_handled_ended_the_program() -> None:
     @tool(effect="read")
     def find(name: str) -> str:
         """Find it."""
@@ -137,7 +137,18 @@ except ToolError:
     raise RuntimeError('nothing is there')"""
     result = run(text, send, find, approve=lambda _: False, max_revisions=0)
     assert result.fault is not None
-    assert (result.status, result.fault.cause) == ("unsolved", None)
+    assert (result.status, result.fault.cause, result.fault.tool) == ("denied", "denied", "send")
+    text = """try:
+    answer = send(to='x')
+except ToolError:
+    answer = None
+try:
+    found = find(name='y')
+except ToolError as error:
+    raise RuntimeError('nothing is there') from error"""
+    result = run(text, send, find, approve=lambda _: False, max_revisions=0)
+    assert result.fault is not None
+    assert (result.fault.cause, result.fault.tool, result.fault.call) == (None, "find", 2)
 
 
 # -- a function's own bug --------------------------------------------------------------------------------------------

@@ -47,7 +47,7 @@ def test_after_two_whole_programs_the_run_goes_on_layer_by_layer() -> None:
     result, prompts = ran(*GUESSES[:2], FIND, WEATHER, tools=tools, rules=AFTER_TWO)
     assert (result.status, result.value) == ("answered", 21)
     assert ["step 1 of 2" in prompt or "last step" in prompt for prompt in prompts] == [False, False, True, True]
-    assert "Earlier programs" not in prompts[2]
+    assert "This program failed" not in prompts[2]
     assert [call.status for call in result.calls] == ["ok", "replayed", "replayed", "ok"]
 
 
@@ -122,8 +122,8 @@ def test_what_failed_programs_did_is_demanded_and_done_once(skipped: bool) -> No
     result, prompts = ran(*replies, tools=shop(booked), rules=AFTER_TWO, task="Book r-1 in Lyon, send the bill.")
     assert (result.status, result.value, booked) == ("answered", "b-r-1", ["r-1"])
     assert "book_room(room_id='r-1')" in prompts[3]  # it is told what is done
-    assert "are done" not in prompts[2]  # the tool is not offered there
-    assert "are done" not in prompts[4]  # committed: nobody asks for it again
+    assert "and are done" not in prompts[2]  # the tool is not offered there
+    assert "and are done" not in prompts[4]  # committed: nobody asks for it again
     assert [call.status for call in result.calls if call.tool == "book_room"] == ["ok", "replayed", "replayed"]
 
 

@@ -106,7 +106,7 @@ def test_each_step_has_revisions_and_notes_of_its_own() -> None:
     worse = WEATHER.replace("'celsius'", "'kelvin'")
     result, prompts = ran(bad, FIND, worse, WEATHER, tools=[find_person(), get_weather()], max_revisions=1)
     assert (result.status, result.value) == ("answered", 21)
-    assert ["Earlier programs" in prompt for prompt in prompts] == [False, True, False, True]
+    assert ["This program failed" in prompt for prompt in prompts] == [False, True, False, True]
     assert "address" in prompts[1]
     assert "address" not in prompts[3]
     assert "kelvin" in prompts[3]
@@ -174,7 +174,7 @@ def test_a_step_is_skipped_by_a_program_that_does_nothing(reply: str) -> None:
     assert "def find_person" in second  # it may be meant for later
 
 
-def test_what_rests_on_nothing_is_refused_once_and_then_skips_the_step() -> None:
+def test_what_rests_on_nothing_fails_once_and_then_skips_the_step() -> None:
     invented = code("answer = {'city_id': 'c-17'}")
     get = code("answer = get_weather(city_id='c-17')['celsius']")
     again = code("# as known\nanswer = {'city_id': 'c-17'}")
@@ -182,7 +182,7 @@ def test_what_rests_on_nothing_is_refused_once_and_then_skips_the_step() -> None
         invented, again, get, tools=[find_person(), get_weather()], task="Weather of c-17?", check=True
     )
     assert (result.status, result.value) == ("answered", 21)
-    assert [[finding.kind for finding in each.findings] for each in result.revisions] == [["no_call"], [], []]
+    assert [[finding.kind for finding in each.all_findings] for each in result.revisions] == [["no_call"], [], []]
     assert "step1" not in prompts[2]
 
 
@@ -204,7 +204,7 @@ def test_a_tool_that_nothing_depends_on_stays_on_offer_until_it_is_called() -> N
 
 
 def test_a_program_that_lacks_an_earlier_tool_is_given_it() -> None:
-    wrong = code("answer = get_weather(city_id='c-99')['celsius']")
+    wrong = code("answer = 1 / (get_weather(city_id='c-99')['celsius'] + 1)")
     again = code("home = find_person(who='Ann')['home']\nanswer = get_weather(city_id=home['city_id'])['celsius']")
     result, prompts = ran(code("answer = find_person(who='Ann')['name']"), wrong, again,
         tools=[find_person(), get_weather()], task=TASK, check=True)  # fmt: skip
@@ -322,19 +322,6 @@ def test_a_typed_answer_is_asked_of_the_last_step_alone() -> None:
     result = made(model, [find_person(), get_weather()]).run(TASK, answer=int)
     assert (result.status, result.value) == ("answered", 21)
     assert ["of type `int`" in prompt[-1].content for prompt in model.prompts] == [False, True, True]
-
-
-def test_a_fact_of_the_task_may_belong_to_any_step() -> None:
-    last = code("answer = get_weather(city_id=step1['home']['city_id'])['celsius']")
-    result, prompts = ran(
-        FIND, last, tools=[find_person(), get_weather()], task="How warm is it where 'Ann' lives?", check=True
-    )
-    assert (result.value, len(prompts)) == (21, 2)
-    other = last.replace("answer", "x = 'Lyon'\nanswer")
-    _, prompts = ran(
-        FIND, last, other, tools=[find_person(), get_weather()], task="'Ann': how warm, times 7?", check=True
-    )
-    assert len(prompts) == 3  # the factor is in neither step
 
 
 def test_a_call_that_is_not_approved_ends_the_run_in_any_step() -> None:

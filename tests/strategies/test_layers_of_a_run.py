@@ -127,11 +127,11 @@ def test_a_run_goes_on_in_the_step_that_the_journal_names() -> None:
     stored: Any = SimpleNamespace(latest=lambda: iter(events))
     cut = CutOff.of(context([]), stored)
     assert cut is not None
-    assert (cut.programs, cut.done) == (("answer = 1", "answer = 2"), ())
+    assert cut.programs == ("answer = 1", "answer = 2")
     cut = CutOff.of(context([], step1=7), stored)  # the stage is in the journal, and not yet in the trace
     assert cut is not None
-    assert (cut.programs, [program.source for program in cut.done]) == ((), ["answer = 2"])
+    assert cut.programs == ()
     events += [{"kind": "stage_started", "data": {}}, {"kind": "layer_started", "data": began | {"layer": 2}}]
     cut = CutOff.of(context([], step1=7), stored)
     assert cut is not None
-    assert (cut.programs, [program.source for program in cut.done]) == ((), ["answer = 2"])
+    assert cut.programs == ()

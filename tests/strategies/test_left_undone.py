@@ -425,7 +425,7 @@ def test_what_a_warning_held_back_a_revision_may_leave_out(post: Post, revised: 
         name = "warned"
 
         async def solve(self, context: RunContext) -> Ending:
-            await context.execute(CAUGHT.format("Ann"), ["is that her address?"])
+            await context.execute(CAUGHT.format("Ann"), {"send": ("is that her address?",)})
             if revised:
                 await context.execute("answer = count(what='mails')")
             return Ending("answered", 42)

@@ -11,13 +11,15 @@ import pytest
 
 from atc import Agent, Result, ToolError, Toolset
 from atc.errors import ModelError
+from atc.facts import Finding
 from atc.models.fake import FakeModel, Scripted
+from atc.programs.check.warned import Warned
 from atc.programs.program import Program
 from atc.result import Effect
-from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS
 from atc.strategies.look import MAX_PROGRAMS, SHOWN_TOKENS, ends_with_look, with_names
+from atc.strategies.program_loop import ProgramLoop
 from atc.traces.summary import summary_of
 from tests.support.cli import atc
 from tests.support.tools import make_tool
@@ -343,7 +345,8 @@ def test_a_rule_that_allows_a_tool_does_not_allow_what_a_look_led_to(tmp_path: P
 
 
 def test_after_a_write_that_was_warned_about_nothing_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ChainPolicy, "warnings", lambda *_: ("it is odd",))
+    odd = Finding(kind="invented_id", severity="warning", tool="send", arguments=("n",), sources=("from find()",))
+    monkeypatch.setattr(ProgramLoop, "warned", lambda *_: Warned(of_writes={"send": (odd,)}))
     program = code("try:", "    send(n=1)", "except ToolError:", "    pass", "look(n=1)")
     result, prompts = ran(World(), program, code("answer = count(n=1)"), max_revisions=1)
     assert (result.status, [revision.looked for revision in result.revisions]) == ("answered", [(), ()])

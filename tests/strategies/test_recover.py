@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -93,9 +94,9 @@ def test_a_read_that_breaks_is_routed_round(way: str) -> None:
         ("weather_b", (("city_name", "city"),))
     ]
     assert last.substituted == (("weather_a", "weather_b"),)
-    notes = prompts(made)[-1].partition("Mind these notes")[2]
-    assert notes.count("\n- ") == 1  # one line says what is down and what gives the same
-    assert "weather_b (its city_name is the city) gives the same" in notes
+    (wrong,) = re.findall(r"went wrong:\n```text\n(.*?)\n```", prompts(made)[-1], re.DOTALL)
+    assert wrong == "weather_a is down in this run: weather_b (its city_name is the city) gives the same"
+    assert prompts(made)[-1].count("is down in this run") == 1
 
 
 @pytest.mark.parametrize("way", ["raises", "bug", "null", "drifts"])
@@ -118,7 +119,7 @@ def test_where_nothing_breaks_the_prompts_are_the_same_with_the_rule_and_without
 
 
 @pytest.mark.parametrize(
-    "error", [ToolError("no such city", status=404), ToolError("no", status="not_found"), ValueError("no such city")]
+    "error", [ToolError("no such city", status=404), ToolError("no", status="not_found"), ValueError("no such place")]
 )
 def test_a_failure_that_may_mean_the_arguments_bans_nothing(error: Exception) -> None:
     def function(arguments: dict[str, Any]) -> Any:

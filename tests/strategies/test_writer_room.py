@@ -57,15 +57,17 @@ def write(each: Writer, *notes: str) -> None:
 
 
 def test_a_prompt_that_fits_is_as_ever() -> None:
-    model = Small([GOOD])
+    model = Small([GOOD] * 2)
     write(writer(model))
     hints = ToolGraph(ATLAS.protocols).hints
     whole = [whole_stub(protocol, hints.get(protocol.name, {}), plain=True) for protocol in ATLAS.protocols]
     stubs = SEPARATOR.join(stub.text for stub in whole if stub is not None)
     wanted = f"Tools:\n```python\n{stubs}\n```\n\nTask: {TASK}"
     assert model.prompts[0][-1].content == wanted
-    system, example, program = (prompt(name) for name in ("system", "example_task_plain", "example_program"))
-    assert [m.content for m in model.prompts[0][:-1]] == [system, example, program]
+    assert [m.content for m in model.prompts[0][:-1]] == [prompt("system", say=True)]
+    write(writer(model, ways=Ways(example=True)))
+    system, example, program = (prompt(name) for name in ("system_brief", "example_task_plain", "example_program"))
+    assert [m.content for m in model.prompts[1][:-1]] == [system, example, program]
 
 
 @pytest.mark.parametrize(
@@ -94,15 +96,19 @@ def test_a_model_that_wants_short_prompts_gets_them_unless_the_task_is_long() ->
     assert "def city_distance(" in model.prompts[0][-1].content, "room for tools is left"
 
 
-def test_notes_count_and_the_tools_stay_as_they_were() -> None:
+def test_a_revision_counts_and_the_tools_stay_as_they_were() -> None:
     model = Small([GOOD] * 3)
     each = writer(model, prompt_tokens=5_000)
     write(each)
     write(each, "it failed")
-    write(each, *(f"note {n}: {'x' * 390}" for n in range(8)))
+    long = "".join(f"# line {n} of a long program\n" for n in range(100))
+    history = [Revision(attempt=0, program=long, findings=(Finding(kind="no_call"),))] * 3
+    asyncio.run(each.write(history, []))
     first, second, third = (prompt[-1].content.partition("Task:")[0] for prompt in model.prompts)
     assert first == second, "a model keeps what it has read of a prompt that begins the same"
     assert third != first
+    assert long in model.prompts[2][-1].content
+    assert "Program 1:" not in model.prompts[2][-1].content, "what is dropped first"
     assert [model.tokens(n) <= 5_000 for n in range(3)] == [True] * 3
 
 
@@ -121,8 +127,8 @@ def test_the_papers_way_of_revising_keeps_to_the_context_too() -> None:
 
 
 def test_no_room_at_all_is_said_with_what_to_set() -> None:
-    with pytest.raises(ModelError, match=r"1,100 that a prompt may have: raise prompt_tokens or context_tokens"):
-        write(writer(Small([GOOD], 2_124)))
+    with pytest.raises(ModelError, match=r"776 that a prompt may have: raise prompt_tokens or context_tokens"):
+        write(writer(Small([GOOD], 1_800)))
 
 
 def test_json_documents_that_do_not_fit_are_shown_as_short_stubs() -> None:

@@ -42,8 +42,7 @@ def returning(returns: Any, schemas: dict[str, Any] | None = None, version: str 
 def found(protocol: Protocol, program: str) -> list[str]:
     checker = Checker([protocol])
     try:
-        errors = [each for each in asyncio.run(checker.check(Program(program))) if each.severity == "error"]
-        return [f"{each.kind} {each.name}" for each in errors]
+        return [f"{each.kind} {each.name}" for each in asyncio.run(checker.check(Program(program)))]
     finally:
         checker.close()
 

@@ -15,10 +15,11 @@ import anyio
 import anyio.lowlevel
 import jsonschema_rs
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_serializer
 from typing_extensions import ReadOnly, TypedDict
 
 from atc.errors import ToolError, ToolImportError
+from atc.programs.analysis.schema_paths import shape_at
 from atc.result import Effect
 from atc.schemas.validate import problems
 from atc.tools.functions import tool, tool_from_function
@@ -469,3 +470,37 @@ def test_what_cannot_be_a_tool_is_told_why_where_and_what_to_do(function: Any, w
 
 def test_a_private_function_can_be_a_tool_under_another_name() -> None:
     assert tool_from_function(_private, name="public").name == "public"
+
+
+class Base(BaseModel):
+    name: str
+
+
+class Derived(Base):
+    size: int
+
+
+class Loose(BaseModel, extra="allow"):
+    name: str
+
+
+class Summed(BaseModel):
+    name: str
+
+    @model_serializer(mode="wrap")
+    def _with_sum(self, handler: Any) -> Any:
+        return {**handler(self), "length": len(self.name)}
+
+
+@pytest.mark.parametrize(
+    ("returned", "closed"),
+    [(Box, True), (Person, True), (Derived, True), (Note, False), (Base, False), (Loose, False), (Summed, False)],
+)
+def test_a_class_says_that_its_objects_have_no_other_keys_unless_they_may(returned: type, closed: bool) -> None:
+    def made() -> Any: ...
+
+    def listed() -> Any: ...
+
+    made.__annotations__["return"], listed.__annotations__["return"] = returned, list[returned]  # type: ignore[valid-type]
+    assert shape_at(tool_from_function(made).protocol.returns, ()).closed == closed
+    assert shape_at(tool_from_function(listed).protocol.returns, (0,)).closed == closed

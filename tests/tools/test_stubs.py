@@ -78,7 +78,7 @@ def find_cities(name: str, country: Literal['DE', 'FR'] = ..., page_size: int = 
     """Cities by name.
     name: Its name, or the beginning of it.
     page_size: (default 10) (named 'page[size]'); from count()['n']
-    Has an effect: call it once.
+    Changes data: call it once per item.
     Errors: 404 no such city
     Example response: {'cities': [{'id': 1}]}
     """'''

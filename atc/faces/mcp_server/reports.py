@@ -45,7 +45,8 @@ class CallReport(_Record):
 
 
 class FindingReport(_Record):
-    """What the check found before the program ran. An ``error`` kept it from running; a ``warning`` did not.
+    """What the check found. An ``error`` kept the program from running; a ``warning`` foretold its failure, or kept it
+    from running once, for a write depends on it: the same program in the same ``run`` is run.
 
     ``instead``: names of tools that are meant, perhaps.
     """

@@ -9,7 +9,7 @@ from typing import Any
 
 from atc import sketch_wording, wording
 from atc.dry_run_facts import DryRun
-from atc.facts import Drift, Replacement
+from atc.facts import BodyError, Drift, Replacement
 from atc.packing import as_text
 from atc.pages.run.nodes import as_json, brief, plain
 from atc.prices import money_text
@@ -32,10 +32,11 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
-    drifts = data.get("drift")
-    if not drifts:
-        return {}
-    return {"drift": [_sentence(wording.drifted(Drift.model_validate(each))) for each in islice(drifts, 20)]}
+    drifts = islice(data.get("drift") or (), 20)
+    found = [wording.drifted(Drift.model_validate(each)) for each in drifts]
+    if data.get("body_error"):
+        found.append(wording.stated(BodyError.model_validate(data["body_error"])))
+    return {"drift": list(map(_sentence, found))} if found else {}
 
 
 def _banned(data: Mapping[str, Any]) -> dict[str, Any]:

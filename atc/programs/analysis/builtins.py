@@ -173,7 +173,9 @@ def _looked_up(flow: Interpreter, node: ast.Call, base: Value, name: str, argume
     if name == "setdefault":
         store(flow, base, key if isinstance(key, str) else None, default, arguments.at(0))
     if isinstance(key, str):
-        flow.look_up(Access(node, base, key, hedged=len(node.args) + len(node.keywords) > 1))
+        if name == "get":
+            flow.tested.add(key)  # who asks with `get` is ready for the key not to be there, here and below
+        flow.look_up(Access(node, base, key, hedged=name != "pop" or len(node.args) + len(node.keywords) > 1))
         return join(base.key(key), default)
     if name == "pop" and (not node.args or isinstance(key, int)):
         return base.each()

@@ -62,8 +62,10 @@ class Flow(Interpreter):
 
     def expr(self, node: ast.expr, scope: Scope) -> Value:
         """Evaluate an expression, and note what it can be."""
-        value = self._evaluate(node, scope) if self.step() else UNKNOWN
         span = span_of(node)
+        if self.wrote:
+            self.after_writes.add(span)
+        value = self._evaluate(node, scope) if self.step() else UNKNOWN
         self.values[span] = join(self.values[span], value) if span in self.values else value
         return value
 
@@ -86,10 +88,10 @@ class Flow(Interpreter):
             case ast.Dict(keys=keys, values=values):
                 return self._dict(node, keys, values, scope)
             case ast.ListComp(elt=part) | ast.SetComp(elt=part) | ast.GeneratorExp(elt=part):
-                return self.cell(node, Cell(items=self.expr(part, self._comprehended(node.generators, scope))))
+                return self.cell(node, Cell(items=self._repeated([part], node.generators, scope)[0]))
             case ast.DictComp(key=key, value=part):
-                inner = self._comprehended(node.generators, scope)
-                return self.cell(node, Cell(keys=self.expr(key, inner), items=self.expr(part, inner)))
+                pair = self._repeated([key, part], node.generators, scope)
+                return self.cell(node, Cell(keys=pair[0], items=pair[1]))
             case ast.Lambda():
                 return statements.define(self, node, scope)
             case ast.IfExp(test=test, body=body, orelse=orelse):
@@ -168,6 +170,14 @@ class Flow(Interpreter):
             cell.put(value, key.value if isinstance(key, ast.Constant) and isinstance(key.value, str) else None)
         return join(self.cell(node, cell), spread)
 
+    def _repeated(
+        self, parts: Sequence[ast.expr], generators: Sequence[ast.comprehension], scope: Scope
+    ) -> list[Value]:
+        """The values of a comprehension's parts; walked again where they may write, for the rest comes after it."""
+        wrote, inner = self.wrote, self._comprehended(generators, scope)
+        made = [self.expr(part, inner) for part in parts]
+        return [self.expr(part, inner) for part in parts] if self.wrote and not wrote else made
+
     def _comprehended(self, generators: Sequence[ast.comprehension], scope: Scope) -> Scope:
         inner = Scope(scope, "comprehension")
         for generator in generators:
@@ -201,6 +211,7 @@ class Flow(Interpreter):
         before = self.calls[span].arguments if span in self.calls else {}
         given = {key: join(before.get(key, NOTHING), value) for key, value in arguments.by_key().items()}
         self.calls[span] = ToolCall(node, function.tool, before | given, direct, paged)
+        self.wrote = self.wrote or self.has_effects(function.tool)
         return Value(frozenset([Origin(function.tool, node.lineno, node.col_offset)]))
 
     def _arguments(self, node: ast.Call, scope: Scope) -> Arguments:

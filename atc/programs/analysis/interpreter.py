@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from atc.programs.analysis.values import NOTHING, Arguments, Cell, Function, Origin, Scope, Value, join
 from atc.programs.syntax import Span, span_of
+from atc.result import Effect
 from atc.tools.paging import Paging, paging_of
 from atc.tools.protocol import Protocol
 
@@ -60,12 +61,13 @@ class Interpreter(ABC):
         accesses: every look-up, its base joined over all the ways that lead there.
         calls: every call of a tool.
         values: what each expression can be.
-        tested: keys that the program asks for with ``in``; ``None`` for one that is not written out.
+        tested: keys that the program asks for with ``in`` or ``get``; ``None`` for one that is not written out.
         type_tested: values whose type the program asks for.
         added: keys that the program itself puts into a response (``None``: any key), by the place of the tool's call;
             under ``None`` those that it puts into what may be any response.
         without_tool: calls of ``all_pages`` that are given no tool.
         hedged_lines: lines in which the program is ready for a key not to be there.
+        wrote: a call with effects may have been made on the way here. ``after_writes``: what is evaluated then.
         complete: the whole program was walked.
         visited: the functions and classes that were entered, by the identity of their nodes.
         returns: what the functions that are being entered return so far, the innermost last.
@@ -84,6 +86,8 @@ class Interpreter(ABC):
         self.added: dict[tuple[int, int] | None, set[str | None]] = {}
         self.without_tool: list[ast.Call] = []
         self.hedged_lines: set[int] = set()
+        self.wrote = False
+        self.after_writes: set[Span] = set()
         self.aliases: dict[str, str] = {}
         self._made: dict[tuple[Span, int], Cell] = {}
         self.functions: dict[Span, Function] = {}
@@ -106,6 +110,10 @@ class Interpreter(ABC):
     def paging(self, tool: str) -> Paging | None:
         """How a tool is paged, where its protocol is known."""
         return paging_of(self.tools[tool]) if isinstance(self.tools, Mapping) else None
+
+    def has_effects(self, tool: str) -> bool:
+        """Whether a tool may do more than read, as far as its protocol is known."""
+        return isinstance(self.tools, Mapping) and self.tools[tool].effect is not Effect.READ
 
     def at(self, span: Span) -> Value:
         """What the expression at ``span`` can be; nothing if there is none."""

@@ -10,7 +10,7 @@ from atc.programs.analysis.values import MEMBER, Step
 from atc.schemas.reading import allows_more, alternatives
 from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import OBSERVED
+from atc.tools.types import EVIDENCE, LEFT_OUT, OBSERVED
 
 _NOT_FOLLOWED = ("if", "not", "dependentSchemas", "unevaluatedProperties", "discriminator", "$dynamicRef")
 _TEXT: JsonSchema = {"type": "string"}
@@ -21,14 +21,16 @@ class Shape:
     """What stands at a path, as far as the schema is sure of it.
 
     Attributes:
-        kind: ``record`` (an object whose keys are all known), ``list``, ``scalar``, or ``open`` (nothing is sure).
+        kind: ``record`` (an object whose keys are told), ``list``, ``scalar``, or ``open`` (nothing is sure).
         keys: of a record.
         type: of a scalar, in JSON Schema's words.
+        closed: a record or list that says itself that it has nothing else; any other may have more.
     """
 
     kind: Literal["record", "list", "scalar", "open"]
     keys: tuple[str, ...] = ()
     type: str = ""
+    closed: bool = False
 
 
 OPEN = Shape("open")
@@ -58,7 +60,8 @@ def schemas_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> list[Js
 def _common_record(shapes: set[Shape]) -> Shape:
     """Several records are one whose keys are all of theirs."""
     if shapes and all(shape.kind == "record" for shape in shapes):
-        return Shape("record", tuple(dict.fromkeys(key for shape in shapes for key in shape.keys)))
+        keys = tuple(dict.fromkeys(key for shape in shapes for key in shape.keys))
+        return Shape("record", keys, closed=all(shape.closed for shape in shapes))
     return OPEN
 
 
@@ -93,9 +96,13 @@ def _shape(place: JsonSchema) -> Shape:
         return OPEN
     types = types_of(place) - {"null"}
     if (types == {"object"} or not types) and isinstance(place.get("properties"), dict) and place["properties"]:
-        return OPEN if allows_more(place) else Shape("record", tuple(_fields(place)))
+        if allows_more(place):
+            return OPEN
+        closed = place.get("additionalProperties") is False and EVIDENCE not in place and LEFT_OUT not in place
+        return Shape("record", tuple(_fields(place)), closed=closed)
     if types == {"array"}:
-        return Shape("list")
+        fixed = place.get("prefixItems")  # a named tuple of a Python function, say
+        return Shape("list", closed=isinstance(fixed, list) and place.get("maxItems") == len(fixed))
     if len(types) == 1 and (kind := next(iter(types))) != "object":
         return Shape("scalar", type=kind)
     return OPEN

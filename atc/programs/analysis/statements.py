@@ -69,24 +69,30 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
 
 def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
     """The second time sees what the first left in variables; it may also be walked not at all."""
+    wrote_before = flow.wrote
     for _ in range(2):
         before = _names_of(scope)
         if isinstance(node, ast.While):
             flow.expr(node.test, scope)
         else:
-            bind(flow, node.target, flow.expr(node.iter, scope).each(), scope)
+            wrote, flow.wrote = flow.wrote, wrote_before  # what it goes through is evaluated once, before
+            items = flow.expr(node.iter, scope).each()
+            flow.wrote = flow.wrote or wrote
+            bind(flow, node.target, items, scope)
         block(flow, node.body, scope)
         _merge(scope, [before, scope.names])
     block(flow, node.orelse, scope)
 
 
 def _branches(flow: Interpreter, scope: Scope, walks: Sequence[Callable[[], object]]) -> None:
-    before = _names_of(scope)
+    before, wrote, some_wrote = _names_of(scope), flow.wrote, flow.wrote
     ends = []
     for walk in walks:
-        scope.names = dict(before)
+        scope.names, flow.wrote = dict(before), wrote
         walk()
         ends.append(scope.names)
+        some_wrote = some_wrote or flow.wrote
+    flow.wrote = some_wrote
     _merge(scope, ends)
 
 

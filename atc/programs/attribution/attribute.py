@@ -20,6 +20,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
 from atc.programs.attribution.awaited import awaits_a_value
 from atc.programs.attribution.blame import blames_arguments
+from atc.programs.attribution.inputs import line_inputs
 from atc.programs.attribution.misfits import misfit_facts
 from atc.programs.attribution.responses import (
     MISSING,
@@ -33,7 +34,7 @@ from atc.programs.attribution.responses import (
     places,
 )
 from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
-from atc.programs.attribution.trace import Tracer, suspects_of
+from atc.programs.attribution.trace import Tracer, calls_at, suspects_of
 from atc.programs.program import Program
 from atc.programs.repair.lookups import search_tool_beside
 from atc.programs.rules import DEFAULT, Rules
@@ -87,6 +88,12 @@ class Attribution:
 
     def fault(self) -> Fault | None:
         """The fault of this program; ``None`` when it gave an answer that rests on something."""
+        found = self._found()
+        if found is None or self._tree is None or self._flow is None:
+            return found
+        return found.model_copy(update={"inputs": line_inputs(found, self._tree, self._flow, self.calls)})
+
+    def _found(self) -> Fault | None:
         outcome = self.outcome
         warned = next((c for c in self.calls if c.status == "refused" and c.error_status == "warned"), None)
         if warned is not None:  # also where the program caught the refusal: its answer would hide what was not done
@@ -118,50 +125,37 @@ class Attribution:
         failed = self._failed_call(error, tracer)
         if failed is not None:
             return self._refused(failed, error)
-        if error.type == "TypeError" and (tool := error.message.split("(")[0]) in self.tools:
-            return self._made(  # its stub would not take them
-                "arguments", "signature", error.line, tool=tool, speaker="python", reason=error.message
-            )
+        if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
+            wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
+            return self._made("arguments", "signature", error.line, speaker="python", **wrong)
         suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
+        if suspect is not None and self._states_error(suspect.call):
+            return self._stated(suspect.call, error.line, raised=error.raised)
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
-        """The program's own fault; what may be the reason stands beside it.
-
-        That is a call that found nothing, else the text that the line takes apart: no schema says what is in a text.
-        """
+        """The program's own fault; a call that found nothing may be the reason, and stands beside it."""
         empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
-        read = empty or (self._taken_apart(error.line) if "text-taken-apart" in self.rules else None)
-        fired("text-taken-apart", empty is None and read is not None)
-        return self._made(
-            "program", "raised", error.line, raised=error.raised, answered=answered(read) if read is not None else None
-        )
-
-    def _taken_apart(self, line: int) -> Call | None:
-        """The last call that answered a text which a line of the program works with."""
-        if self._tree is None or self._flow is None:
-            return None
-        names = (n for n in ast.walk(self._tree) if isinstance(n, ast.Name) and n.lineno == line)
-        origins = {origin for name in names for origin in self._flow.at(span_of(name)).origins}
-        for call in reversed(self.calls):
-            paths = [origin.path for origin in origins if call.succeeded and origin.tool == call.tool]
-            if any(isinstance(value, str) for path in paths for _, value in places(call.value, path)):
-                return call
-        return None
+        found = answered(empty) if empty is not None else None
+        return self._made("program", "raised", error.line, raised=error.raised, answered=found)
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
-        """The call whose error the program did not catch, or raised again. The program's word alone is not enough."""
+        """The call whose error the program did not catch, or was handling when it raised its own.
+
+        The program says which one by its number. It is believed only of a call that failed in this program; without a
+        number, the last one that failed is taken, of the tool that the error names.
+        """
         failed = [call for call in self.calls if call.error is not None]
-        if error.type == "ToolError":
-            same = [c for c in failed if c.tool == error.tool and error.message == f"{c.tool}: {c.error}"[:2000]]
-            return same[-1] if same else None
-        if tracer is None or not tracer.in_handler():
+        own = error.type == "ToolError"
+        if not own and (tracer is None or not tracer.in_handler()):
             return None
-        named = [call for call in failed if call.error and call.error[:200] in error.message]
-        last = next(iter(reversed(named or failed)), None)
-        if last is not None and not named and any(call.cause != last.cause for call in failed):
-            return last.model_copy(update={"cause": None})  # it may have been another one that ended the program
-        return last
+        named = next((call for call in failed if call.index == error.call), None)
+        if named is not None and (not own or named.tool == error.tool):
+            return named
+        likely = [call for call in failed if not own or call.tool == error.tool]
+        if likely and any(call.cause != likely[-1].cause for call in likely):
+            return likely[-1].model_copy(update={"cause": None})  # it may have been another one that ended the program
+        return likely[-1] if likely else None
 
     def _refused(self, call: Call, error: ProgramError) -> Fault:
         status, line = call.error_status, call.line or error.line
@@ -288,12 +282,16 @@ class Attribution:
         )
 
     def _part(self, call: Call) -> Part | None:
-        """That a call answered with the first part of a longer list, and what finds the rest."""
+        """That a call answered with the first part of a longer list, and what finds the rest, if the program does not
+        use it already."""
         if (counts := partial(call)) is None:
             return None
         protocols = {protocol.name: protocol for protocol in self.tools.protocols}
-        pages = ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None
-        return Part(shown=counts[0], total=counts[1], instead=search_tool_beside(call.tool, protocols), pages=pages)
+        used = {made.tool for made in self._flow.calls.values()} if self._flow else set()
+        paged = any(made.paged for made in self._flow.calls.values() if made.tool == call.tool) if self._flow else False
+        pages = not paged and ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None
+        others = {name: each for name, each in protocols.items() if name == call.tool or name not in used}
+        return Part(shown=counts[0], total=counts[1], instead=search_tool_beside(call.tool, others), pages=pages)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
         """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
@@ -319,6 +317,8 @@ class Attribution:
                 return self._made("answer", "no_calls")
             failed = self.calls[-1]
             return self._made("answer", "no_success", **self._failure(failed))
+        if (stated := self._behind_answer()) is not None:
+            return self._stated(stated, self._answer_line())
         if is_nothing(self.outcome.value):
             return self._empty()
         if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
@@ -329,6 +329,25 @@ class Attribution:
             return unpacked
         facts = misfit_facts(self.answer_type, self.outcome.value, self._flow, self.calls)
         return self._made("answer", "answer_type", self._answer_line(), **facts) if facts else None
+
+    def _behind_answer(self) -> Call | None:
+        """The first call on which the answer rests though its response states an error, which nobody looked at."""
+        if self._flow is None or not any(self._states_error(call) for call in self.calls):
+            return None
+        origins = self._flow.scope.names.get("answer", NOTHING).derived().origins
+        behind = (call for origin in sorted(origins, key=str) for call in calls_at(origin, self._flow, self.calls))
+        return next((call for call in behind if self._states_error(call)), None)
+
+    def _states_error(self, call: Call) -> bool:
+        """Whether a response states an error in its body, in a field that the program does not name (RETO §3.4)."""
+        if call.body_error is None or not call.succeeded:
+            return False
+        return all(n.value != call.body_error.key for n in self.program.nodes if isinstance(n, ast.Constant))
+
+    def _stated(self, call: Call, line: int, **facts: Any) -> Fault:
+        reason = call.body_error.message if call.body_error is not None else ""
+        made = {"tool": call.tool, "call": call.index, "invocation": invocation(call), "answered": answered(call)}
+        return self._made("response", "stated", line, speaker="tool", reason=reason, **made, **facts)
 
     def _rests_on_inputs(self) -> bool:
         """Whether the program reads a value of an earlier stage, or needs none."""

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from atc.outcome import ProgramError
+from atc.programs.attribution.python_texts import TEXTS
 from atc.programs.attribution.responses import MISSING, drift, is_nothing
 from atc.result import Call
-
-_TYPES = ("NoneType", "dict", "list", "str", "int", "float", "bool")
-_PAIR = re.compile(r"'(\w+)' and '(\w+)'$")
-_EMPTY = ("empty", "at least", "not enough", "mean requires", "no median")
 
 
 @dataclass(frozen=True)
@@ -52,13 +48,13 @@ def wanted_key(error: ProgramError) -> str | None:
 
 def reports_nothing(error: ProgramError) -> bool:
     """Whether the exception says that something was null, empty or not there."""
-    return error.type in ("KeyError", "StopIteration", "IndexError") or "NoneType" in error.message or _of_empty(error)
+    missing = error.type in ("KeyError", "StopIteration", "IndexError")
+    return missing or TEXTS["null"].find(error.message) is not None or _of_empty(error)
 
 
 def _of_empty(error: ProgramError) -> bool:
-    return error.type in ("ValueError", "StatisticsError", "TypeError") and any(
-        word in error.message for word in _EMPTY
-    )
+    kinds = ("ValueError", "StatisticsError", "TypeError")
+    return error.type in kinds and TEXTS["empty"].find(error.message) is not None
 
 
 def _score_of_failed_call(suspect: Suspect, error: ProgramError) -> int:
@@ -104,14 +100,13 @@ def _score_of_type(suspect: Suspect, message: str) -> int:
 
 def _odd_types(message: str, side: int | None) -> Sequence[str]:
     """The types that a message names as wrong. Of two operands: the one of ``side``, or the null one."""
-    if message == "unhashable type: 'slice'":
+    if TEXTS["sliced"].find(message):
         return ["dict"]
-    if "indices must be" in message and not message.endswith("NoneType"):
-        return ["list" if message.startswith("list") else "str" if message.startswith("str") else "tuple"]
-    if pair := _PAIR.search(message):
+    if found := TEXTS["indices"].find(message):
+        return [found[1]]
+    if pair := TEXTS["operands"].find(message):
         types = [pair[1], pair[2]]
         if "NoneType" in types:
             return ["NoneType"] if side is None or types[side] == "NoneType" else []
         return types if side is None else [types[side]]
-    text = re.sub(r"\b\w+\(\)", "", message)  # `int() argument must be …`
-    return [name for name in _TYPES if re.search(rf"\b{name}\b", text)]
+    return TEXTS["types"].says.findall(message)

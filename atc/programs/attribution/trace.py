@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from atc.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
+from atc.programs.attribution.python_texts import TEXTS
 from atc.programs.attribution.responses import MISSING, is_empty_response, is_nothing, is_page_after_last, places
 from atc.programs.attribution.score import Suspect, explanation_score
 from atc.programs.syntax import enclosing, span_of
@@ -137,7 +138,8 @@ class Tracer:
     def _conditions(self) -> Iterator[ast.expr]:
         """What had to be so for the program to come here; for a name without a value, what kept it from having one."""
         if not self._raised_by_itself():
-            name = self._error.message.split("'")[1] if self._error.message.count("'") > 1 else ""
+            quoted = TEXTS["name"].find(self._error.message)
+            name = quoted[1] if quoted else ""
             for node in ast.walk(self._tree):
                 bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
                 if isinstance(node, ast.For | ast.If | ast.While) and name in bound:
@@ -156,7 +158,7 @@ def suspects_of(value: Value, flow: Flow, calls: Sequence[Call], side: int | Non
     """Every call, and every place in its response, that a value can be or can be made from."""
     for origin in sorted(value.derived().origins, key=str):
         derived = value.open or origin not in value.origins
-        for call in _calls_at(origin, flow, calls):
+        for call in calls_at(origin, flow, calls):
             if not call.succeeded:
                 yield Suspect(call, origin.path, MISSING, derived, side)
             else:
@@ -164,7 +166,7 @@ def suspects_of(value: Value, flow: Flow, calls: Sequence[Call], side: int | Non
                     yield Suspect(call, at, found, derived, side)
 
 
-def _calls_at(origin: Origin, flow: Flow, calls: Sequence[Call]) -> list[Call]:
+def calls_at(origin: Origin, flow: Flow, calls: Sequence[Call]) -> list[Call]:
     """The calls that were made at the origin's place; all of its tool where that is not known."""
     own = [call for call in calls if call.tool == origin.tool and not is_page_after_last(call)]
     ends = [span[1] for span in flow.calls if span[0] == origin.line]

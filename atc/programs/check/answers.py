@@ -41,7 +41,7 @@ def probed(program: Program) -> str | None:
 def answer_findings(
     program: Program, diagnostics: Sequence[Diagnostic], wanted: AnswerType, records: Collection[str]
 ) -> list[Finding]:
-    """Findings where the type of the answer is surely wrong.
+    """Warnings where no value that comes to the answer is of the type that is wanted, as far as documents tell.
 
     Args:
         program: the program.
@@ -71,6 +71,7 @@ def answer_findings(
     return [
         Finding(
             kind="answer_type",
+            severity="warning",  # the types are those of documents
             line=starts.get(line, line),
             source_line=program.line(starts.get(line, line))[:160],
             name="answer",

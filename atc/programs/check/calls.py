@@ -1,6 +1,7 @@
-"""What is surely wrong in the calls of tools that a program makes, by the tools' schemas.
+"""What is wrong in the calls of tools that a program makes, by the tools' schemas.
 
-An argument is held to its schema as the broker will hold it: after the repairs that the broker makes.
+An argument is held to its schema as the broker will hold it: after the repairs that the broker makes. An error is what
+no call of this form could get through; where an argument is a part of a response, only a run shows what it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from atc.facts import Finding, FindingKind
+from atc.facts import Finding, FindingKind, Severity
 from atc.fired_rules import fired
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import VERBS
@@ -20,7 +21,7 @@ from atc.programs.analysis.paged_calls import not_paged
 from atc.programs.analysis.schema_paths import schemas_at, shape_at
 from atc.programs.analysis.values import Origin, Value
 from atc.programs.attribution.responses import places
-from atc.programs.check.types import literals_of
+from atc.programs.check.seen import Seen
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
 from atc.schemas.reading import allows_more
@@ -35,12 +36,24 @@ from atc.tools.protocol import JsonSchema, Protocol
 
 NOT_LITERAL = object()
 _NUMERIC = re.compile(r"\s*-?\d+(\.\d+)?\s*")
-_LIST = re.compile(r"(?i)list\[")
 _SCALARS = {"string", "integer", "number", "boolean"}
+_JSON_TYPES: Mapping[type, set[str]] = {
+    bool: {"boolean"}, int: {"integer", "number"}, float: {"number"}, str: {"string"}, bytes: {"string"},
+    list: {"array"}, tuple: {"array"}, dict: {"object"}, type(None): {"null"},
+}  # fmt: skip
 
 
-def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT) -> list[Finding]:
-    """The findings of all calls, in the order in which they stand."""
+def call_findings(
+    flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT, seen: Seen | None = None
+) -> list[Finding]:
+    """The findings of all calls, in the order in which they stand.
+
+    Args:
+        flow: the program.
+        protocols: the tools by name.
+        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        seen: what the tools answered in the run so far.
+    """
     found = []
     for call in flow.calls.values():
         if call.direct:
@@ -48,34 +61,8 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
             alike = protocols if "similar-tool" in rules else {}
             found += [*_names(call, protocol, alike, rules), *_literals(call, protocol, rules)]
             if flow.complete:
-                found += _responses(call, protocol, protocols, rules)
+                found += _responses(call, protocol, protocols, rules, seen or Seen())
     return [*found, *not_paged(flow)]
-
-
-def is_repaired(finding: Finding, flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT) -> bool:
-    """Whether the gate repairs the argument that the type checker finds wrong, as far as it is written out."""
-    protocol = protocols.get(finding.tool or "")
-    if protocol is None:
-        return False
-    here = [
-        call
-        for call in flow.calls.values()
-        if call.direct
-        and call.tool == finding.tool
-        and call.node.lineno <= finding.line <= (call.node.end_lineno or call.node.lineno)
-    ]
-    if any(_repaired_names(call, protocol, rules) for call in here):
-        return True
-    values, schemas = literals_of(finding.found), {p.name: (p.original, p.schema) for p in parameters_of(protocol)}
-    names = {name for call in here for name, value in literal_arguments(call, protocol).items() if value is NOT_LITERAL}
-    if finding.kind == "wrong_type" and _LIST.match(finding.found or ""):
-        return any(_joins(protocol, schemas[name][0], rules) for name in names if name in schemas)
-    meant = [
-        original
-        for name, (original, schema) in schemas.items()
-        if name in names and bool(_values(protocol, schema)) == (finding.kind == "not_in_enum")
-    ]
-    return bool(values) and all(any(_repairs(protocol, name, value, rules) for name in meant) for value in values)
 
 
 def _joins(protocol: Protocol, original: str, rules: Rules) -> bool:
@@ -152,15 +139,17 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
         if keyword.arg is not None and keyword.arg not in {*known, *meant} and not _takes_more(protocol):
             kin = _kin(protocol, keyword.arg, protocols)
             fired("similar-tool", bool(kin))
-            yield _finding("unknown_argument", call, name=keyword.arg, known=tuple(names), instead=tuple(kin))
+            severity = "error" if _excludes(protocol) else "warning"
+            facts = {"name": keyword.arg, "known": tuple(names), "instead": tuple(kin), "severity": severity}
+            yield _finding("unknown_argument", call, **facts)
     if len(node.args) > len(names) and not hidden:
         yield _finding("unknown_argument", call, case="too_many", known=tuple(names))
     given = {name for name, _ in _written(call, parameters)} | {*meant.values()}
     paging = paging_of(protocol) if call.paged else None
     turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
-    missing = [
-        p.name for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned
-    ]
+    lacks = [p for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned]
+    defaults = repair_arguments(protocol.parameters, {}, protocol.effect, rules=rules).arguments if lacks else {}
+    missing = [p.name for p in lacks if p.original not in defaults]
     if missing and not hidden:
         yield _finding("missing_argument", call, arguments=tuple(missing))
 
@@ -198,6 +187,11 @@ def _takes_more(protocol: Protocol) -> bool:
     return allows_more(protocol.parameters)
 
 
+def _excludes(protocol: Protocol) -> bool:
+    """Whether an argument that a tool does not list is refused: its schema says so, or the gate does (a write)."""
+    return protocol.parameters.get("additionalProperties") is False or protocol.effect is not Effect.READ
+
+
 def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Finding]:
     """Arguments written as literals, against everything that the schema says of them."""
     given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
@@ -207,10 +201,20 @@ def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Find
     arguments = repair_arguments(protocol.parameters, asked, protocol.effect, rules=rules).arguments
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     for original, value in arguments.items():
-        for problem in problems(_schema(protocol, original), value)[:1]:
-            kind: FindingKind = "not_in_enum" if problem.keyword in ("enum", "const") else "wrong_type"
-            name = names.get(original, original)
-            yield _finding(kind, call, case="literal", arguments=(name,), value=value, reason=problem.message)
+        schema = _schema(protocol, original)
+        if not (found := problems(schema, value)):
+            continue
+        kind: FindingKind = "not_in_enum" if found[0].keyword in ("enum", "const") else "wrong_type"
+        certain = protocol.effect is not Effect.READ or _is_of_another_type(protocol, schema, value)
+        severity: Severity = "error" if certain or any(each.keyword == "type" for each in found) else "warning"
+        facts = {"arguments": (names.get(original, original),), "value": value, "reason": found[0].message}
+        yield _finding(kind, call, case="literal", severity=severity, **facts)
+
+
+def _is_of_another_type(protocol: Protocol, schema: JsonSchema, value: Any) -> bool:
+    """Whether a literal has none of the types that its argument may have."""
+    options = [place.types for place in Place(protocol.parameters, "", schema).alternatives]
+    return bool(options) and all(options) and _JSON_TYPES[type(value)].isdisjoint(set[str]().union(*options))
 
 
 def _is_json(value: Any) -> bool:
@@ -228,9 +232,9 @@ def _schema(protocol: Protocol, original: str) -> dict[str, Any]:
 
 
 def _responses(
-    call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules
+    call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules, seen: Seen
 ) -> Iterator[Finding]:
-    """Arguments that are a part of a response, or a container, of a type that the schema does not take."""
+    """Arguments that are a part of a response, or a container, of a type that the schema may not take: warnings."""
     repaired = _repaired_names(call, protocol, rules)
     unwraps = protocol.effect is Effect.READ and UNWRAP in rules
     parameters = {p.name: p for p in parameters_of(protocol)}
@@ -256,12 +260,14 @@ def _responses(
             continue
         if _joins(protocol, parameter.original, rules) and _is_list(value, protocols):
             continue
+        if any(_JSON_TYPES.get(type(each), set()) & wanted for origin in value.origins for each in seen.at(origin)):
+            continue
         unfit = [_unfit(origin, wanted, protocols) for origin in sorted(value.origins, key=str)]
         if value.cells and not value.origins and all(cell.made_by is None for cell in value.cells):
             unfit = [{"case": "container"}]
         if unfit and all(unfit) and (not value.cells or not value.origins):
-            expected = tuple(sorted(wanted))
-            yield _finding("wrong_type", call, arguments=(parameter.name,), expected=expected, **unfit[0])
+            facts = {"arguments": (parameter.name,), "expected": tuple(sorted(wanted)), **unfit[0]}
+            yield _finding("wrong_type", call, severity="warning", **facts)
 
 
 def _is_list(value: Value, protocols: Mapping[str, Protocol]) -> bool:

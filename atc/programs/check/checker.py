@@ -1,12 +1,13 @@
-"""Program → findings, before anything runs: a finding costs a revision, not a side effect.
+"""Program → findings, before anything runs.
 
 Bounds and syntax, then the policy (imports that the jail does not have, names that reach behind objects), then the
 tools' schemas held to the values that flow through the program: arguments, and fields through loops and helpers.
 Beside it the type checker, for what follows from Python's own types: names that are not defined, operators,
 iteration.
 
-Only what is sure is an error, so a program that would have run is not refused. What looks as if it were from memory is
-a warning, which a run asks about once.
+An error is what no run could get through: a name that is nowhere, a call that its tool's schema excludes, a key that a
+closed response does not have, what the jail lacks. All else is a warning (:mod:`atc.programs.check.warned`): documents
+are incomplete, so a key that one does not name may well be there.
 """
 
 from __future__ import annotations
@@ -23,10 +24,11 @@ from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
-from atc.programs.check.calls import call_findings, is_repaired
+from atc.programs.check.calls import call_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
+from atc.programs.check.seen import Seen
 from atc.programs.check.types import TypeChecker
 from atc.programs.dialects.awaits import awaits_outside
 from atc.programs.dialects.reading import unclear_tools
@@ -34,6 +36,7 @@ from atc.programs.dialects.tool_names import is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import reads_one_of, sets_answer
+from atc.result import Call
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -70,8 +73,9 @@ class Checker:
         known: str | None = None,
         inputs: Collection[str] = (),
         wanted: AnswerType | None = None,
+        calls: Sequence[Call] = (),
     ) -> list[Finding]:
-        """Every sure finding, and warnings about values; one a line and kind, in the order of lines.
+        """Errors and warnings; one a line and kind, in the order of lines.
 
         Args:
             program: what is checked.
@@ -79,6 +83,7 @@ class Checker:
                 a finding then (:mod:`atc.programs.check.provenance`).
             inputs: names of the values of earlier stages that stand in the program's scope.
             wanted: the type that the answer is held to where types are known.
+            calls: of the run so far: what they answered beats what documents say.
         """
         tree = program.tree
         if tree is None:
@@ -87,9 +92,10 @@ class Checker:
             wanted = wanted if "answer-type" in self._rules else None
             types = group.create_task(self._types.check(program, inputs, wanted)) if self._types is not None else None
             await asyncio.sleep(0)
-            flow = program.flow(self._protocols)
-            found = policy_findings(tree, packages=self._packages) + call_findings(flow, self._protocols, self._rules)
-            found += self._accesses(flow) + self._whole(tree, flow, inputs)
+            flow, seen = program.flow(self._protocols), Seen(calls)
+            found = policy_findings(tree, packages=self._packages)
+            found += call_findings(flow, self._protocols, self._rules, seen)
+            found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
             found += (unclear := unclear_tools(program, self._protocols, inputs))
             found += [_awaited(program, node.lineno) for node in awaits_outside(program)]
             if known is not None:
@@ -99,7 +105,8 @@ class Checker:
             typed = [each for each in typed if each.kind != "undefined_name" or not is_form(str(each.name))]
         fired("answer-type", sum(finding.kind == "answer_type" for finding in typed))
         names = Names(tree, self._protocols, inputs)
-        return _unique(found + [self._completed(each, names) for each in typed if not self._allowed(each, flow)])
+        typed = [each for each in typed if each.kind != "type_error" or each.line not in flow.hedged_lines]
+        return _unique(found + [self._completed(each, names) for each in typed])
 
     def close(self) -> None:
         """End the type checker and remove its files."""
@@ -108,8 +115,8 @@ class Checker:
 
     # -- fields --------------------------------------------------------------------------------------------------------
 
-    def _accesses(self, flow: Flow) -> list[Finding]:
-        """Fields that no response they can come from has; also through loops, helpers and variables."""
+    def _accesses(self, flow: Flow, seen: Seen) -> list[Finding]:
+        """Fields that no response they can come from is known to have; also through loops, helpers and variables."""
         found = []
         for access in flow.accesses.values() if flow.complete else ():
             base, origins = access.base, sorted(access.base.origins, key=str)
@@ -120,8 +127,13 @@ class Checker:
                 found += _own_dicts(access)
                 continue
             shapes = {origin: shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins}
-            if all(_lacks(shape, access) for shape in shapes.values()):
-                found.append(self._no_field(origins[0].place, shapes[origins[0]], access))
+            if all(_lacks(shape, access) for shape in shapes.values()) and not seen.has(access):
+                sure = isinstance(access.key, str) and not access.attribute
+                sure = sure and all(shape.closed for shape in shapes.values())
+                keys = seen.keys(origins[0])
+                sure = sure and set(keys) <= set(shapes[origins[0]].keys)  # else its document is wrong about it
+                finding = self._no_field(origins[0].place, shapes[origins[0]], access)
+                found.append(_as_seen(finding, keys).model_copy(update={} if sure else {"severity": "warning"}))
         return found
 
     def _is_forgiven(self, access: Access, flow: Flow) -> bool:
@@ -174,43 +186,19 @@ class Checker:
         if not sets_answer(tree):
             found.append(Finding(kind="no_answer"))
         if not flow.calls and not reads_one_of(tree, {*self._protocols, *inputs}):
-            found.append(Finding(kind="no_call"))
+            found.append(Finding(kind="no_call", severity="warning"))
         return found
 
     # -- the type checker's findings -----------------------------------------------------------------------------------
 
-    def _allowed(self, finding: Finding, flow: Flow) -> bool:
-        """Whether the flow or the gate knows better than the types.
-
-        A program may add keys, and ask for them, at run time; and an argument may be repaired as it is sent.
-        """
-        if finding.kind in ("wrong_type", "not_in_enum"):
-            return is_repaired(finding, flow, self._protocols, self._rules)
-        if finding.kind not in ("unknown_field", "type_error"):
-            return False
-        if finding.line in flow.hedged_lines:
-            return True
-        if finding.kind == "type_error":
-            return False
-        key = finding.name
-        if key in flow.tested or any(key in keys or None in keys for keys in flow.added.values()):
-            return True
-        origins = {
-            o for a in flow.accesses.values() if (a.node.lineno, a.key) == (finding.line, key) for o in a.base.origins
-        }
-        if not origins and None in flow.tested:  # a key that is not written out
-            return True
-        shapes = [shape_at(self._protocols[origin.tool].returns, origin.path) for origin in origins]
-        return any(shape.kind == "open" or key in shape.keys for shape in shapes)
-
     def _completed(self, finding: Finding, names: Names) -> Finding:
         """What the type checker found, with what the program may have meant."""
-        if finding.kind == "unknown_field":
-            return finding.model_copy(update={"instead": self._elsewhere(str(finding.name))})
         if finding.kind != "undefined_name":
             return finding
         if finding.name == "answer":
-            return finding.model_copy(update={"case": "unset"})
+            return finding.model_copy(update={"case": "unset", "severity": "warning"})
+        if names.binds(str(finding.name)):  # somewhere: when, the type checker may see wrongly
+            finding = finding.model_copy(update={"severity": "warning"})
         near = names.nearest(str(finding.name)) if "nearest-name" in self._rules else None
         if near is None:
             return finding
@@ -230,14 +218,20 @@ def _lacks(shape: Shape, access: Access) -> bool:
     return access.key not in shape.keys
 
 
+def _as_seen(finding: Finding, keys: tuple[str, ...]) -> Finding:
+    """A finding with the keys that the run saw in place of those of the document."""
+    return finding.model_copy(update={"case": "", "known": keys[:30]}) if keys and not finding.case else finding
+
+
 def _own_dicts(access: Access) -> list[Finding]:
-    """A key that a dict of the program's own never gets."""
+    """A key that a dict of the program's own is never seen to get: a warning, for it may get it in ways unseen."""
     cells, line = sorted(access.base.cells, key=lambda cell: list(cell.fields)), access.node.lineno
     if not cells or not isinstance(access.node, ast.Subscript) or not isinstance(access.key, str):
         return []
     if any(cell.keys is None for cell in cells):
         return []
-    return [Finding(kind="unknown_key", line=line, name=access.key, known=tuple(cells[0].fields)[:30])]
+    known = tuple(cells[0].fields)[:30]
+    return [Finding(kind="unknown_key", severity="warning", line=line, name=access.key, known=known)]
 
 
 def _not_parsed(program: Program) -> Finding:

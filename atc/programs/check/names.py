@@ -53,6 +53,10 @@ class Names:
             if len(alike) == 1 and spelling_key(node.id):
                 yield node, alike[0]
 
+    def binds(self, name: str) -> bool:
+        """Whether the program gives a name a meaning somewhere."""
+        return name in self._bound
+
     def nearest(self, name: str) -> str | None:
         """What a name that nothing binds may have been meant to be: a tool where it is called, else a variable."""
         if name not in self._hints and len(self._hints) < MOST_HINTS:

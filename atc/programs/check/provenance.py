@@ -1,4 +1,4 @@
-"""Provenance: identifiers and addresses in a program that neither the task nor a response gave.
+"""Provenance: identifiers and addresses in a program that neither the task nor a response gave. All are warnings.
 
 A small model writes a likely value where it would have to ask for the true one; a service that believes it books the
 wrong thing, or writes to a stranger. The value is named in no message: a small model copies what it reads there.
@@ -10,7 +10,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from atc.facts import Finding, FindingKind, Severity
+from atc.facts import Finding, FindingKind
 from atc.fired_rules import fired
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of
@@ -34,8 +34,8 @@ def provenance_findings(
     known: str,
     rules: Rules = DEFAULT,
 ) -> list[Finding]:
-    """Identifiers and e-mail addresses that are made up (``invented_id``), and two warnings: a coordinate from memory,
-    and a name of the task where an id is wanted, which a service may know things by.
+    """Identifiers and e-mail addresses that nobody gave (``invented_id``), coordinates from memory, and names of the
+    task where an id is wanted. A model may know some of them, and a service may know things by name.
 
     Args:
         tree: the program. ``flow``: the values in it.
@@ -73,10 +73,9 @@ def _of_call(
 
 
 def _of_argument(kind: FindingKind, line: int, tool: str, names: Sequence[str], sources: Mapping[str, str]) -> Finding:
-    severity: Severity = "error" if kind == "invented_id" else "warning"
     return Finding(
         kind=kind,
-        severity=severity,
+        severity="warning",
         line=line,
         tool=tool,
         arguments=tuple(names),
@@ -102,7 +101,9 @@ def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) 
                 continue
             tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
             tellers.sort(key=lambda name: "address" not in words_of(name))
-            yield Finding(kind="invented_id", case="address", line=node.lineno, instead=tuple(tellers[:2]))
+            yield Finding(
+                kind="invented_id", case="address", severity="warning", line=node.lineno, instead=tuple(tellers[:2])
+            )
 
 
 def _tells_addresses(protocol: Protocol) -> bool:

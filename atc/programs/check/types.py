@@ -2,7 +2,9 @@
 
 ``ty`` was chosen over mypy and pyrefly for what it finds in such programs and its speed (docs/benchmarks.md). This is
 the one module that reads its messages; ``tests/programs/ty_messages.json`` holds what it says. What could be a matter
-of opinion is left out, so that no correct program is refused.
+of opinion is left out, and so is what it says of tools' arguments and of keys: our own analysis finds those, and knows
+what the gate repairs and the run has seen. It knows responses by their documents alone, so what it says of types is a
+warning; its errors are names that are nowhere, and syntax that Python's parser lets pass.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 
 from atc.answers.types import AnswerType
 from atc.errors import EnvironmentProblem
-from atc.facts import Finding, FindingKind
+from atc.facts import Finding
 from atc.programs.check.answers import answer_findings, probed
 from atc.programs.check.diagnostics import Diagnostic
 from atc.programs.check.type_server import TypeServer
@@ -32,11 +34,7 @@ TIMEOUT_S = 20.0
 PRELUDE = "from _tools import *"
 WARM_UP = "import collections, datetime, itertools, json, math, re\nanswer = sorted([1])\n"
 
-_KEY = re.compile(r'Unknown key "(?P<key>.*?)" for TypedDict `(?P<type>\w+)`')
 _NAME = re.compile(r"Name `(?P<name>\w+)` used when not defined")
-_TYPE = re.compile(
-    r"Argument to function `(?P<tool>\w+)` is incorrect: Expected `(?P<wanted>.*)`, found `(?P<found>.*)`"
-)
 _NO_ATTRIBUTE = re.compile(r"Object of type `(?P<type>.*)` has no attribute `(?P<name>\w+)`")
 _LOOKED_UP = re.compile(
     r"`__getitem__` of type .* cannot be called with key of type `(?P<key>[^`]*)` on object of type `(?P<type>[^`]*)`"
@@ -47,7 +45,7 @@ _SURE = {"not-iterable", "not-callable", "call-non-callable", "unsupported-opera
 _QUOTED = re.compile(r"`([^`]*)`")
 _UNSURE = re.compile(r"\bNone\b|\bUnknown\b| \| |\bTodo\b|\bobject\b|~")
 _BUILT_IN = re.compile(r"(Literal\[|(list|dict|tuple|set|frozenset|str|bytes|int|float|bool)\b)")
-_CONTAINER = re.compile(r"(list|dict|tuple|set|frozenset)\b")
+_ERRORS = frozenset({"undefined_name", "syntax"})
 
 
 class TypeChecker:
@@ -58,7 +56,6 @@ class TypeChecker:
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
-        self._tools = {protocol.name for protocol in protocols}
         self._ty = find_ty()
         self._folder = Path(tempfile.mkdtemp(prefix="atc-check-")).resolve()
         self._stubs = render_checker_stubs(protocols)
@@ -70,7 +67,7 @@ class TypeChecker:
     async def check(
         self, program: Program, inputs: Collection[str] = (), wanted: AnswerType | None = None
     ) -> list[Finding]:
-        """What is surely wrong with the types of a program, in the order of its lines.
+        """What seems wrong with the types of a program, in the order of its lines.
 
         Args:
             program: what is checked.
@@ -80,10 +77,11 @@ class TypeChecker:
         asked = probed(program) if wanted is not None else None
         diagnostics = await self.diagnose(program.source if asked is None else asked, inputs)
         own = [each for each in diagnostics if each.line <= len(program.lines)]
-        found = [finding for each in own if (finding := finding_of(each, program, self._tools)) is not None]
+        found = [finding for each in own if (finding := finding_of(each, program)) is not None]
         if any(finding.kind == "undefined_name" for finding in found):
             read = _evaluated(program)
             found = [f for f in found if f.kind != "undefined_name" or (f.line, f.name) in read]
+        found = [each if each.kind in _ERRORS else each.model_copy(update={"severity": "warning"}) for each in found]
         if wanted is not None and asked is not None:
             found += answer_findings(program, diagnostics, wanted, self._records)
         return found
@@ -112,21 +110,16 @@ class TypeChecker:
         return [diagnostic for item in items if (diagnostic := _read(item, before)) is not None]
 
 
-def finding_of(diagnostic: Diagnostic, program: Program, tools: Collection[str]) -> Finding | None:
+def finding_of(diagnostic: Diagnostic, program: Program) -> Finding | None:
     """What a diagnostic means; ``None`` where it is no sure error.
 
     Args:
         diagnostic: what the type checker reports.
         program: the program.
-        tools: names of the tools: arguments of other functions are Python's to judge.
     """
     message, line = diagnostic.message.partition("\n")[0], diagnostic.line
     if diagnostic.rule == "unresolved-reference" and (m := _NAME.search(message)):
         return Finding(kind="undefined_name", name=m["name"], line=line)
-    if m := _TYPE.search(message):
-        return _wrong_type(m, line) if m["tool"] in tools else None
-    if m := _KEY.search(message):
-        return Finding(kind="unknown_field", case="typed", name=m["key"], line=line)
     if diagnostic.rule == "invalid-syntax":
         return Finding(kind="syntax", case="typed", reason=message, line=line)
     found = Finding(kind="type_error", line=line, source_line=program.line(line)[:160], reason=message)
@@ -203,50 +196,12 @@ def _evaluated(program: Program) -> set[tuple[int, str]]:
     return found
 
 
-def _wrong_type(m: re.Match[str], line: int) -> Finding | None:
-    wanted, found = m["wanted"], m["found"]
-    if _UNSURE.search(found) or not _is_sure(wanted, found):
-        return None
-    kind: FindingKind = "not_in_enum" if "Literal[" in wanted else "wrong_type"
-    return Finding(kind=kind, case="typed", expected=(wanted,), found=found, line=line, tool=m["tool"])
-
-
 def _looked_up(key: str, container: str) -> dict[str, str]:
     """A key that a container does not take, as fields of a finding."""
     kind = "str" if container.startswith(('Literal["', "Literal['")) else container.partition("[")[0]
     name = key.removeprefix("Literal[").removesuffix("]") if key.startswith("Literal[") else key.rstrip("*")
     case = {"list": "list", "str": "text"}.get(kind, "container")
     return {"case": case, "name": name, "found": kind, "reason": ""}
-
-
-def _is_sure(wanted: str, found: str) -> bool:
-    """Whether no value of type ``found`` gets through the broker, whose schema gate takes numbers as text and the
-    like."""
-    if _CONTAINER.match(wanted) or "Any" in wanted:
-        return False
-    if _CONTAINER.match(found):
-        return True
-    if not found.startswith("Literal["):
-        return False  # a text may hold a number; a date becomes text
-    values, allowed = literals_of(found), literals_of(wanted)
-    if "Literal[" in wanted:
-        return bool(values and allowed) and not {str(value) for value in values} & {str(value) for value in allowed}
-    return bool(values) and not any(_passes(value, set(wanted.split(" | "))) for value in values)
-
-
-def literals_of(text: str) -> list[object]:
-    """What a ``Literal[…]`` allows; nothing if it is not plain."""
-    m = re.search(r"Literal\[(.*)\]", text)
-    try:
-        return list(ast.literal_eval(f"({m[1]},)")) if m else []
-    except (ValueError, SyntaxError):
-        return []
-
-
-def _passes(value: object, kinds: set[str]) -> bool:
-    if isinstance(value, str):
-        return "str" in kinds or bool(re.fullmatch(r"\s*(-?[\d.eE+-]+|true|false)\s*", value, re.IGNORECASE))
-    return True  # a number for a text, and the like: repaired, or refused by the broker
 
 
 def _read(item: dict[str, Any], before: int) -> Diagnostic | None:

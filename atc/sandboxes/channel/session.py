@@ -272,13 +272,15 @@ def as_program_error(raw: Any) -> ProgramError:
     """
     if not isinstance(raw, dict):
         raise FrameError("the sandbox reported an error of the wrong form")
-    tool = raw.get("tool")
+    tool, parameter = raw.get("tool"), raw.get("parameter")
     return ProgramError(
         type=str(raw.get("type"))[:100],
         message=str(raw.get("message"))[:2000],
         line=_line(raw.get("line")),
         span=_span(raw.get("span")),
         tool=tool[:200] if isinstance(tool, str) else None,
+        parameter=parameter[:200] if isinstance(parameter, str) else None,
+        call=_items(raw.get("call")),
         origin=_origin(raw.get("origin")),
         trace=_trace(raw.get("trace")),
         items=_items(raw.get("items")),

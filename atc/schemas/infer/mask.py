@@ -16,7 +16,7 @@ from atc.calls.redact import Redactor
 from atc.packing import pack
 from atc.schemas.infer.text import listed, words
 
-__all__ = ["MASKED", "is_secret_name", "looks_secret", "mask", "masked_text"]
+__all__ = ["MASKED", "is_secret_name", "looks_secret", "mask", "mask_leaf", "masked_text", "name_within"]
 
 MAX_MASK_DEPTH = 60
 """Levels that are looked at; what lies deeper is masked whole."""
@@ -60,6 +60,16 @@ def mask(value: Any, redactor: Redactor | None = None) -> Any:
     return _masked((redactor or _known(tuple(os.environ.items()))).value(value), "", 0)
 
 
+def mask_leaf(value: Any, name: str) -> Any:
+    """A text, a number or ``None`` that stands under a name, masked as :func:`mask` masks it there."""
+    return _masked(value, name, 0)
+
+
+def name_within(key: str, outer: str) -> str:
+    """The name that says what a value is: all that lies in ``credentials`` is one."""
+    return outer if is_secret_name(outer) else key
+
+
 @lru_cache(maxsize=1)
 def _known(environment: tuple[tuple[str, str], ...]) -> Redactor:
     """Masks the credentials of an environment; made anew only when that has changed."""
@@ -74,7 +84,9 @@ def _masked(value: Any, name: str, depth: int) -> Any:
     if isinstance(value, bytes):
         return pack(value[:MAX_MASK_BYTES])
     if isinstance(value, Mapping):
-        return {masked_text(str(key)): _masked(item, _name(str(key), name), depth + 1) for key, item in value.items()}
+        return {
+            masked_text(str(key)): _masked(item, name_within(str(key), name), depth + 1) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
         return [_masked(item, name, depth + 1) for item in value]
     if type(value) is int and is_secret_name(name) and _TOKENS.isdisjoint(words(name)):
@@ -82,11 +94,6 @@ def _masked(value: Any, name: str, depth: int) -> Any:
     if type(value) is int and value > 10**11 and "card" in words(name):
         return MASKED
     return value
-
-
-def _name(key: str, outer: str) -> str:
-    """The name that says what a value is: all that lies in ``credentials`` is one."""
-    return outer if is_secret_name(outer) else key
 
 
 def _is_secret(text: str, name: str) -> bool:

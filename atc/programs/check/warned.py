@@ -1,0 +1,116 @@
+"""Warnings: which of them stand before a write, and which one foretold a failure.
+
+A program with warnings runs, and nobody hears of them unless it fails at their place. Two kinds stand before a write.
+What a write's argument depends on and no error would tell, such as an id that nobody gave, goes into the question about
+this write. What is evaluated when a write may have been made could end the program half way. For either the program is
+sent back once. A key that is not there needs no question: a program without it does not come to the write.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from atc.facts import Fault, Finding
+from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.slices import Slices
+from atc.programs.program import Program
+from atc.programs.syntax import Span, span_of
+from atc.tools.protocol import Protocol
+
+_SILENT = frozenset({"invented_id", "from_memory", "name_for_id", "unknown_argument"})
+"""Kinds of what no error tells: a value that a service may believe, an argument that is left out of a read."""
+
+
+@dataclass(frozen=True)
+class Warned:
+    """The warnings about one program.
+
+    Attributes:
+        found: all of them.
+        of_writes: by tool with effects, those that an argument of a call of it depends on, and that no error tells.
+        half_way: those of what is evaluated after a write, or between two.
+    """
+
+    found: tuple[Finding, ...] = ()
+    of_writes: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    half_way: tuple[Finding, ...] = ()
+
+    @property
+    def gating(self) -> list[Finding]:
+        """Those for which the program is sent back once."""
+        gates = {id(finding) for found in (self.half_way, *self.of_writes.values()) for finding in found}
+        return [finding for finding in self.found if id(finding) in gates]
+
+    def foretold(self, fault: Fault) -> Finding | None:
+        """The warning that a failure bears out, with the keys that really stood there; ``None`` if there is none."""
+        seen = fault.observed.keys if fault.observed is not None else ()
+        for finding in self.found if fault.cause is None else ():
+            if _is_about(finding, fault):
+                if finding.kind != "unknown_field" or not seen:
+                    return finding
+                if finding.name not in seen:
+                    return finding.model_copy(update={"known": seen})
+        return None
+
+
+def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequence[Finding]) -> Warned:
+    """The warnings among the findings of a program, with what they can harm.
+
+    Args:
+        program: the program. Where it is too large to be followed, every warning stands before every write.
+        protocols: the tools by name.
+        findings: what the check found.
+    """
+    found = tuple(finding for finding in findings if finding.severity == "warning")
+    if not found or program.tree is None:
+        return Warned(found)
+    flow = program.flow(protocols)
+    writes = defaultdict(list)
+    for call in flow.calls.values():
+        if flow.has_effects(call.tool):
+            writes[call.tool].append(call.node)
+    if not flow.complete:
+        return Warned(found, {name: found for name in protocols if flow.has_effects(name)})
+    if not writes:
+        return Warned(found)
+    slices, places = Slices(program.tree), _Places(flow)
+    silent = [finding for finding in found if finding.kind in _SILENT]
+    of_writes = {tool: places.within(slices.of(nodes), silent) for tool, nodes in writes.items()} if silent else {}
+    return Warned(found, of_writes, places.within(flow.after_writes, found))
+
+
+class _Places:
+    """Where the expressions stand that findings are about: spans where they are known, else lines."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._known: defaultdict[tuple[int, str | int | None], set[Span | int]] = defaultdict(set)
+        for access in flow.accesses.values():
+            self._known[access.node.lineno, access.key].add(span_of(access.node))
+        for call in flow.calls.values():
+            self._known[call.node.lineno, call.tool].add(span_of(call.node))
+
+    def within(self, spans: set[Span], findings: Iterable[Finding]) -> tuple[Finding, ...]:
+        """The findings about one of these expressions, or about a line on which one begins."""
+        here = {*spans, *(span[0] for span in spans)}
+        return tuple(finding for finding in findings if not self._of(finding).isdisjoint(here))
+
+    def _of(self, finding: Finding) -> set[Span | int]:
+        about = finding.name if finding.kind in ("unknown_field", "unknown_key") else finding.tool
+        return self._known.get((finding.line, about)) or ({finding.line} if finding.line else set())
+
+
+def _is_about(finding: Finding, fault: Fault) -> bool:
+    """Whether a failure is at the place that a finding warned about: its line, or its tool's call or response."""
+    if finding.kind == "no_call":
+        return fault.case == "no_calls"
+    if finding.kind == "answer_type" or fault.case == "answer_type":
+        return finding.kind == "answer_type" and fault.case == "answer_type"
+    if finding.line and finding.line == fault.line:
+        return True
+    if finding.tool is None or finding.tool != fault.tool:
+        return False
+    if finding.place is None or fault.place is None:
+        return True
+    return all(a == b or a is None or b is None for a, b in zip(finding.place.path, fault.place.path, strict=False))
