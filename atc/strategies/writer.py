@@ -405,7 +405,7 @@ class Writer:
             else:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit
-            ends = "copied-documents" in self._rules
+            ends = self._example and "copied-documents" in self._rules  # a large model may name a helper so
             too_long = ends and estimate_tokens(fit.text) > self._settings.max_tokens
             self._stop = ["(TypedDict):", *(f"def {name}(" for name in self._tools)] if too_long else []
         return self.shown

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atc import Fault, ToolError, Toolset
+from atc import Agent, Fault, ToolError, Toolset, tool
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
@@ -407,3 +407,27 @@ def test_a_note_does_not_advise_a_call_that_the_program_makes_already(used: bool
     assert fault is not None
     assert fault.part is not None
     assert fault.part.instead == ("" if used else "find_cities(city_name=...)")
+
+
+def test_a_key_that_sorts_nothing_blames_no_response_that_lacks_it() -> None:
+    @tool(effect="read")
+    def flights(to: str) -> list[dict[str, Any]]:
+        """Flights."""
+        return [{"to": "'B'", "price": 4}]
+
+    @tool(effect="read")
+    def hotels(city: str) -> list[dict[str, Any]]:
+        """Hotels."""
+        return [{"city": city, "price_per_night": 9}]
+
+    program = """def cheapest(rows, key):
+    return min(rows, key=lambda row: row[key])
+bed = cheapest(hotels(city="B"), "price_per_night")
+seat = min([row for row in flights(to="B") if row["to"] == "B"], key=lambda row: row["price"])
+answer = [bed, seat]
+"""
+    with Agent([flights, hotels], approve="never", keep_runs=False) as agent:
+        fault = agent.run_program(program).fault
+    assert fault is not None
+    assert (fault.case, fault.tool, fault.line) == ("nothing_kept", "flights", 4)
+    assert fault.key is None

@@ -355,3 +355,21 @@ def test_the_culprit_is_one_of_the_tools_that_the_program_names() -> None:
 def test_a_culprit_that_is_no_tool_is_none() -> None:
     writer = Writer("t", TOOLS, FakeModel(["delete_everything", "and so on"]), Settings.load(), quiet)
     assert asyncio.run(writer.name_culprit("answer = 1", "boom")) is None
+
+
+def test_a_small_models_reply_is_ended_where_it_begins_to_copy_documents_that_are_longer_than_a_reply() -> None:
+    def drafted(reply: str, example: bool = True, **settings: Any) -> Draft:
+        model, ways = FakeModel([reply] * 2), Ways(example=example)
+        writer = Writer("find a", TOOLS, model, Settings.load(**settings), quiet, ways=ways)
+        return asyncio.run(writer.write([], []))
+
+    stub = 'def find(name: str) -> list:\n    """Find."""\n'
+    before = drafted(f"```python\nanswer = find(name='a')\n\n{stub}```", max_tokens=64)
+    assert before.source == "answer = find(name='a')\n", "what stands before the copy is the program"
+    assert drafted(f"```python\n{stub}```", max_tokens=64).problem == "the reply holds no program"
+    typed = "```python\nclass FindResponse(TypedDict):\n    item_id: str\n```"
+    assert drafted(typed, max_tokens=64).source == "class FindResponse\n"
+    assert drafted(typed).rewrites == ("line 1: dropped a copy of FindResponse",), "a short copy is not cut off"
+    larger = drafted(typed, example=False, max_tokens=64)
+    assert larger.rewrites == drafted(typed).rewrites, "a larger model's is read to its end"
+    assert drafted("```python\nanswer = 1\n```", max_tokens=64).source == "answer = 1\n"

@@ -49,10 +49,11 @@ def wanted_key(error: ProgramError) -> str | None:
 def reports_nothing(error: ProgramError) -> bool:
     """Whether the exception says that something was null, empty or not there."""
     missing = error.type in ("KeyError", "StopIteration", "IndexError")
-    return missing or TEXTS["null"].find(error.message) is not None or _of_empty(error)
+    return missing or TEXTS["null"].find(error.message) is not None or is_of_empty(error)
 
 
-def _of_empty(error: ProgramError) -> bool:
+def is_of_empty(error: ProgramError) -> bool:
+    """Whether the exception says that a sequence held nothing: what works on its items was not evaluated then."""
     kinds = ("ValueError", "StatisticsError", "TypeError")
     return error.type in kinds and TEXTS["empty"].find(error.message) is not None
 
@@ -81,7 +82,7 @@ def _score_of_value(suspect: Suspect, error: ProgramError) -> int:
         case "TypeError" | "AttributeError":
             return _score_of_type(suspect, error.message)
         case "ValueError" | "OverflowError" | "InvalidOperation" | "StatisticsError":
-            if _of_empty(error):  # nothing was there, or the program kept nothing of it
+            if is_of_empty(error):  # nothing was there, or the program kept nothing of it
                 return 3 if value is MISSING or value in ("", [], {}) else 1
             if isinstance(value, str) and len(value) > 1 and value in error.message:
                 return 2

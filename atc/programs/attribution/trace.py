@@ -15,7 +15,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
 from atc.programs.attribution.python_texts import TEXTS
 from atc.programs.attribution.responses import MISSING, is_empty_response, is_nothing, is_page_after_last, places
-from atc.programs.attribution.score import Suspect, explanation_score
+from atc.programs.attribution.score import Suspect, explanation_score, is_of_empty
 from atc.programs.syntax import enclosing, span_of
 from atc.result import Call
 
@@ -78,9 +78,10 @@ class Tracer:
     # -- the syntax tree -----------------------------------------------------------------------------------------------
 
     def _traced(self) -> Iterator[Suspect]:
+        empty = is_of_empty(self._error)  # no key of an item was asked for
         for node in self._failing_nodes():
             for part, side in parts_of(node):
-                for expression in (part, *self._returned_by(part)):
+                for expression in (part, *(() if empty else self._returned_by(part))):
                     yield from self._suspects(self._flow.at(span_of(expression)), side)
 
     def _returned_by(self, part: ast.expr) -> Iterator[ast.expr]:
