@@ -357,7 +357,7 @@ def test_a_culprit_that_is_no_tool_is_none() -> None:
     assert asyncio.run(writer.name_culprit("answer = 1", "boom")) is None
 
 
-def test_a_small_models_reply_is_ended_where_it_begins_to_copy_documents_that_are_longer_than_a_reply() -> None:
+def test_a_small_models_reply_is_ended_where_it_begins_to_copy_long_documents() -> None:
     def drafted(reply: str, example: bool = True, **settings: Any) -> Draft:
         model, ways = FakeModel([reply] * 2), Ways(example=example)
         writer = Writer("find a", TOOLS, model, Settings.load(**settings), quiet, ways=ways)
