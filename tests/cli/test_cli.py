@@ -291,22 +291,25 @@ def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(end
     assert "booked" in terminal.shown
 
 
+WARNED = BOOK.replace("try", "to = 'ann@example.org'\ntry").replace("n=1)\nexcept", "n=len(to))\nexcept")
+
+
 @pytest.mark.slow
 def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoint: Any) -> None:
-    endpoint(says(BOOK), says(BOOK))
+    endpoint(says(WARNED))
     with Terminal(
-        "run", "book it for 'Ann'", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
+        "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
     ) as terminal:
         terminal.wait_for("[y/N]")
-        assert "allow book? effect: write\r\n  | n = 1\r\nwarning:\r\n  | the task says 'Ann'" in terminal.shown
+        asked = "allow book? effect: write\r\n  | n = 15\r\nwarning:\r\n  | an e-mail address in the program stands in"
+        assert asked in terminal.shown
         terminal.type("n\n")
         terminal.ended()
     assert "not approved: the user did not approve this call" in terminal.shown
 
 
 def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any) -> None:
-    warned = BOOK.replace("try", "to = 'ann@example.org'\ntry").replace("n=1)\nexcept", "n=len(to))\nexcept")
-    server = endpoint(says(warned), says(warned))
+    server = endpoint(says(WARNED), says(WARNED))
     run = ("run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0")
     ran = atc(*run)
     assert ran.exit_code == 1
