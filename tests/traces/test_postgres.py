@@ -445,4 +445,5 @@ def test_a_sample_of_the_campaign_of_kills(server: Server) -> None:
     figures = store_kills.measured(5, seed=3, server=server).as_json()
     assert figures["kills"] >= 5
     assert (figures["done twice"], figures["lost"]) == (0, 0)
-    assert set(figures["ends of the runs"]) == {"answered"}
+    assert set(figures["ends of the runs"]) <= {"answered", "in_doubt"}, "what is in doubt stays so"
+    assert figures["in doubt"] or "in_doubt" not in figures["ends of the runs"]
