@@ -19,10 +19,14 @@ from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.repair.places import Place
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol
 
 _RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory", "name_for_id": "name-for-id"}
 """The rule of each kind of finding about an argument."""
+_KEYWORD = re.compile(r"""(?i)(?:(?:e\.?g\.?|example|instance|such as|like)[ :,]*["'`]\w+)|["'`](\w+)["'`]""")
+"""A word that a description quotes, and not as an example."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
@@ -57,11 +61,16 @@ def provenance_findings(
 def _of_call(
     call: ToolCall, protocols: Mapping[str, Protocol], hints: Mapping[str, Mapping[str, str]], known: str
 ) -> Iterator[Finding]:
-    line, sources = call.node.lineno, hints.get(call.tool, {})
-    arguments = literal_arguments(call, protocols[call.tool])
+    line, sources, protocol = call.node.lineno, hints.get(call.tool, {}), protocols[call.tool]
+    arguments = literal_arguments(call, protocol)
     # a null makes nothing up: it says that there is none
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
-    ungrounded = [name for name, value in given.items() if _spelled(value) not in known]
+    schemas = {parameter.name: parameter.schema for parameter in parameters_of(protocol)} if given else {}
+    ungrounded = [
+        name
+        for name, value in given.items()
+        if _spelled(value) not in known and not _is_documented(value, protocol, schemas.get(name, {}))
+    ]
     for name in ungrounded:
         if is_identifier(name, THINGS | HANDED_OUT):
             yield _of_argument("invented_id", line, call.tool, [name], sources)
@@ -81,6 +90,17 @@ def _of_argument(kind: FindingKind, line: int, tool: str, names: Sequence[str], 
         arguments=tuple(names),
         sources=tuple(sources[name] for name in names),
     )
+
+
+def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> bool:
+    """Whether a parameter's document gives a value: among its choices, as its default, or as a word with a meaning of
+    its own (``primary``, ``me``). An example's id is somebody else's thing."""
+    whole = Place(protocol.parameters, "", schema)
+    places = [whole, *whole.alternatives]
+    if any(value in [*place.values, place.schema.get("default")] for place in places):
+        return True
+    texts = [str(place.schema.get("description", ""))[:MAX_DESCRIPTION] for place in places]
+    return isinstance(value, str) and value.isalpha() and any(value in _KEYWORD.findall(text) for text in texts)
 
 
 def _is_proper_name(value: object) -> bool:
