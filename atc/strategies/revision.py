@@ -23,7 +23,7 @@ from atc.result import Call, Revision
 from atc.settings import ShowValues
 from atc.strategies.feedback import done_calls
 from atc.strategies.hidden_values import without_values
-from atc.strategies.previews import call_shown, shown
+from atc.strategies.previews import LEFT_OUT, call_shown, shown
 from atc.tools.fit import Fit
 
 MAX_EARLIER = 1_500
@@ -101,11 +101,17 @@ class RevisionPrompt:
             return [], set()
         made = {call.index: call for call in self.calls}
         found, told, left = list[str](), set[int](), MAX_INPUTS
+        stood: list[tuple[int, tuple[Any, ...]]] = []
         for each in fault.inputs:
             if (call := made.get(each.call)) is None or call.error is not None or left <= 0:
                 continue
             _, value = next(places(call.value, each.place.path, exact=True))  # type: ignore[arg-type]
             text = shown(value, min(MAX_INPUT, left), self.show)
+            if LEFT_OUT in text and any(
+                call.index == number and each.place.path == at[: len(each.place.path)] for number, at in stood
+            ):
+                continue  # its item is shown, and the others would not be
+            stood.append((call.index, each.place.path))
             where = f"{call_shown(call.tool, call.arguments, MAX_ARGUMENT, self.show)}{wording.steps(each.place)}"
             found.append(fenced(f"{each.name} = {where}\n  {text}" if each.name else f"{where}\n  {text}"))
             left -= len(text)

@@ -352,12 +352,45 @@ def test_a_type_error_that_only_begins_as_a_stub_writes_it_is_the_programs_own(t
         ),
         ('def one(rows):\n    return rows[7]\nanswer = one(find(text="")["cities"])', [("rows", 1, ("cities",))]),
         ("answer = [1][2]", []),
+        # which of two calls on a line a name holds is not known, and both are shown
+        (
+            "a, b = details(city_id=1), details(city_id=2)\nanswer = a['name'] + b['size']",
+            [("", 2, ()), ("", 1, ())],
+        ),
+        ("a, b = find(text=''), details(city_id=2)\nanswer = a['total'] + b['size']", [("a", 1, ()), ("b", 2, ())]),
+        # nor which item: the list is shown
+        (
+            'found = find(text="")["cities"]\nanswer = [details(city_id=c["city_id"])["size"] for c in found]',
+            [("", 2, ()), ("found", 1, ("cities",))],
+        ),
+        # beside the item at fault stand the others
+        (
+            'found = find(text="")["cities"]\nfor c in found:\n    answer = c["size"]',
+            [("c", 1, ("cities", 0)), ("", 1, ("cities",))],
+        ),
     ],
 )
 def test_a_fault_names_what_its_line_worked_with(traced: Traced, program: str, inputs: list[Any]) -> None:
     fault = traced(program)
     assert fault is not None
     assert [(each.name, each.call, each.place.path) for each in fault.inputs] == inputs
+
+
+@pytest.mark.parametrize(
+    "unpacked",
+    [
+        "a, b = parallel(lambda: find(text='Lyon'), lambda: details(city_id=1))",
+        "a, b = parallel([lambda: find(text='Lyon'), lambda: details(city_id=1)])",
+        "both = parallel(lambda: find(text='Lyon'), lambda: details(city_id=1))\na, b = both[0], both[1]",
+        "a, b = [find(text='Lyon'), details(city_id=1)]",
+        "a, *more = parallel(lambda: find(text='Lyon'), lambda: details(city_id=1))\n(b,) = more[:1]",
+    ],
+)
+def test_a_name_of_an_unpacking_holds_the_response_at_its_place(traced: Traced, unpacked: str) -> None:
+    fault = traced(f"{unpacked}\nanswer = a['total'] + b['size']")
+    assert fault is not None
+    named = {each.name: each.place.tool for each in fault.inputs if each.name}
+    assert named == ({"a": "find"} if "*" in unpacked else {"a": "find", "b": "details"})
 
 
 @pytest.mark.parametrize(
