@@ -8,7 +8,7 @@ worked with, as the journal has it. All that a tool said stands within fences, m
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,6 +49,8 @@ class RevisionPrompt:
         show: how much of responses is shown.
         mask: masks the credentials that are known.
         calls_left: calls that the run may still make.
+        above: the tools whose documents stand whole in the prompt already.
+        may_look: whether the next program may end with ``look``.
     """
 
     history: Sequence[Revision]
@@ -57,6 +59,8 @@ class RevisionPrompt:
     show: ShowValues = "previews"
     mask: Callable[[str], str] = str
     calls_left: int = FEW_CALLS + 1
+    above: Collection[str] = ()
+    may_look: bool = False
 
     def texts(self) -> Iterator[str]:
         """The part of the prompt behind the task: whole, and then with less, for a prompt that has no room for it."""
@@ -78,7 +82,8 @@ class RevisionPrompt:
         fault = last.fault if last is not None else None
         inputs, told = self._inputs(fault)
         tools = _tools_at_fault(last)
-        document = self.document(tools) if tools else Fit("", {})
+        missing = [name for name in tools if name not in self.above]
+        document = self.document(missing) if missing else Fit("", {})
         return {
             "last": last is not None,
             "program": fenced(last.program) if last is not None else "",
@@ -87,12 +92,14 @@ class RevisionPrompt:
             "problems": [fenced(masked_text(text)) for text in _problems(last)] if last is not None else [],
             "warnings": [fenced(masked_text(text)) for text in _warnings(last)] if last is not None else [],
             "inputs": inputs,
-            "tools": tools,
+            "tools": missing,
+            "above": [name for name in tools if name in self.above],
             "document": fenced(document.text),
             "language": document.language,
             "earlier": _earlier(history),
             "done": done_calls(self.calls, self.show, told),
             "calls_left": self.calls_left if self.calls_left <= FEW_CALLS else None,
+            "may_look": self.may_look,
         }
 
     def _inputs(self, fault: Fault | None) -> tuple[list[str], set[int]]:
