@@ -68,7 +68,7 @@ def test_what_fits_is_shown_as_ever() -> None:
     assert fit.text == whole
     assert not fit.shortened
     digest = hashlib.sha256(whole.encode()).hexdigest()
-    assert digest == "bf12687fa34b1c26b9e605b3999ecfbe53b3c698b1dd3d5b2f7d6b2898c715ef", (
+    assert digest == "876a8263021b0964e818a91cf3a6db4d8df8d00e0b92e41e39bc94d12a4c2006", (
         "prompts of small tools changed"
     )
     assert fitted(ATLAS, bounded_tokens(whole) - 1).shortened
@@ -127,6 +127,15 @@ def test_arguments_that_are_required_or_named_stay_and_the_others_are_counted() 
     assert isinstance(function, ast.FunctionDef)
     assert [argument.arg for argument in function.args.args] == ["repo", "state"]
     assert "61 more arguments" in fit.text
+
+
+def test_the_values_of_an_argument_are_all_named_where_there_is_room_for_notes() -> None:
+    states = [f"state number {n}" for n in range(12)]
+    assert shortened.MAX_ENUM < len("".join(states)) < shortened.MAX_CHOICES
+    one = tool("look", None, ("state",), state={"type": "string", "enum": states})
+    for grade in LADDER[1:]:
+        text = short_stub(one, grade, Outline([one], {}, ""), {}, set()).text
+        assert ("'state number 11'" in text) is bool(grade.notes), grade
 
 
 def test_the_last_tools_are_left_out_first_and_never_those_that_are_kept() -> None:
