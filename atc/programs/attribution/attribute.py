@@ -29,6 +29,7 @@ from atc.programs.attribution.responses import (
     invocation,
     is_empty_response,
     is_nothing,
+    names_error,
     observed,
     partial,
     places,
@@ -342,9 +343,7 @@ class Attribution:
 
     def _states_error(self, call: Call) -> bool:
         """Whether a response states an error in its body, in a field that the program does not name (RETO §3.4)."""
-        if call.body_error is None or not call.succeeded:
-            return False
-        return all(n.value != call.body_error.key for n in self.program.nodes if isinstance(n, ast.Constant))
+        return call.body_error is not None and call.succeeded and not names_error(self.program, call)
 
     def _stated(self, call: Call, line: int, **facts: Any) -> Fault:
         reason = call.body_error.message if call.body_error is not None else ""
