@@ -25,6 +25,11 @@ from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol
 
 _RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory", "name_for_id": "name-for-id"}
 """The rule of each kind of finding about an argument."""
+_LISTED = re.compile(r"[,;\s]+")
+MOST_ITEMS = 100
+"""Items of a list that are sought."""
+SHORTEST_ID = 4
+"""Characters of the last part of a path that is found again; shorter ones stand in any text by chance."""
 _KEYWORD = re.compile(r"""(?i)(?:(?:e\.?g\.?|example|instance|such as|like)[ :,]*["'`]\w+)|["'`](\w+)["'`]""")
 """A word that a description quotes, and not as an example."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
@@ -66,11 +71,8 @@ def _of_call(
     # a null makes nothing up: it says that there is none
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
     schemas = {parameter.name: parameter.schema for parameter in parameters_of(protocol)} if given else {}
-    ungrounded = [
-        name
-        for name, value in given.items()
-        if _spelled(value) not in known and not _is_documented(value, protocol, schemas.get(name, {}))
-    ]
+    given = {n: value for n, value in given.items() if not _is_documented(value, protocol, schemas.get(n, {}))}
+    ungrounded = [name for name, value in given.items() if not _is_given(value, known)]
     for name in ungrounded:
         if is_identifier(name, THINGS | HANDED_OUT):
             yield _of_argument("invented_id", line, call.tool, [name], sources)
@@ -108,9 +110,19 @@ def _is_proper_name(value: object) -> bool:
     return isinstance(value, str) and value[:1].isupper() and not value.isupper() and value.replace(" ", "").isalpha()
 
 
-def _spelled(value: object) -> str:
-    """As it would stand in a task: without a sign, for the task may say west."""
-    return str(value).casefold().lstrip("-")
+def _is_given(value: object, known: str) -> bool:
+    """Whether a value stands in what is known, each item of a list by itself: without a sign, for the task may say
+    west; of a path or a URI also its last part, which is the id (``gid://shop/Order/5912`` of order 5912)."""
+    if isinstance(value, list | tuple):
+        return all(_is_given(item, known) for item in value[:MOST_ITEMS])
+    spelled = str(value).casefold().lstrip("-")
+    if spelled in known:
+        return True
+    parts = [part for part in _LISTED.split(spelled, MOST_ITEMS)[:MOST_ITEMS] if part]
+    if len(parts) > 1:
+        return all(_is_given(part, known) for part in parts)
+    _, separator, last = re.sub(r"[:#]", "/", spelled).rpartition("/")
+    return bool(separator) and len(last) >= SHORTEST_ID and last in known
 
 
 def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
