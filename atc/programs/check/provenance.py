@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.facts import Finding, FindingKind
 from atc.fired_rules import fired
@@ -127,15 +127,21 @@ def _is_given(value: object, known: str) -> bool:
 
 def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
     """E-mail addresses, wherever they stand in the program."""
-    for node in ast.walk(tree):
+    for node, address in addresses_in(ast.walk(tree)):
+        if address.casefold() in known:
+            continue
+        tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
+        tellers.sort(key=lambda name: "address" not in words_of(name))
+        yield Finding(
+            kind="invented_id", case="address", severity="warning", line=node.lineno, instead=tuple(tellers[:2])
+        )
+
+
+def addresses_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
+    """The texts of a program that are an e-mail address each, with the address."""
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ADDRESS.fullmatch(node.value.strip()):
-            if node.value.strip().casefold() in known:
-                continue
-            tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
-            tellers.sort(key=lambda name: "address" not in words_of(name))
-            yield Finding(
-                kind="invented_id", case="address", severity="warning", line=node.lineno, instead=tuple(tellers[:2])
-            )
+            yield node, node.value.strip()
 
 
 def _tells_addresses(protocol: Protocol) -> bool:
