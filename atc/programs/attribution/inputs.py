@@ -61,6 +61,8 @@ def _made_at(origins: Sequence[Origin], flow: Flow, calls: Sequence[Call], fault
         if len(places_there) < 2 and answered and answered[0].index == fault.call:
             answered = answered[:1]
         made += [(origin, call) for call in answered[:MAX_OF_A_NAME]]
+        if len(made) > MAX_OF_A_NAME:
+            break
     return made
 
 
