@@ -114,10 +114,9 @@ class RevisionPrompt:
                 continue
             _, value = next(places(call.value, each.place.path, exact=True))  # type: ignore[arg-type]
             text = shown(value, min(MAX_INPUT, left), self.show)
-            if LEFT_OUT in text and any(
-                call.index == number and each.place.path == at[: len(each.place.path)] for number, at in stood
-            ):
-                continue  # its item is shown, and the others would not be
+            inside = any(call.index == number and each.place.path == at[: len(each.place.path)] for number, at in stood)
+            if inside and not each.name and LEFT_OUT in text:
+                continue  # an item of it is shown, and it is not short
             stood.append((call.index, each.place.path))
             where = f"{call_shown(call.tool, call.arguments, MAX_ARGUMENT, self.show)}{wording.steps(each.place)}"
             found.append(fenced(f"{each.name} = {where}\n  {text}" if each.name else f"{where}\n  {text}"))

@@ -147,6 +147,22 @@ def test_a_revision_has_the_program_its_line_what_that_worked_with_and_the_docum
     assert "more tool call" not in after
 
 
+@pytest.mark.parametrize(
+    ("name", "items", "shown"), [("", 3, True), ("", 400, False), ("rows", 3, True), ("rows", 400, True)]
+)
+def test_the_list_of_an_item_is_shown_beside_it_where_it_is_short_or_the_line_names_it(
+    name: str, items: int, shown: bool
+) -> None:
+    read = READ.model_copy(update={"value": {"rows": [{"number": n} for n in range(items)]}})
+    inputs = (
+        LineInput(name="row", call=3, place=Place(tool="find", path=("rows", 1))),
+        LineInput(name=name, call=3, place=Place(tool="find", path=("rows",))),
+    )
+    text = asked([failed_at("row['id']\n", 1, kind="response", inputs=inputs, **MISREAD)], [read])[-1].content
+    assert "row = find(name='a')['rows'][1]\n  {'number': 1}" in text
+    assert ("find(name='a')['rows']\n  [{'number': 0}, {'number': 1}" in text) is shown
+
+
 def test_a_document_that_stands_whole_above_is_not_shown_again() -> None:
     long = Protocol(name="long", description="Words of a long document. " * 120, effect=Effect.READ)
     tools = Toolset([*TOOLS.values(), Tool(long)])
