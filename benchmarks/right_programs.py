@@ -22,6 +22,7 @@ from atc.agent import Agent
 from atc.cli.console import guarded, out, print_json
 from atc.errors import ToolError
 from atc.facts import Finding
+from atc.graph.identifiers import THINGS, is_identifier
 from atc.models.fake import FakeModel
 from atc.result import Result
 from atc.sandboxes.contract import Sandbox
@@ -35,7 +36,7 @@ from benchmarks.tasks import listed
 REPLIES = 12
 """Of the scripted model, all the same: more than a run asks for."""
 SHORTEST = 3
-"""Characters of a value that is read from a response; shorter ones are equal by chance."""
+"""Characters of a value that is read from a response; shorter ones, but for ids, are equal by chance."""
 MOST_ITEMS = 50
 """Items of a list of a response that are looked through."""
 
@@ -80,20 +81,20 @@ class _Writer:
     responses: Sequence[Any]
     not_given: list[str] = field(default_factory=list)
 
-    def source(self, value: Any) -> str:
-        """An expression for a value."""
+    def source(self, value: Any, name: str) -> str:
+        """An expression for the value of an argument, or of a part of one. ``name``: of the argument or the part."""
         if isinstance(value, list):
-            return f"[{', '.join(map(self.source, value))}]"
+            return f"[{', '.join(self.source(part, name) for part in value)}]"
         if isinstance(value, dict):
-            return f"{{{', '.join(f'{key!r}: {self.source(part)}' for key, part in value.items())}}}"
-        written = str(value)
-        if isinstance(value, bool) or len(written) < SHORTEST or written.casefold() in self.text:
+            return f"{{{', '.join(f'{key!r}: {self.source(part, key)}' for key, part in value.items())}}}"
+        written, least = str(value), 1 if is_identifier(name, THINGS) else SHORTEST
+        if isinstance(value, bool) or len(written) < least or written.casefold() in self.text:
             return repr(value)
         if written in self.choices:
             return repr(value)
         for number in reversed(range(len(self.responses))):
             for path, part in _places(self.responses[number]):
-                if part == value:
+                if part == value and not isinstance(part, bool):
                     return f"r{number}{path}"
         if " " not in written:
             self.not_given.append(written)
@@ -118,7 +119,7 @@ async def right_program(environment: Environment, task: Task) -> RightProgram:
         for number, (name, arguments) in enumerate(gold.calls if gold is not None else ()):
             choices = frozenset(_choices(episode.tools[name].protocol.parameters))
             writer = _Writer(task.text.casefold(), choices, responses)
-            given = [f"{key}={writer.source(value)}" for key, value in arguments.items()]
+            given = [f"{key}={writer.source(value, key)}" for key, value in arguments.items()]
             lines.append(f"r{number} = {name}({', '.join(given)})")
             not_given |= {len(lines): writer.not_given} if writer.not_given else {}
             transport = episode.tools[name].transport
