@@ -111,8 +111,9 @@ class Frame:
 
     @property
     def known(self) -> str:
-        """All that gives a literal of a program a source: the user's words, and the values of earlier tasks."""
-        return "\n".join(part for part in (self.words, *(turn.value for turn in self.turns)) if part)
+        """All that gives a literal of a program a source: the user's words, and what earlier tasks found and did."""
+        shown = (part for turn in self.turns for part in (turn.value, *turn.done, *turn.in_doubt))
+        return "\n".join(part for part in (self.words, *shown) if part)
 
     def words_with(self, task: str) -> str:
         """A task, and the user's other words."""

@@ -381,6 +381,35 @@ def test_an_identifier_of_the_instructions_is_not_made_up(said: bool) -> None:
     assert kinds == (set() if said else {"invented_id"})
 
 
+def test_an_identifier_of_what_an_earlier_task_did_is_not_made_up() -> None:
+    made: list[str] = []
+
+    @tool(effect="read")
+    def tenants() -> list[Tenant]:
+        """All tenants, each with its tenant_id."""
+        return [{"tenant_id": "t-4711"}]
+
+    @tool(effect="write")
+    def close(tenant_id: str) -> bool:
+        """Close a tenant. tenant_id: from tenants()[0]['tenant_id']"""
+        made.append(tenant_id)
+        return True
+
+    @tool(effect="write")
+    def reopen(tenant_id: str) -> bool:
+        """Open a tenant again. tenant_id: from tenants()[0]['tenant_id']"""
+        made.append(tenant_id)
+        return True
+
+    model = FakeModel([code("answer = close(tenant_id=tenants()[0]['tenant_id'])"), code("answer = reopen('t-4711')")])
+    with Agent([tenants, close, reopen], model=model, sentence=False, approve="always") as agent:
+        talk = agent.conversation()
+        assert talk.run("Close the first tenant").value is True
+        again = talk.run("Open it again")
+    assert (again.status, made) == ("answered", ["t-4711", "t-4711"])
+    assert [len(revision.findings) for revision in again.revisions] == [0]
+
+
 class Account(BaseModel):
     owner: str
     balance: int
