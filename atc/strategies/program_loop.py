@@ -171,7 +171,8 @@ class ProgramLoop:
             self._renew_checker()
         if self._checker is None or self._checked is None:
             return []
-        known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
+        judged = self.ways.author == "model" and not self.context.images  # what an image says, only the model has read
+        known = await asyncio.to_thread(self._known) if judged else None
         calls = self.context.broker.calls
         found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type, calls)
         found += broken_tool_findings(draft.program, broken_tools(self.context))
