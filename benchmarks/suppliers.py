@@ -530,17 +530,12 @@ def counted(found: Iterable[Found], truth: Truth) -> dict[str, Counter[str]]:
 
 
 def _table(title: str, groups: Mapping[str, Counter[str]]) -> None:
-    names = get_args(Judgement)
-    rows = [
-        [
-            group,
-            counts["arguments"],
-            *(counts[name] for name in names),
-            share(counts["right"] + counts["other field"], counts["arguments"]),
-            counts["shown"],
-        ]
-        for group, counts in groups.items()
-    ]
+    names = [name for name in get_args(Judgement) if any(counts[name] for counts in groups.values())]
+    rows = []
+    for group, counts in groups.items():
+        tool = counts["right"] + counts["other field"]
+        found = (share(tool, counts["arguments"]), counts["shown"])
+        rows.append([group, counts["arguments"], *(counts[name] for name in names), *found])
     show(title, ["arguments", "all", *names, "right tool first", "in the first two"], rows)
 
 

@@ -108,6 +108,12 @@ class Service:
             "components": {"schemas": schemas},
         }
 
+    @classmethod
+    @cache
+    def protocols(cls) -> tuple[Protocol, ...]:
+        """The protocols of the document's tools; it is read once."""
+        return tuple(import_openapi(cls.document()).protocols)
+
     def toolset(self) -> Toolset:
         """The tools of the document, answered by this service."""
         methods = {name: method for method, name in self.tool_names().items()}
@@ -115,13 +121,13 @@ class Service:
         def tool(protocol: Protocol) -> Tool:
             return served(protocol, lambda arguments: self.answer(methods[protocol.name], arguments))
 
-        return Toolset(map(tool, _imported(type(self))))
+        return Toolset(map(tool, self.protocols()))
 
     @classmethod
     def tool_names(cls) -> dict[str, str]:
         """The tool's name for each method, in the document's order."""
         by_id = {id: function.__name__ for id, _, _, function in cls.operations()}
-        return {by_id[each.source.operation]: each.name for each in _imported(cls)}
+        return {by_id[each.source.operation]: each.name for each in cls.protocols()}
 
     def answer(self, method: str, arguments: Mapping[str, Any]) -> Any:
         """Answer a call as the service would, in plain values.
@@ -140,11 +146,6 @@ class Service:
         except (ValidationError, KeyError) as error:
             raise ToolError(f"the service answered 422: {error}", status=422) from None
         return TypeAdapter(hints["return"]).dump_python(function(**given), mode="json")
-
-
-@cache
-def _imported(service: type[Service]) -> tuple[Protocol, ...]:
-    return tuple(import_openapi(service.document()).protocols)
 
 
 def _schema(hint: Any, schemas: dict[str, Any]) -> dict[str, Any]:

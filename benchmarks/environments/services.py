@@ -81,7 +81,7 @@ class Shop(Service):
         number: Order(
             id=number,
             customer_id=1 + number % 4,
-            status=("open", "shipped", "cancelled")[number % 3],  # type: ignore[arg-type]
+            status=("open", "shipped", "cancelled")[number % 3],
             created=date(2026, 1 + number % 6, 1 + number),
             lines=[OrderLine(product_id=1 + number % 9, quantity=1 + number % 3)],
         )

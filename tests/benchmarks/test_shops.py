@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 from atc.errors import ToolError
-from benchmarks import shops
 from benchmarks.environments.self_test import judge, play
 from benchmarks.environments.services import Library, Shop
-from benchmarks.rows import append
+from benchmarks.rows import Row, append, read_rows
 from benchmarks.shops import ServiceEnvironment, environments, figures
 from benchmarks.systems import SYSTEMS
 from benchmarks.tasks import Plan
@@ -81,14 +80,25 @@ def test_a_model_that_finds_the_row_solves_the_task(tmp_path: Path) -> None:
     assert (first["service"], every["service"]) == ("shop", "all")
     assert {first[name] for name in ("solved", "wrong answers")} == {1}
     assert (first["tries"], first["unasked writes"]) == (2, 0)
-    append(tmp_path / "rows.jsonl", wrong)
-    printed = CliRunner().invoke(_app(), ["--summary", str(tmp_path / "rows.jsonl"), "--json"])
-    assert '"service": "shop"' in printed.stdout
 
 
-def _app():  # type: ignore[no-untyped-def]
-    import typer
-
-    app = typer.Typer()
-    app.command()(shops.main)
-    return app
+def test_a_file_is_summed_up_by_version(tmp_path: Path) -> None:
+    file = tmp_path / "rows.jsonl"
+    common: dict[str, Any] = {
+        "env": "shop",
+        "task": "order",
+        "system": "atc",
+        "seed": 0,
+        "model": "tiny",
+        "terms": "",
+        "stated": True,
+    }
+    append(file, Row(version="before", status="answered", writes=1, forbidden_writes=1, **common))
+    append(file, Row(version="after", status="answered", solved=True, writes=1, **common))
+    lines = figures(read_rows(file))
+    assert [(each["version"], each["service"]) for each in lines] == [
+        ("before", "shop"), ("before", "all"), ("after", "shop"), ("after", "all"),
+    ]  # fmt: skip
+    assert [(each["solved"], each["wrong answers"], each["unasked writes"]) for each in lines[1::2]] == [
+        (0, 1, 1), (1, 0, 0),
+    ]  # fmt: skip

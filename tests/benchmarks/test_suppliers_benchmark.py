@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from atc.result import Effect
 from atc.tools.openapi import read_openapi
 from atc.tools.protocol import Protocol
 from benchmarks.suppliers import (
+    LABELS,
     Argument,
     Label,
     ToolSet,
@@ -152,6 +154,15 @@ def test_what_readers_wrote_is_kept_as_hashes_alone(tmp_path: Path) -> None:
     found = by_readers([books], labels)
     assert {each.truth for each in found} == {"source"}
     assert {each.judgement for each in found} == {"right"}
+
+
+def test_the_labels_of_the_repository_hold_no_text() -> None:
+    assert set(re.findall(r"[a-z]{2,}", re.sub(r'"[0-9a-f]{12}"', "", LABELS.read_text()))) == {
+        "card", "candidates", "right",
+    }  # fmt: skip
+    labels = read_labels()
+    assert len(labels) == 200
+    assert all(marked <= label.candidates for label in labels.values() for marked in label.tools)
 
 
 @pytest.mark.parametrize(
