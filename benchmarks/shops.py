@@ -80,9 +80,9 @@ TASKS: Mapping[type[Service], Mapping[str, tuple[str, Calls, Any]]] = {
             "A505",
         ),
         "book": (
-            "Book an appointment for Lena Vogt with Priya Nair on 2 April 2026 at 09:00. "
+            "Book an appointment for Lena Vogt with Priya Nair on 2 April 2026 at 9 o'clock. "
             "Answer with the number of the appointment.",
-            [("book_appointment", {"patient_id": "P15", "doctor_id": "D2", "starts": "2026-04-02T09:00:00"})],
+            [("book_appointment", {"patient_id": "P15", "doctor_id": "D2", "day": "2026-04-02", "hour": 9})],
             "A506",
         ),
     },

@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, Any, ClassVar, Literal, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
@@ -22,6 +22,8 @@ from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import served
 
 Limit = Annotated[int, Field(ge=1, le=10)]
+_Key = TypeVar("_Key")
+_Row = TypeVar("_Row")
 _REFERENCES = "#/components/schemas/{model}"
 _MAIN = {"get": "200", "post": "201", "patch": "200", "put": "200", "delete": "204"}
 
@@ -170,7 +172,7 @@ def page_of(rows: list[Any], cursor: str | None, limit: int) -> dict[str, Any]:
     return {"total": len(rows), "items": rows[start:end], "next_cursor": str(end) if end < len(rows) else None}
 
 
-def found(rows: dict[Any, Any], key: Any, what: str) -> Any:
+def found(rows: Mapping[_Key, _Row], key: _Key, what: str) -> _Row:
     """The row of a table that a key names.
 
     Raises:

@@ -6,10 +6,10 @@ it, and the field of that name in another table is often not the one.
 
 from __future__ import annotations
 
-from datetime import date, datetime
-from typing import ClassVar, Literal
+from datetime import date
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from atc.errors import ToolError
 from benchmarks.environments.service import Limit, Page, Service, found, page_of, route
@@ -97,12 +97,12 @@ class Shop(Service):
     @route("get", "/products/{product_id}")
     def get_product(self, product_id: int) -> Product:
         """One product."""
-        return found(self.products, product_id, "product")  # type: ignore[no-any-return]
+        return found(self.products, product_id, "product")
 
     @route("patch", "/products/{product_id}/stock")
     def change_stock(self, product_id: int, delta: int) -> Product:
         """Add to (or take from) the stock of a product."""
-        product: Product = found(self.products, product_id, "product")
+        product = found(self.products, product_id, "product")
         product.stock += delta
         return product
 
@@ -115,7 +115,7 @@ class Shop(Service):
 
     @route("get", "/customers/{customer_id}")
     def get_customer(self, customer_id: int) -> Customer:
-        return found(self.customers, customer_id, "customer")  # type: ignore[no-any-return]
+        return found(self.customers, customer_id, "customer")
 
     @route("get", "/orders")
     def list_orders(self, customer_id: int | None = None, cursor: str | None = None, limit: Limit = 5) -> Orders:
@@ -125,14 +125,14 @@ class Shop(Service):
 
     @route("get", "/orders/{order_id}")
     def get_order(self, order_id: int) -> Order:
-        return found(self.orders, order_id, "order")  # type: ignore[no-any-return]
+        return found(self.orders, order_id, "order")
 
     @route("post", "/orders")
     def create_order(self, customer_id: int, lines: list[OrderLine]) -> Order:
         """Create an order. Takes the goods from the stock; 409 if there are not enough."""
         found(self.customers, customer_id, "customer")
         for line in lines:
-            product: Product = found(self.products, line.product_id, "product")
+            product = found(self.products, line.product_id, "product")
             if product.stock < line.quantity:
                 raise ToolError(f"the service answered 409: only {product.stock} left", status=409)
         for line in lines:
@@ -257,19 +257,19 @@ class Library(Service):
 
     @route("get", "/loans/{loan_id}")
     def get_loan(self, loan_id: int) -> Loan:
-        return found(self.loans, loan_id, "loan")  # type: ignore[no-any-return]
+        return found(self.loans, loan_id, "loan")
 
     @route("post", "/loans/{loan_id}/return")
     def take_back(self, loan_id: int) -> Loan:
         """Record that the book of a loan was brought back."""
-        loan: Loan = found(self.loans, loan_id, "loan")
+        loan = found(self.loans, loan_id, "loan")
         loan.returned = True
         return loan
 
     @route("get", "/books/{book_id}")
     def get_book(self, book_id: int) -> Book:
         """One book."""
-        return found(self.books, book_id, "book")  # type: ignore[no-any-return]
+        return found(self.books, book_id, "book")
 
     @route("get", "/books")
     def list_books(self, cursor: str | None = None, limit: Limit = 5) -> Books:
@@ -300,10 +300,13 @@ class Library(Service):
 
     @route("get", "/members/{member_id}")
     def get_member(self, member_id: int) -> Member:
-        return found(self.members, member_id, "member")  # type: ignore[no-any-return]
+        return found(self.members, member_id, "member")
 
 
 # -- a clinic ----------------------------------------------------------------------------------------------------------
+
+
+Hour = Annotated[int, Field(ge=8, le=17)]
 
 
 class Doctor(BaseModel):
@@ -323,7 +326,8 @@ class Appointment(BaseModel):
     id: str
     patient_id: str
     doctor_id: str
-    starts: datetime
+    day: date
+    hour: int
 
 
 class Prescription(BaseModel):
@@ -362,11 +366,11 @@ class Clinic(Service):
         ]
     }  # fmt: skip
     appointments: ClassVar[dict[str, Appointment]] = {
-        id: Appointment(id=id, patient_id=patient, doctor_id=doctor, starts=datetime.fromisoformat(starts))
-        for id, patient, doctor, starts in [
-            ("A500", "P12", "D1", "2026-03-02T09:00"), ("A501", "P13", "D2", "2026-03-02T10:30"),
-            ("A502", "P10", "D3", "2026-03-03T08:15"), ("A503", "P16", "D4", "2026-03-03T11:00"),
-            ("A504", "P14", "D1", "2026-03-04T09:45"), ("A505", "P16", "D1", "2026-03-04T14:00"),
+        id: Appointment(id=id, patient_id=patient, doctor_id=doctor, day=date(2026, 3, day), hour=hour)
+        for id, patient, doctor, day, hour in [
+            ("A500", "P12", "D1", 2, 9), ("A501", "P13", "D2", 2, 10),
+            ("A502", "P10", "D3", 3, 8), ("A503", "P16", "D4", 3, 11),
+            ("A504", "P14", "D1", 4, 9), ("A505", "P16", "D1", 4, 14),
         ]
     }  # fmt: skip
     prescriptions: ClassVar[dict[int, Prescription]] = {
@@ -389,12 +393,12 @@ class Clinic(Service):
         return Appointments(**page_of(rows, cursor, limit))
 
     @route("post", "/appointments")
-    def book_appointment(self, patient_id: str, doctor_id: str, starts: datetime) -> Appointment:
-        """Book an appointment of a patient with a doctor."""
+    def book_appointment(self, patient_id: str, doctor_id: str, day: date, hour: Hour) -> Appointment:
+        """Book an appointment of a patient with a doctor, at a full hour."""
         found(self.patients, patient_id, "patient")
         found(self.doctors, doctor_id, "doctor")
-        id = f"A{500 + len(self.appointments)}"
-        self.appointments[id] = Appointment(id=id, patient_id=patient_id, doctor_id=doctor_id, starts=starts)
+        id = f"A{1 + max(int(each[1:]) for each in self.appointments)}"
+        self.appointments[id] = Appointment(id=id, patient_id=patient_id, doctor_id=doctor_id, day=day, hour=hour)
         return self.appointments[id]
 
     @route("delete", "/appointments/{appointment_id}")
@@ -405,7 +409,7 @@ class Clinic(Service):
 
     @route("get", "/patients/{patient_id}")
     def get_patient(self, patient_id: str) -> Patient:
-        return found(self.patients, patient_id, "patient")  # type: ignore[no-any-return]
+        return found(self.patients, patient_id, "patient")
 
     @route("get", "/patients")
     def list_patients(self, cursor: str | None = None, limit: Limit = 5) -> Patients:
@@ -421,7 +425,7 @@ class Clinic(Service):
     @route("post", "/prescriptions/{number}/renew")
     def renew_prescription(self, number: int) -> Prescription:
         """Renew a prescription, which takes one of its repeats; 409 if none is left."""
-        prescription: Prescription = found(self.prescriptions, number, "prescription")
+        prescription = found(self.prescriptions, number, "prescription")
         if not prescription.repeats_left:
             raise ToolError("the service answered 409: no repeat is left", status=409)
         prescription.repeats_left -= 1
@@ -429,7 +433,7 @@ class Clinic(Service):
 
     @route("get", "/doctors/{doctor_id}")
     def get_doctor(self, doctor_id: str) -> Doctor:
-        return found(self.doctors, doctor_id, "doctor")  # type: ignore[no-any-return]
+        return found(self.doctors, doctor_id, "doctor")
 
     @route("get", "/doctors")
     def list_doctors(self, specialty: str | None = None) -> list[Doctor]:
@@ -534,15 +538,15 @@ class Workshop(Service):
     def assign_mechanic(self, number: int, mechanic_id: int) -> Repair:
         """Give a repair to a mechanic."""
         found(self.mechanics, mechanic_id, "mechanic")
-        repair: Repair = found(self.repairs, number, "repair")
+        repair = found(self.repairs, number, "repair")
         repair.mechanic_id = mechanic_id
         return repair
 
     @route("post", "/repairs/{number}/parts")
     def add_part(self, number: int, sku: str, quantity: int) -> Repair:
         """Put a part onto a repair, and take it from the stock; 409 if there are not enough."""
-        repair: Repair = found(self.repairs, number, "repair")
-        part: Piece = found(self.parts, sku, "part")
+        repair = found(self.repairs, number, "repair")
+        part = found(self.parts, sku, "part")
         if part.stock < quantity:
             raise ToolError(f"the service answered 409: only {part.stock} left", status=409)
         part.stock -= quantity
@@ -551,7 +555,7 @@ class Workshop(Service):
 
     @route("get", "/parts/{sku}")
     def get_part(self, sku: str) -> Piece:
-        return found(self.parts, sku, "part")  # type: ignore[no-any-return]
+        return found(self.parts, sku, "part")
 
     @route("get", "/parts")
     def list_parts(self, cursor: str | None = None, limit: Limit = 5) -> Pieces:
@@ -565,7 +569,7 @@ class Workshop(Service):
 
     @route("get", "/cars/{plate}")
     def get_car(self, plate: str) -> Car:
-        return found(self.cars, plate, "car")  # type: ignore[no-any-return]
+        return found(self.cars, plate, "car")
 
     @route("get", "/owners")
     def list_owners(self) -> list[Owner]:
