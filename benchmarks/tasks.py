@@ -228,7 +228,8 @@ def _caps(name: str) -> str:
     return f"({getattr(Caps(), name):g}; with --quick {getattr(QUICK_CAPS, name):g})"
 
 
-def _say(row: Row) -> None:
+def say(row: Row) -> None:
+    """Print how a try ended."""
     how = "solved" if row.solved else f"not solved ({row.status}{': ' + row.error if row.error else ''})"
     err.print(f"{row.env}/{row.task} {row.system} seed {row.seed}: {how}, {row.seconds:.1f} s", markup=False)
 
@@ -383,7 +384,7 @@ def run_and_report(
 
 async def _to_the_end(plan: Plan, source: Upstream, file: Path) -> None:
     async with Gateway(source, RESULTS / "replies").opened() as gateway:
-        await run_plan(plan, gateway, file, _say)
+        await run_plan(plan, gateway, file, say)
 
 
 def _own(plan: Plan, source: Upstream, file: Path) -> list[Row]:
