@@ -25,16 +25,17 @@ app.command("search")(find.search)
 app.command("index")(find.index)
 app.command("browse")(browse.browse)
 Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
+Sources = Annotated[list[str], typer.Argument(help="Where the tools are, one or several; as for `atc run --tools`.")]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.command("list")
 @guarded
 def list_tools(
-    source: Source, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
+    sources: Sources, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
 ) -> None:
-    """List the tools of a source: name, effect, arguments, what it does."""
-    tools = options.opened([source], only=only, openapi=openapi)
+    """List the tools of one or several sources: name, effect, arguments, what it does."""
+    tools = options.opened(sources, only=only, openapi=openapi)
     if as_json:
         print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])
         return

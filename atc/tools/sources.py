@@ -44,7 +44,7 @@ class ToolSource:
 
 
 def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
-    """Join the toolsets that the words name.
+    """Join the toolsets that the words name; tools of equal names are called after their sources.
 
     Args:
         sources: words in one of the :data:`FORMS`.
@@ -56,7 +56,7 @@ def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
     if not sources:
         raise ToolImportError(f"no tools are named: give {FORMS}")
     made = Toolset()
-    for word in sources:
+    for word in dict.fromkeys(sources):
         made = made + _open(word, openapi_options)
     return made
 
@@ -137,7 +137,8 @@ def _open_mcp(word: str, _options: Mapping[str, Any]) -> Toolset:
     return Toolset.from_mcp(source)
 
 
-def _is_openapi(word: str) -> bool:
+def is_openapi(word: str) -> bool:
+    """Whether a word names an OpenAPI document, or a service that may publish one."""
     head = _head(word)
     return word.startswith(_URL) or b"openapi" in head or b"swagger" in head
 
@@ -179,7 +180,7 @@ SOURCES = (
     ),
     ToolSource(
         "an OpenAPI file or URL (also a service's address)",
-        _is_openapi,
+        is_openapi,
         lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
     ),
     ToolSource("a folder of protocol documents", _is_document, _open_documents),

@@ -177,7 +177,9 @@ class OperationReader:
             statuses=_statuses(responses),
             effect=effect,
             examples=self._given(parameters, arguments.example, response_example),
-            source=Source(kind="openapi", location=self._document.location, operation=found.original),
+            source=Source(
+                kind="openapi", location=self._document.location, operation=found.original, title=self._document.title
+            ),
             provenance=Provenance.IMPORTED,
         )
         return protocol, operation
