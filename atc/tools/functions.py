@@ -26,6 +26,7 @@ from pydantic_core import CoreSchema, to_jsonable_python
 from pydantic_core.core_schema import (
     DataclassSchema,
     DecimalSchema,
+    EnumSchema,
     IsInstanceSchema,
     ModelSchema,
     NamedTupleSchema,
@@ -40,6 +41,7 @@ from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from atc.tools.typeddicts import keys_of, with_modern_typeddicts
+from atc.tools.types import VALUE_NAMES, value_names
 
 MAX_MESSAGE = 20_000
 """Characters of a function's own exception that are looked at; the broker masks them and passes on fewer."""
@@ -251,6 +253,13 @@ class _PlainSchema(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def enum_schema(self, schema: EnumSchema) -> JsonSchema:
+        """The values of an enumeration, with their names: ``3`` alone does not say that it is ``HIGH``."""
+        made = super().enum_schema(schema)
+        members = schema["members"]
+        names = {VALUE_NAMES: [each.name for each in members]}
+        return made | names if value_names(made | names) else made
 
     def decimal_schema(self, schema: DecimalSchema) -> JsonSchema:
         """A returned decimal is a number (:mod:`atc.tools.to_json`); what a function takes may be text too."""

@@ -16,6 +16,7 @@ from atc.invisible import written
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.limits import limits_of
+from atc.schemas.reading import Reader
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
@@ -24,7 +25,7 @@ from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import RESERVED, TypeWriter, camel, one_line
+from atc.tools.types import RESERVED, TypeWriter, camel, names_of_values, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
@@ -219,7 +220,9 @@ def _docstring(
     if named := named_there(protocol):
         lines.append(f"    {named}")
     for parameter in parameters_of(protocol):
-        text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
+        text = "; ".join(
+            filter(None, [about(parameter, protocol.parameters), one_line(hints.get(parameter.original, ""), MAX_HINT)])
+        )
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if pages and (line := paging_line(protocol)):
@@ -236,8 +239,13 @@ def _docstring(
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
 
 
-def about(parameter: Parameter) -> str:
-    """What a docstring states of a parameter: description, default, format and limits."""
+def about(parameter: Parameter, root: JsonSchema | None = None) -> str:
+    """What a docstring states of a parameter: description, default, format, limits, and the names of its values.
+
+    Args:
+        parameter: of a tool.
+        root: the schema into which its references point.
+    """
     schema = parameter.schema
     text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")
@@ -247,6 +255,9 @@ def about(parameter: Parameter) -> str:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
         text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
+    if root is not None and (names := names_of_values(Reader(root), schema)):
+        names = one_line(names, 120)
+        text = f"{text} ({names})" if text else names
     text = text or _for_instance(schema)
     named = schema.get(NAMED, parameter.original)
     return text if named == parameter.name else f"{text} (named {one_line(written(named), 80)})".strip()

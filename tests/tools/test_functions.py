@@ -33,6 +33,24 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
+class Priority(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Shade(enum.Enum):
+    """How dark."""
+
+    DARK = "#222"
+    LIGHT = "#eee"
+
+
+@dataclass
+class Job:
+    priority: Priority
+    colour: Colour
+
+
 @dataclass
 class Box:
     width: int
@@ -216,6 +234,26 @@ def sphinx(name: str, limit: int = 3) -> list[str]:
     :raises ValueError: the name is empty.
     """
     raise NotImplementedError
+
+
+def test_the_values_of_an_enumeration_keep_their_names_where_these_say_more() -> None:
+    def start(first: Priority, shade: Shade, colour: Colour, *, rest: list[Priority] | None = None) -> list[Job]:
+        """Start."""
+        return [Job(first, colour)]
+
+    made = tool_from_function(start)
+    plain, classes = render_stub(made.protocol, plain=True), render_stub(made.protocol)
+    for line in (
+        "    first: 1 = LOW, 3 = HIGH",
+        "    shade: '#222' = DARK, '#eee' = LIGHT",
+        "    rest: 1 = LOW, 3 = HIGH",
+    ):
+        assert line in plain.splitlines()
+        assert line in classes.splitlines()
+    assert "RED" not in plain  # "red" says it
+    assert "Returns: [{'priority': 1 (LOW) | 3 (HIGH), 'colour': 'red' | 'blue'}]" in plain
+    assert "priority: Literal[1, 3]  # 1 = LOW, 3 = HIGH" in classes
+    assert not problems(made.protocol.parameters, {"first": 3, "shade": "#222", "colour": "red", "rest": [1]})
 
 
 @pytest.mark.parametrize("function", [google, numpy, sphinx])

@@ -186,3 +186,14 @@ def test_a_circle_of_bare_references_ends() -> None:
     assert imported({"$ref": "#/components/schemas/A"}, schemas) is not None
     root = document({"/a": {"$ref": "#/paths/~1b"}, "/b": {"$ref": "#/paths/~1a"}})
     assert "circle" in read_openapi(root).skipped[0][1]
+
+
+@pytest.mark.parametrize("keyword", ["x-enum-varnames", "x-enumNames"])
+def test_the_names_of_an_enumerations_values_are_kept(keyword: str) -> None:
+    named = {"type": "integer", "enum": [1, 3], keyword: ["LOW", "HIGH"]}
+    assert imported(named) == {"type": "integer", "enum": [1, 3], "x-enum-varnames": ["LOW", "HIGH"]}
+
+
+@pytest.mark.parametrize("names", [["LOW"], ["LOW", 5], "LOW", {"1": "LOW"}, ["1", "3"], None])
+def test_wrong_names_of_values_are_left_out(names: Any) -> None:
+    assert imported({"enum": [1, 3], "x-enum-varnames": names}) == {"enum": [1, 3]}

@@ -27,6 +27,7 @@ from atc.tools.openapi.keywords import (
 from atc.tools.openapi.merge import merged
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.text import clean
+from atc.tools.types import VALUE_NAMES, value_names
 
 Direction = Literal["request", "response"]
 _Form = Literal["", "any", "own"]
@@ -338,6 +339,8 @@ def _keep_plain(node: dict[str, Any], out: dict[str, Any]) -> None:
     if out.get("format") == "binary":  # bytes only where a whole body or part is meant: JSON has none
         del out["format"]
         out.setdefault("contentMediaType", "application/octet-stream")
+    if "enum" in out and (names := node.get(VALUE_NAMES, node.get("x-enumNames"))) is not None:
+        out |= {VALUE_NAMES: names} if value_names({"enum": out["enum"], VALUE_NAMES: names}) else {}
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if node.get(exclusive) is True and bound in out:
             out[exclusive] = out.pop(bound)
