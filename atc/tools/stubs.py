@@ -24,7 +24,7 @@ from atc.tools.names import NAMED, has_lost_letters
 from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, Status
 from atc.tools.types import RESERVED, TypeWriter, camel, names_of_values, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
@@ -36,6 +36,8 @@ MAX_DESCRIPTION, MAX_HINT = 260, 300
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
+_REFUSALS = frozenset({"", "bad request", "unprocessable entity", "unprocessable content", "validation error"})
+"""What documents say of a refusal of arguments where they say nothing of their own."""
 _CUT = " …"
 _CONTAINERS = {"{}": "dict", "[]": "list", "()": "list"}
 _NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
@@ -231,12 +233,17 @@ def _docstring(
         lines.append(
             "    Changes data: call it once per item." if protocol.effect is Effect.WRITE else "    May have an effect."
         )
-    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
+    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2") and not _is_usual(s)][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
     if demonstrate:
         lines += [f"    {line}" for line in demonstration(protocol)]
     lines += [f"    {line}" for line in response]
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
+
+
+def _is_usual(status: Status) -> bool:
+    """Whether a status says no more than that wrong arguments are refused, as every tool does."""
+    return str(status.code) in ("400", "422") and status.description.strip(" .").casefold() in _REFUSALS
 
 
 def about(parameter: Parameter, root: JsonSchema | None = None) -> str:

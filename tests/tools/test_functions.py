@@ -57,6 +57,17 @@ class Box:
     height: int = 1
 
 
+class Tray(BaseModel):
+    title: str
+    left: int = 3
+
+
+class Terse(Tray):
+    @model_serializer(mode="wrap")
+    def _short(self, plain: Any) -> Any:
+        return {key: value for key, value in plain(self).items() if value}
+
+
 class Note(TypedDict):
     title: str
     schema: NotRequired[int]
@@ -234,6 +245,24 @@ def sphinx(name: str, limit: int = 3) -> list[str]:
     :raises ValueError: the name is empty.
     """
     raise NotImplementedError
+
+
+def test_a_field_with_a_default_is_always_in_what_is_returned() -> None:
+    def boxes() -> tuple[Box, Tray, Terse]:
+        """Boxes."""
+        return Box(1), Tray(title="a"), Terse(title="a")
+
+    def put(box: Box) -> Note:
+        """Put."""
+        return {"title": "a"}
+
+    returns = tool_from_function(boxes).protocol.returns
+    assert returns is not None
+    required = {name: definition.get("required") for name, definition in returns["$defs"].items()}
+    assert required == {"Box": ["width", "height"], "Tray": ["title", "left"], "Terse": None}
+    protocol_of_put = tool_from_function(put).protocol
+    assert protocol_of_put.parameters["$defs"]["Box"]["required"] == ["width"]
+    assert (protocol_of_put.returns or {})["required"] == ["title"]
 
 
 def test_the_values_of_an_enumeration_keep_their_names_where_these_say_more() -> None:

@@ -39,6 +39,7 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
         ({"minimum": 1, "exclusiveMinimum": True, "type": "number"}, {"type": "number", "exclusiveMinimum": 1}),
         ({"minimum": 1, "exclusiveMinimum": False}, {"minimum": 1}),
         ({"exclusiveMaximum": 3}, {"exclusiveMaximum": 3}),
+        ({"type": "integer", "minimum": 1.0, "maximum": 1.5}, {"type": "integer", "minimum": 1, "maximum": 1.5}),
         ({"type": "string", "example": "x"}, {"type": "string", "examples": ["x"]}),
         ({"type": "float"}, {"type": "number"}),
         ({"type": "strange"}, None),
