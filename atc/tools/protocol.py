@@ -95,7 +95,7 @@ class Source(_Document):
     def place(self) -> str:
         """The part of the location that tells most: a host and port, the name of a file, a module."""
         if self.in_process:
-            return self.location.partition(":")[0].rpartition(".")[2]
+            return self.location.partition(":")[0].rpartition(".")[2].strip("_")
         if "://" in self.location:
             return _netloc(self.location)
         return PurePath(self.location).stem
