@@ -8,6 +8,7 @@ a word names it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,8 @@ GROUP = "atc.tools"
 """The group of entry points by which other packages add sources."""
 _DOCUMENTS = (".json", ".yaml", ".yml")
 _HEAD = 200_000
+_KEY = re.compile(rb"""\b(?:openapi|swagger)["']?\s{0,4}:""")
+"""The key that an OpenAPI document has; the document of a tool that was made of one only mentions the word."""
 _MCP = "mcp:"
 _URL = ("http://", "https://")
 
@@ -139,8 +142,7 @@ def _open_mcp(word: str, _options: Mapping[str, Any]) -> Toolset:
 
 def is_openapi(word: str) -> bool:
     """Whether a word names an OpenAPI document, or a service that may publish one."""
-    head = _head(word)
-    return word.startswith(_URL) or b"openapi" in head or b"swagger" in head
+    return word.startswith(_URL) or _KEY.search(_head(word)) is not None
 
 
 def _is_document(word: str) -> bool:

@@ -89,6 +89,13 @@ def test_a_word_names_tools(source: str, names: list[str]) -> None:
     assert list(open_tools([source])) == names
 
 
+def test_the_document_of_a_tool_that_openapi_described_is_no_openapi_document() -> None:
+    Path("made.json").write_text(
+        json.dumps({"name": "made", "source": {"kind": "openapi", "location": "swagger.json"}})
+    )
+    assert list(open_tools(["made.json"])) == ["made"]
+
+
 def test_a_file_gives_all_its_public_functions() -> None:
     Path("mine.py").write_text("from os.path import join\ndef one(): 'One.'\ndef two(): 'Two.'\ndef _three(): pass\n")
     assert list(open_tools(["mine.py"])) == ["one", "two"]
