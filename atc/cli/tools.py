@@ -11,7 +11,7 @@ from rich.text import Text
 
 from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
-from atc.errors import UsageError
+from atc.graph.edge_text import known_tool
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.tools.fit import SEPARATOR, Fit, Fitter
@@ -96,6 +96,5 @@ async def _bound(text: str) -> int:
 
 
 def _one(tools: Toolset, name: str) -> Toolset:
-    if name not in tools:
-        raise UsageError(f"there is no tool {name!r}; the tools are {', '.join(list(tools)[:40])}")
+    known_tool(name, {each: tool.protocol for each, tool in tools.items()})
     return tools

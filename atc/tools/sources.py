@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +29,9 @@ _DOCUMENTS = (".json", ".yaml", ".yml")
 _HEAD = 200_000
 _KEY = re.compile(rb"""\b(?:openapi|swagger)["']?\s{0,4}:""")
 """The key that an OpenAPI document has; the document of a tool that was made of one only mentions the word."""
+_ADDRESS = re.compile(r"[\w.-]+:\d{1,5}(?:/|$)")
+"""A host and a port; what stands behind the colon of a Python source is a name."""
+_MAX_BESIDE = 1_000
 _MCP = "mcp:"
 _URL = ("http://", "https://")
 
@@ -70,11 +75,27 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
             return source.open(word, options)
     if (installed := _installed(word)) is not None:
         return _from_package(installed, word)
+    if _ADDRESS.match(word):
+        raise ToolImportError(f"{word!r} is an address without its scheme: write http://{word} or https://{word}")
     if python_source.is_attribute(word):
         return python_source.tools_of(word)
     names = ", ".join(f"{each.name}:…" for each in _entry_points())
     added = f"; installed sources: {names}" if names else ""
-    raise ToolImportError(f"{word!r} names no tools: there is no such file or folder. Give {FORMS}{added}")
+    raise ToolImportError(
+        f"{word!r} names no tools: there is no such file or folder{_near(word) or '.'} Give {FORMS}{added}"
+    )
+
+
+def _near(word: str) -> str:
+    """What was meant, perhaps: the bundled tools, or a file beside the one that was named."""
+    path = Path(word)
+    try:
+        beside = [each.name for each in islice(path.parent.iterdir(), _MAX_BESIDE)]
+    except (OSError, ValueError):
+        beside = []
+    alike = get_close_matches(path.name[:100], ["atlas", *beside] if path.parent == Path() else beside, 1, 0.7)
+    found = [name for name in beside if Path(name).stem == path.name and Path(name).suffix in (".py", *_DOCUMENTS)]
+    return "".join(f": did you mean {path.with_name(name)}?" for name in (found or alike)[:1])
 
 
 # -- the sources of other packages -------------------------------------------------------------------------------------
@@ -151,8 +172,15 @@ def _is_document(word: str) -> bool:
 
 def _open_documents(word: str, _options: Mapping[str, Any]) -> Toolset:
     if not Path(word).exists():
-        raise ToolImportError(f"there is no file {word}")
+        raise ToolImportError(f"there is no file {word}{_near(word)}")
     return Toolset.from_protocols(word)
+
+
+def _open_python(word: str, _options: Mapping[str, Any]) -> Toolset:
+    file = word if word.endswith(".py") else word.rpartition(":")[0]
+    if not Path(file).is_file():
+        raise ToolImportError(f"there is no file {file}{_near(file)}")
+    return python_source.tools_of(word)
 
 
 def _head(word: str) -> bytes:
@@ -186,7 +214,7 @@ SOURCES = (
         lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
     ),
     ToolSource("a folder of protocol documents", _is_document, _open_documents),
-    ToolSource("FILE.py, FILE.py:NAME", python_source.is_file, lambda word, _: python_source.tools_of(word)),
+    ToolSource("FILE.py, FILE.py:NAME", python_source.is_file, _open_python),
 )
 """The sources of this package, in the order in which they are asked; then entry points, then ``MODULE:NAME``."""
 FORMS = f"{', '.join(source.forms for source in SOURCES)}, MODULE:NAME, or NAME:ARG of an installed tool source"

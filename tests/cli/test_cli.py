@@ -150,6 +150,8 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         ),
         (["tools", "list", "nothing"], 2, "names no tools"),
         (["tools", "show", "tools.py", "nothing"], 2, "there is no tool 'nothing'; the tools are double, book"),
+        (["tools", "show", "tools.py", "bok"], 2, "there is no tool 'bok': did you mean book?"),
+        (["tools", "search", "books"], 2, "say what is searched: tools, such as --tools atlas, or an index"),
         (["tools", "stub", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
         (["show", "nothing"], 2, "no run is named 'nothing'"),
         (["resume", "last"], 2, "no run is named 'last'"),
