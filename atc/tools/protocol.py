@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import keyword
 from enum import StrEnum
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any
@@ -112,7 +113,7 @@ class Source(_Document):
 
     def full_name(self, name: str) -> str:
         """The name of one of its tools with the source in front."""
-        return tool_name(f"{self.prefix} {name}")
+        return _full_name(self.label, name)
 
     @property
     def in_process(self) -> bool:
@@ -125,6 +126,13 @@ class Source(_Document):
         return not self.in_process and self.kind != "document"
 
 
+@lru_cache(maxsize=1 << 16)
+def _full_name(label: str, name: str) -> str:
+    """A tool's name with its source in front; rules of permissions ask for it again and again."""
+    return tool_name(f"{_first_words(label)} {name}")
+
+
+@lru_cache(maxsize=1 << 10)
 def _first_words(label: str) -> str:
     words = tool_name(label[:MAX_LABEL]).rstrip("_").split("_") if label else []
     lengths = accumulate(len(word) + 1 for word in words)

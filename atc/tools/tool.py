@@ -257,16 +257,19 @@ class Toolset(Mapping[str, Tool]):
 
     def fitting(self, patterns: Collection[str]) -> Toolset:
         """As :meth:`select`, where a pattern may fit no tool."""
+        unknown = {pattern for pattern in patterns if pattern.isidentifier() and pattern not in self}
         chosen = []
         for tool in self.values():
-            plain, full = tool.protocol.plain_name, tool.protocol.full_name
+            plain = tool.protocol.plain_name
             if any(fnmatchcase(tool.name, each) or (each != plain and fnmatchcase(plain, each)) for each in patterns):
                 chosen.append(tool)
-            elif full in patterns and full not in self:
+            elif unknown and (full := tool.protocol.full_name) in unknown:
                 chosen.append(tool.called(full))
         return Toolset(chosen)
 
     def _unfit(self, pattern: str) -> str:
+        if not self:
+            return f"no tool fits the pattern {pattern!r}"
         shared = [name for name, tool in self.items() if tool.protocol.plain_name == pattern]
         if shared:
             return f"several sources have a tool {pattern!r}: name the one that you mean, {' or '.join(shared)}"
