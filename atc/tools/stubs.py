@@ -16,6 +16,7 @@ from atc.invisible import written
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.limits import limits_of
+from atc.schemas.reading import Reader
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
@@ -23,8 +24,8 @@ from atc.tools.names import NAMED, has_lost_letters
 from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import RESERVED, TypeWriter, camel, one_line
+from atc.tools.protocol import JsonSchema, Protocol, Status
+from atc.tools.types import RESERVED, TypeWriter, camel, names_of_values, one_line
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
@@ -35,6 +36,8 @@ MAX_DESCRIPTION, MAX_HINT = 260, 300
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
+_REFUSALS = frozenset({"", "bad request", "unprocessable entity", "unprocessable content", "validation error"})
+"""What documents say of a refusal of arguments where they say nothing of their own."""
 _CUT = " …"
 _CONTAINERS = {"{}": "dict", "[]": "list", "()": "list"}
 _NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
@@ -219,7 +222,9 @@ def _docstring(
     if named := named_there(protocol):
         lines.append(f"    {named}")
     for parameter in parameters_of(protocol):
-        text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
+        text = "; ".join(
+            filter(None, [about(parameter, protocol.parameters), one_line(hints.get(parameter.original, ""), MAX_HINT)])
+        )
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if pages and (line := paging_line(protocol)):
@@ -228,7 +233,7 @@ def _docstring(
         lines.append(
             "    Changes data: call it once per item." if protocol.effect is Effect.WRITE else "    May have an effect."
         )
-    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
+    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2") and not _is_usual(s)][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
     if demonstrate:
         lines += [f"    {line}" for line in demonstration(protocol)]
@@ -236,8 +241,18 @@ def _docstring(
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
 
 
-def about(parameter: Parameter) -> str:
-    """What a docstring states of a parameter: description, default, format and limits."""
+def _is_usual(status: Status) -> bool:
+    """Whether a status says no more than that wrong arguments are refused, as every tool does."""
+    return str(status.code) in ("400", "422") and status.description.strip(" .").casefold() in _REFUSALS
+
+
+def about(parameter: Parameter, root: JsonSchema | None = None) -> str:
+    """What a docstring states of a parameter: description, default, format, limits, and the names of its values.
+
+    Args:
+        parameter: of a tool.
+        root: the schema into which its references point.
+    """
     schema = parameter.schema
     text = one_line(str(schema.get("description", "")), 120)
     default = schema.get("default")
@@ -247,6 +262,9 @@ def about(parameter: Parameter) -> str:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
         text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
+    if root is not None and (names := names_of_values(Reader(root), schema)):
+        names = one_line(names, 120)
+        text = f"{text} ({names})" if text else names
     text = text or _for_instance(schema)
     named = schema.get(NAMED, parameter.original)
     return text if named == parameter.name else f"{text} (named {one_line(written(named), 80)})".strip()

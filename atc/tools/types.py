@@ -11,6 +11,7 @@ import keyword
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from atc.invisible import JOINERS, legible, written
@@ -30,8 +31,12 @@ OBSERVED = "x-atc-observed"
 model, and nothing enforces it."""
 EVIDENCE = "x-atc-evidence"
 """In a schema of what was seen: how many values it rests on, ``{"seen": 3, "of": 4, "null": 1}``."""
+VALUE_NAMES = "x-enum-varnames"
+"""Beside ``enum``: what its values are called, in their order, as generators of OpenAPI clients read it."""
 LEFT_OUT = "x-left-out"
 """In a schema that this project shortened: how many keys of a record are not shown."""
+_NEAR, _NEAR_CHOICES = 2, 8
+_SEPARATORS = re.compile(r"[\W_]+")
 _WRITTEN_FIRST = frozenset({"$ref", "const", "enum", *CHOICES})
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
 SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
@@ -174,7 +179,9 @@ class TypeWriter:
     def _comment(self, schema: Any) -> str:
         about, form = (self._reader.about(schema, keyword) for keyword in ("description", "format"))
         form = "" if takes_bytes(self._reader.follow(schema)[0]) else form  # its type says it
-        text = one_line(str(about or form or names_of_places(self._reader.follow(schema)[0])), 200)
+        names = names_of_values(self._reader, schema)
+        text = str(about or form or names_of_places(self._reader.follow(schema)[0]))
+        text = one_line(f"{text} ({names})" if text and names else text or names, 200)
         return f"  # {text}" if text and len(text) <= self.comment_length else ""
 
     def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
@@ -220,6 +227,36 @@ def names_of_places(schema: JsonSchema) -> str:
     """What the items of such a list are called: ``(x, label)``; empty where one has no name."""
     names = [str(place["title"]) for place in places_of(schema) if isinstance(place, dict) and "title" in place]
     return f"({', '.join(names)})" if names and len(names) == len(places_of(schema)) else ""
+
+
+def value_names(schema: JsonSchema) -> list[str]:
+    """What the values of an enumeration are called, one for each; empty where the names only repeat the values."""
+    values, names = schema.get("enum"), schema.get(VALUE_NAMES)
+    if not isinstance(values, list) or not isinstance(names, list) or len(values) != len(names):
+        return []
+    if len(values) > MAX_LITERALS or not all(isinstance(name, str) for name in names):
+        return []
+    return [] if all(_same_words(str(v), name) for v, name in zip(values, names, strict=True)) else names
+
+
+def _same_words(text: str, other: str) -> bool:
+    return _SEPARATORS.sub("", text).casefold() == _SEPARATORS.sub("", other).casefold()
+
+
+def names_of_values(reader: Reader, schema: Any, depth: int = 0) -> str:
+    """The named values that a value, or an item of a list, may have: ``1 = LOW, 3 = HIGH``; empty where none is named.
+
+    Only near choices are looked at: the stub of every tool asks this of every argument.
+    """
+    schema, _ = reader.follow(schema)
+    if names := value_names(schema):
+        pairs = zip(schema["enum"], names, strict=True)
+        return ", ".join(f"{one_line(written(value), 80)} = {one_line(name, 40)}" for value, name in pairs)
+    if depth >= _NEAR:
+        return ""
+    choices = (schema[key][:_NEAR_CHOICES] for key in CHOICES if isinstance(schema.get(key), list))
+    inner = [schema.get("items"), *chain.from_iterable(choices)]
+    return next(filter(None, (names_of_values(reader, each, depth + 1) for each in inner if each)), "")
 
 
 def camel(text: str) -> str:

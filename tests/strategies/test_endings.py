@@ -442,7 +442,7 @@ def test_a_service_that_is_not_there_ends_the_run(method: str) -> None:
         bound.bind(("127.0.0.1", 0))  # nobody listens on it
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         result = run("answer = op()", made=service(url, method))
-    ended_at_once(result, "missing", "unreachable", "cannot reach 127.0.0.1", "See that the service runs")
+    ended_at_once(result, "missing", "unreachable", f"cannot reach {url} (", "See that the service runs")
     assert result.in_doubt == ()
 
 

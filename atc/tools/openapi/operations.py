@@ -9,7 +9,7 @@ from typing import Any
 from atc.errors import ToolImportError
 from atc.result import Effect
 from atc.schemas.validate import problems
-from atc.tools.names import tool_name
+from atc.tools.names import function_name, tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader, check_listed
 from atc.tools.openapi.effects import effect_of
@@ -171,13 +171,15 @@ class OperationReader:
             parameters = {"type": "object", "properties": {}, "additionalProperties": True}
         protocol = Protocol(
             name=tool_name(found.original),
-            description=_description(node, found.label),
+            description=_description(node, found),
             parameters=parameters,
             returns=None if returns is None else self._described(returns, response_example),
             statuses=_statuses(responses),
             effect=effect,
             examples=self._given(parameters, arguments.example, response_example),
-            source=Source(kind="openapi", location=self._document.location, operation=found.original),
+            source=Source(
+                kind="openapi", location=self._document.location, operation=found.original, title=self._document.title
+            ),
             provenance=Provenance.IMPORTED,
         )
         return protocol, operation
@@ -275,9 +277,11 @@ def _statuses(responses: dict[str, dict[str, Any]]) -> tuple[Status, ...]:
     )
 
 
-def _description(node: dict[str, Any], label: str) -> str:
+def _description(node: dict[str, Any], found: Found) -> str:
+    """Summary and description; the description alone where the summary repeats it, or the operation's name."""
     summary = clean(node.get("summary"), 300)
     detail = clean(node.get("description"), MAX_TOOL_TEXT - len(summary) - 2)
-    if detail.startswith(summary.rstrip(".")):
+    named = tool_name(function_name(found.original, found.method, found.path))
+    if detail and (detail.casefold().startswith(summary.rstrip(".").casefold()) or tool_name(summary) == named):
         summary = ""
-    return "\n\n".join(part for part in (summary, detail) if part) or label
+    return "\n\n".join(part for part in (summary, detail) if part) or found.label

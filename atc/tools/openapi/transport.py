@@ -249,9 +249,10 @@ class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport):
         if isinstance(error, httpx.InvalidURL):
             return ToolError(f"{label} cannot be called with these arguments: they make no valid URL (too long?)")
         if isinstance(error, _NOT_SENT):
-            host = httpx.URL(self.operation.server or "").host
+            url = httpx.URL(self.operation.server or "")
+            place = f"{url.scheme}://{url.netloc.decode()}"  # a server's URL holds no credential
             return ToolError(
-                f"{label} cannot reach {host} ({type(error).__name__})",
+                f"{label} cannot reach {place} ({type(error).__name__})",
                 status="unreachable",
                 transient=True,
                 cause="unreachable",
