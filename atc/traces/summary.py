@@ -48,6 +48,7 @@ class RunSummary:
         seconds: that the last task took.
         cost: of all tasks and resumes, in ``currency``.
         answer: of the last task.
+        partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
         damage: what is wrong with its trace.
     """
 
@@ -64,6 +65,8 @@ class RunSummary:
     cost: float | None = None
     currency: str = ""
     answer: str | None = None
+    partial: bool = False
+    remarks: int = 0
     damage: str | None = None
 
     def __post_init__(self) -> None:
@@ -84,6 +87,7 @@ class RunSummary:
             case "run_started":
                 self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
                 self.strategy, self.answer = data.get("strategy", ""), None
+                self.partial, self.remarks = False, 0
                 self.began = at if self.began is None else self.began
                 self._looks = 0
             case "call_ended":
@@ -97,6 +101,7 @@ class RunSummary:
             case "run_ended":
                 self.status, self.seconds, answer = data["status"], float(data["usage"]["seconds"]), data["answer"]
                 self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)
+                self.partial, self.remarks = bool(data.get("partial")), len(data.get("remarks", ()))
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")

@@ -15,7 +15,7 @@ from atc.settings import Settings
 from atc.traces import index as indexes
 from atc.traces.events import Event
 from atc.traces.following import Follower, line_of
-from atc.traces.index import RunIndex
+from atc.traces.index import FORM, RunIndex
 from atc.traces.searching import search
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.traces.stores.files import FileRun, FileStore
@@ -63,11 +63,13 @@ def test_a_trace_is_read_once(store: FileStore, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "note", ["{", "[]", "{}", '{"v": 1}', '{"v": 1, "of": "x", "row": {}}', '{"v": 1, "of": OF, "row": {"calls": []}}']
+    "note",
+    ["{", "[]", "{}", '{"v": V}', '{"v": V, "of": "x", "row": {}}', '{"v": V, "of": OF, "row": {"calls": []}}']
+    + ['{"v": 1, "of": OF, "row": {"run_id": "r", "task": "of an older version, which knew of no remarks"}}'],
 )
 def test_a_note_that_says_something_else_is_not_believed(store: FileStore, note: str) -> None:
     run = made(store, 1)
-    (run.folder / "summary.json").write_text(note.replace("OF", json.dumps(repr(run.version()))))
+    (run.folder / "summary.json").write_text(note.replace("OF", json.dumps(repr(run.version()))).replace("V", str(FORM)))
     assert RunIndex(store).latest()[0].task == "Rome"
     assert (run.note("summary") or {})["of"] == repr(run.version())
 
@@ -90,6 +92,18 @@ def test_a_run_that_goes_on_is_read_on(store: FileStore) -> None:
     run.delete()
     assert [list(part) for part in index.refresh()] == [[run.run_id]]
     assert index.row(run.run_id) is None
+
+
+def test_a_summary_says_what_its_answer_does_without(store: FileStore) -> None:
+    run = made(store, 1, status="")
+    went_on = {"partial": True, "remarks": [{"message": "a"}, {"message": "b"}]}
+    write(run, "run_ended", status="answered", answer="7", usage={"seconds": 1.5}, **went_on)
+    row = RunIndex(store).latest()[0]
+    assert (row.partial, row.remarks) == (True, 2)
+    assert RunIndex(store).latest()[0] == row, "as it was kept"
+    write(run, "run_started", task="the next one", model="m", strategy="chain", run_id=run.run_id)
+    row = RunIndex(store).latest()[0]
+    assert (row.partial, row.remarks) == (False, 0)
 
 
 def test_one_that_cannot_be_kept_is_listed_all_the_same(store: FileStore, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ function later() {
 
 /** What waits for the reader: calls to approve, a question to answer, a run to stop or to go on with; [key, make] of each. */
 function asks() {
+  tell(pending);
   const made = [...pending.values()].map((row) => [row.key, () => approval(row)]);
   if (!made.length)
     for (const call of RUN.asked.values())

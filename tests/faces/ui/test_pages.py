@@ -6,16 +6,19 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from atc.errors import ModelUnavailable
 from atc.faces.ui import streams
 from atc.faces.ui.reading import Reading
+from atc.held import Held
 from atc.settings import Settings
 from atc.tools.functions import tool
 from atc.traces.events import Event
 from atc.traces.stores.files import FileRun, FileStore
-from tests.support.ui import PLAIN, Views, serving
+from tests.support.ui import PLAIN, Reply, Views, serving
 
 pytestmark = pytest.mark.anyio
 WRITES = "```python\nanswer = book(n=8)\n```"
@@ -77,6 +80,22 @@ async def test_a_list_is_searched_and_goes_on(runs: FileStore) -> None:
         page = (await caller.send("/", right="read")).body.decode()
         assert '"rights": ["read"]' in page
         assert "Rome 4" in page
+
+
+async def test_who_may_begin_a_task_sees_what_it_will_have() -> None:
+    def live(page: Reply) -> Any:
+        return json.loads(page.body.decode().partition(">")[2])["live"]
+
+    async with serving(WRITES, tools=[book]) as caller:
+        assert live(await caller.send("/", right="approve"))["about"] is None
+        about = live(await caller.send("/"))["about"]
+        assert about == {"model": "fake", "endpoint": "", "problem": "", "tools": 1, "writes": 1, "names": ["book"]}
+    with patch.object(Held, "model", side_effect=ModelUnavailable("no model is named")):
+        async with serving(WRITES, tools=[book]) as caller:
+            about = live(await caller.send("/"))["about"]
+            assert (about["model"], about["problem"]) == ("", "no model is named")
+    async with serving() as caller:
+        assert live(await caller.send("/", right="read"))["about"] is None
 
 
 async def test_a_stream_follows_a_trace_that_is_written_elsewhere(runs: FileStore) -> None:
