@@ -64,12 +64,15 @@ def test_a_trace_is_read_once(store: FileStore, monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     "note",
-    ["{", "[]", "{}", '{"v": V}', '{"v": V, "of": "x", "row": {}}', '{"v": V, "of": OF, "row": {"calls": []}}']
-    + ['{"v": 1, "of": OF, "row": {"run_id": "r", "task": "of an older version, which knew of no remarks"}}'],
+    [
+        *("{", "[]", "{}", '{"v": V}', '{"v": V, "of": "x", "row": {}}', '{"v": V, "of": OF, "row": {"calls": []}}'),
+        '{"v": 1, "of": OF, "row": {"run_id": "r", "task": "of an older version, which knew of no remarks"}}',
+    ],
 )
 def test_a_note_that_says_something_else_is_not_believed(store: FileStore, note: str) -> None:
     run = made(store, 1)
-    (run.folder / "summary.json").write_text(note.replace("OF", json.dumps(repr(run.version()))).replace("V", str(FORM)))
+    written = note.replace("OF", json.dumps(repr(run.version()))).replace("V", str(FORM))
+    (run.folder / "summary.json").write_text(written)
     assert RunIndex(store).latest()[0].task == "Rome"
     assert (run.note("summary") or {})["of"] == repr(run.version())
 
