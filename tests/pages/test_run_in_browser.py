@@ -273,12 +273,14 @@ def test_a_run_that_ended_between_writes_lists_what_is_done_and_what_is_not(page
         ("call_ended", call(1)),
         write(2, 1, "ok"),
         write(3, 2, "failed", error="it was busy"),
-        write(4, 3, "failed", error="a wrong argument", repaired_by=5),
+        write(4, 3, "failed", error="no such id"),
+        write(5, 6, "refused", error="nobody could be asked", cause="denied"),
         program,
         write(6, 1, "replayed"),
         write(7, 2, "ok"),
         write(8, 4, "in_doubt", error="cut off"),
-        write(9, 5, "refused", error="the user did not approve this call"),
+        write(9, 7, "failed", error="a wrong argument", repaired_by=10),
+        write(10, 5, "refused", error="the user did not approve this call"),
         ("run_ended", {"status": "denied", "usage": {}, "fault": {"message": "it was refused"}}),
     )
     look(page, tmp_path, of(events_of(*events)))
@@ -286,7 +288,7 @@ def test_a_run_that_ended_between_writes_lists_what_is_done_and_what_is_not(page
     assert told.endswith(
         "it was refused Done ✓ answered: order(id=1) ✓ answered: order(id=2) "
         "May have been done ? in doubt: order(id=4) cut off "
-        "Not done ✕ refused: order(id=5) the user did not approve this call"
+        "Not done ✕ refused: order(id=6) nobody could be asked ✕ refused: order(id=5) the user did not approve this call"
     ), told
     unharmed(page)
 

@@ -111,12 +111,14 @@ function outcome(task) {
   return [...made, ...(end.kept ? [el("p", {}, "value: ", el("code", { text: end.kept }))] : []), ...wentOn(end), ...effects()];
 }
 
-/** What the calls with effects of the last task came to, each once: done, perhaps done, not done. */
+/** What the calls with effects of the last task came to, each once: done, perhaps done, not done. What failed in a program that was revised is not told. */
 function effects() {
   const found = new Map(), ranks = { ok: 3, replayed: 3, in_doubt: 2, refused: 1, failed: 1 };
-  for (const call of RUN.calls.values()) {
+  const calls = [...RUN.calls.values()].filter((call) => call.effect !== "read" && call.status !== "planned" && call.program.turn === RUN.tasks.length && !call.repaired_by);
+  const last = RUN.programs.filter((each) => each.calls.length).pop();
+  for (const call of calls) {
     const rank = Object.hasOwn(ranks, call.status) ? ranks[call.status] : call.sent ? 2 : 1;
-    if (call.effect === "read" || call.status === "planned" || call.program.turn !== RUN.tasks.length || call.repaired_by) continue;
+    if (rank === 1 && call.program !== last && call.cause !== "denied") continue;
     const key = `${call.tool} ${JSON.stringify(call.arguments)}`;
     if (!(found.get(key)?.rank >= rank)) found.set(key, { rank, call });
   }
