@@ -288,7 +288,8 @@ def test_a_run_that_ended_between_writes_lists_what_is_done_and_what_is_not(page
     assert told.endswith(
         "it was refused Done ✓ answered: order(id=1) ✓ answered: order(id=2) "
         "May have been done ? in doubt: order(id=4) cut off "
-        "Not done ✕ refused: order(id=6) nobody could be asked ✕ refused: order(id=5) the user did not approve this call"
+        "Not done ✕ refused: order(id=6) nobody could be asked "
+        "✕ refused: order(id=5) the user did not approve this call"
     ), told
     unharmed(page)
 
