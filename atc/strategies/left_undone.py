@@ -17,7 +17,7 @@ from typing import cast
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry, call_key
 from atc.errors import Cause
-from atc.facts import Fault, FaultCase
+from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import invocation
@@ -40,8 +40,24 @@ def settled(ending: Ending, context: RunContext) -> Ending:
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
-    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}))
+    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone])
     return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
+
+
+def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
+    """The calls with effects that a request has made, and those that were not approved and that none made later.
+
+    Args:
+        broker: its journal has what earlier programs and processes did.
+        calls: of this request, in order.
+    """
+    journal = broker.journal
+    stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
+    entries = [entry for number, entry in sorted(journal.entries.items()) if number > journal.before]
+    done = [e for e in entries if e.effect is not Effect.READ and e.state == "done" and e.number not in stated]
+    made = {(entry.tool, as_text(entry.arguments)) for entry in done}
+    denied = {(c.tool, as_text(c.arguments)): c for c in calls if c.effect is not Effect.READ and _is_denied(c)}
+    return [*map(invocation, done)], [invocation(call) for key, call in denied.items() if key not in made]
 
 
 def refused_write(context: RunContext) -> bool:

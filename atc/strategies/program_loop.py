@@ -315,7 +315,8 @@ class ProgramLoop:
         elif fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
-        fault = advised(await self.context.recovery.recovered(fault, self.requests.add, draft.program))
+        fault = await self.context.recovery.recovered(fault, self.requests.add, draft.program)
+        fault = advised(fault, own)
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
             fault = fault.model_copy(update={"traceback": made.traceback})

@@ -144,7 +144,7 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
         advice=prompt("mcp_advice", status=status),
         partial=result.partial,
         remark=cut(redactor.text("; ".join(_remarks(given))), 2 * MAX_TEXT),
-        fault=_fault(result.fault, result.calls, redactor) if result.fault is not None else None,
+        fault=_fault(result.fault, result.calls, redactor) if result.fault is not None and not facts.rejected else None,
         findings=[_finding(each, redactor) for each in facts.findings[:MAX_FINDINGS]],
         printed=cut_front(redactor.text(given.stdout + given.stderr), MAX_PRINTED),
         calls=[call.model_copy(update={"error": redactor.text(call.error)}) for call in calls[:MAX_CALLS]],
