@@ -182,7 +182,8 @@ class Result(Record, Generic[T]):
         partial: the run did only a part. With ``denied`` or ``in_doubt`` a program went on without a write that was
             refused or is in doubt, and set an answer: ``value`` has it, and no ``answer`` says it. With ``answered`` it
             caught the failure of a write that no later call made good.
-        remarks: failures that the program which answered caught, of reads too; the first ones.
+        remarks: failures that the program which answered caught, of reads too; then warnings of the check about it that
+            the run did not settle (``case="unresolved"``); the first ones.
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.

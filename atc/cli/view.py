@@ -244,7 +244,10 @@ class RunView:
         self.line(f"{data['by']} took the place of {data['tool']}", "dim")
 
     def _on_answered(self, data: dict[str, Any]) -> None:
-        self.line("── answer ──", "bold green")
+        if data.get("unresolved"):
+            self.line("── answer, with an unresolved warning ──", "yellow")
+        else:
+            self.line("── answer ──", "bold green")
         if data["answer"]:
             self.line(data["answer"])
         if data["answer"] != data["value"]:
@@ -268,8 +271,10 @@ class RunView:
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
             self.line(f"value: {_short(data['value'], 2000)}")
-        for message in caught:
-            self.line(f"  note: {went_on.remark(message)}", "yellow")
+        remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
+        for message, case in remarks:
+            if case != went_on.UNRESOLVED:
+                self.line(f"  note: {went_on.remark(message)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:
@@ -280,6 +285,9 @@ class RunView:
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",
         )
+        for message, case in remarks:
+            if case == went_on.UNRESOLVED:
+                self.line(message, "bold yellow")
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None
             self.line(went_on.incomplete(data["status"], fault, caught), "bold yellow")

@@ -230,7 +230,9 @@ class ProgramLoop:
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
-            return await self.context.execute(draft.source, warnings)
+            outcome = await self.context.execute(draft.source, warnings)
+            self.context.unresolved[self.context.broker.journal.attempt] = self.warned(draft).silent
+            return outcome
         except InputNeeded as needed:
             self.record(draft, asked_fault(needed))
             raise

@@ -148,6 +148,8 @@ class Session:
         """Write the end of the run into the trace."""
         if result.status == "answered":
             answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
+            if any(each.case == "unresolved" for each in result.remarks):
+                answered["unresolved"] = True
             self.emit("answered", answered)
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 

@@ -313,6 +313,24 @@ def test_an_unsolved_run_ends_with_why(endpoint: Any) -> None:
     assert json.loads(ran.stdout)["fault"]["message"] == why
 
 
+def test_an_answer_with_an_unresolved_warning_says_so(endpoint: Any) -> None:
+    text = "```python\nto = 'ann@example.org'\nanswer = double(n=len(to))\n```"
+    endpoint(says(text), says(text))
+    warning = "unresolved warning: an e-mail address in the program stands in neither the task nor a response"
+    ran = atc("run", "how long is it, twice?", "-t", "tools.py")
+    assert ran.exit_code == 0
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert "── answer, with an unresolved warning ──\n30\n" in output
+        assert output.splitlines()[-1].endswith(warning)
+    assert "  answered, unresolved warning  " in atc("runs").stdout
+    (row,) = json.loads(atc("runs", "--json").stdout)
+    assert (row["status"], row["unresolved"]) == ("answered", True)
+    ran = atc("run", "how long is it, twice?", "-t", "tools.py", "--json")
+    (remark,) = json.loads(ran.stdout)["remarks"]
+    assert (remark["case"], remark["finding"]["kind"]) == ("unresolved", "invented_id")
+    assert ran.stderr.splitlines()[-1].endswith(warning)
+
+
 def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(endpoint: Any, tmp_path: Path) -> None:
     endpoint(says(BOOK))
     with Terminal("run", "book it", "-t", "tools.py") as terminal:

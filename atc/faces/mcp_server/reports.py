@@ -160,7 +160,7 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
 def _remarks(given: GivenRun) -> list[str]:
     """What is odd about a run's answer: that it is incomplete comes first."""
     odd = [given.facts.remark.message] if given.facts.remark is not None else []
-    caught = [went_on.remark(each.message) for each in given.result.remarks]
+    caught = [went_on.remark(each.message, each.case) for each in given.result.remarks]
     return list(filter(None, (went_on.incomplete_run(given.result), *odd, *caught)))
 
 
