@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Refusal
+from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Policy, Refusal
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey, Entry
 from atc.calls.own_exceptions import OwnExceptions
@@ -17,7 +17,7 @@ from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
 from atc.packing import pack
-from atc.result import Effect
+from atc.result import Effect, RefusedBy
 from atc.tools.tool import Tool
 from atc.traces.events import ApprovalAsked, Emit
 
@@ -46,7 +46,7 @@ class Approving:
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
-        self._denied: dict[CallKey, Refusal] = {}
+        self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
@@ -69,7 +69,7 @@ class Approving:
         """
         if record.effect is Effect.READ:
             if (asker := approval.of_read()) is not None:
-                await self._ask(asker, self._request(record, tool, (), (), None), record, key)
+                await self._ask(asker, self._request(record, tool, (), (), None), record, key, policy=approval.policy)
             return
         instead_of = tuple(self.bans.instead_of(record.tool))
         earlier = approval.earlier
@@ -78,6 +78,7 @@ class Approving:
             try:
                 await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
             except CallRefused as refused:
+                record.refused_by = record.refused_by or "nobody"
                 if refused.status == "warned" and AFTER_LOOK in warnings:
                     raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
@@ -114,13 +115,14 @@ class Approving:
         """
         refusal = None if approval.policy is None else approval.policy.denies(self._request(record, tool, (), (), None))
         if refusal is not None:
+            record.refused_by = "rule"
             raise _refused(refusal)
 
     async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
         warnings, instead_of = request.warnings, request.instead_of
         if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
             announced = approval.policy.ruled(request) is None
-            await self._ask(approval.policy.asker, request, record, key, announced=announced)
+            await self._ask(approval.policy.asker, request, record, key, announced=announced, policy=approval.policy)
             return
         verdict = approval.decide(request)
         if verdict == "allowed":
@@ -138,10 +140,18 @@ class Approving:
         await self._ask(verdict, request, record, key)
 
     async def _ask(
-        self, asker: Asker, request: ApprovalRequest, record: CallRecord, key: CallKey, *, announced: bool = True
+        self,
+        asker: Asker,
+        request: ApprovalRequest,
+        record: CallRecord,
+        key: CallKey,
+        *,
+        announced: bool = True,
+        policy: Policy | None = None,
     ) -> None:
         async with self._asking:
-            if (before := self._denied.get(key)) is not None:
+            if (known := self._denied.get(key)) is not None:
+                before, record.refused_by = known
                 raise _refused(before)
             if announced and request.effect is not Effect.READ:
                 self._emit_asked(record, request.warnings, request.instead_of)
@@ -156,7 +166,12 @@ class Approving:
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
-                self._denied[key] = said or Refusal("the user did not approve this call before")
+                record.refused_by = "nobody"
+                if policy is not None and policy.denies(request) is not None:
+                    record.refused_by = "rule"
+                elif announced and (said is None or said.by_user):
+                    record.refused_by = "user"
+                self._denied[key] = said or Refusal("the user did not approve this call before"), record.refused_by
                 raise _refused(said or Refusal("the user did not approve this call"))
 
     def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:

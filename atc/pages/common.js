@@ -96,10 +96,10 @@ function badge(status) {
   return el("span", { class: `badge ${tone}` }, el("span", { "aria-hidden": "true", text: mark }), ` ${words}`);
 }
 
-/** What else there is to know of a run that answered: that it did only a part, or how many remarks there are. */
-function caveat(status, partial, remarks) {
+/** What else there is to know of a run that answered: that it did only a part, a warning, or how many remarks there are. */
+function caveat({ status, partial, unresolved, remarks }) {
   if (status !== "answered" || !(partial || remarks)) return [];
-  return [" ", el("span", { class: "chip warn", text: partial ? "incomplete" : plural(remarks, "remark") })];
+  return [" ", el("span", { class: "chip warn", text: partial ? "incomplete" : unresolved ? "warning" : plural(remarks, "remark") })];
 }
 
 /** Says a sentence to whoever listens rather than looks, and shows it for a while. */

@@ -23,7 +23,7 @@ from atc.calls.pages import Pages
 from atc.calls.respellings import bounded_respellings, read_respellings
 from atc.catalogue import Catalogue, Report
 from atc.errors import CallRefused, UsageError, WritesPlanned
-from atc.facts import Misfit
+from atc.facts import Finding, Misfit
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
@@ -67,6 +67,7 @@ class RunContext:
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
         said: what that program says of its answer, in its own words; empty where it says nothing.
+        unresolved: by the journal's number of a program that ran: what the check warned about, and no run settles.
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
@@ -88,6 +89,7 @@ class RunContext:
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     said: str = ""
+    unresolved: dict[int, tuple[Finding, ...]] = field(default_factory=dict)
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None

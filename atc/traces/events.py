@@ -264,10 +264,14 @@ class Substituted(TypedDict):
 
 
 class Answered(TypedDict):
-    """The run has an answer: the value, and ``answer``, what the program says of it."""
+    """The run has an answer: the value, and ``answer``, what the program says of it.
+
+    ``unresolved``: the check warned about its program, and the run did not settle it.
+    """
 
     value: Any
     answer: str
+    unresolved: NotRequired[bool]
 
 
 DATA: Mapping[EventKind, Any] = {

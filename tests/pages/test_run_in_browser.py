@@ -237,10 +237,18 @@ def test_an_answer_with_a_remark_is_not_told_as_if_nothing_were_wrong(page: Page
         bold.append(page.run(weight))
         assert page.text("#outcome").count("it failed; the program went on without it") == len(remarks)
     assert bold[0] > bold[1] == 400
-    rows = [{"run_id": "r", "status": "answered", "remarks": n, "partial": n == 3} for n in (0, 1, 3)]
-    look(page, tmp_path, runs_page([*rows, {"run_id": "r", "status": "failed", "remarks": 1}]))
+    rows: dict[str, dict[str, Any]] = {
+        "✓ answered": {},
+        "✓ answered 1 remark": {"remarks": 1},
+        "✓ answered warning": {"remarks": 1, "unresolved": True},
+        "✓ answered incomplete": {"remarks": 2, "unresolved": True, "partial": True},
+        "✕ failed": {"status": "failed", "remarks": 1},
+        "? waits for you": {"status": "cut off", "waits": True},
+        "? waits for your answer": {"status": "needs_input", "waits": True},
+    }
+    look(page, tmp_path, runs_page([{"run_id": "r", "status": "answered"} | each for each in rows.values()]))
     cells = page.run("[...document.querySelectorAll('.run > span:first-child')].map((each) => each.textContent)")
-    assert cells == ["✓ answered", "✓ answered 1 remark", "✓ answered incomplete", "✕ failed"]
+    assert cells == list(rows)
     unharmed(page)
 
 

@@ -199,3 +199,26 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
     assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
     assert atc("runs", "--search", "nothing").stdout.startswith("no run that fits in ")
     assert atc("runs", "--search", "calls:x").exit_code == 2
+
+
+def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
+    run = made(store, 1, status="")
+    index = RunIndex(store)
+    assert not index.latest()[0].waits
+    for kind, waits in (("approval_asked", True), ("call_started", False), ("call_ended", False)):
+        write(run, kind, index=1, tool="send")
+        assert [index.latest()[0].waits, RunIndex(store).latest()[0].waits] == [waits, waits]
+    write(run, "approval_asked", index=2, tool="send")
+    write(run, "call_ended", index=1, tool="send")  # of another call
+    assert index.latest()[0].waits
+    assert "  waits for you  " in atc("runs").stdout
+    write(run, "call_ended", index=2, tool="send")  # the answer was no
+    assert not index.latest()[0].waits
+    write(run, "call_started", index=3, tool="ask_user")
+    write(run, "question_asked", question="Which?", number=1)
+    assert index.latest()[0].waits
+    write(run, "run_ended", status="needs_input", answer="", usage={"seconds": 1.5})
+    assert index.latest()[0].waits
+    write(run, "run_started", task="Rome", model="m", run_id=run.run_id)
+    write(run, "run_ended", status="answered", answer="", usage={"seconds": 1.5})
+    assert not index.latest()[0].waits

@@ -63,8 +63,8 @@ function around() {
     end.isolation || (where && where.isolation)].filter(Boolean).map((each) => el("span", {}, each)), ...(data.dry_run ? [el("span", { class: "chip warn", text: "dry run: calls with effects are not made" })] : []),
     ...(data.images || []).filter((each) => each.name).map((each) => el("span", { text: `image ${each.name} (${count(each.bytes)} bytes)` })));
   byId("run_id").textContent = textOf(data.run_id) || (LIVE && LIVE.run_id) || "";
-  const waits = RUN.status === "running" && pending.size && may("approve");
-  byId("badge").replaceChildren(badge(waits ? "waiting" : RUN.status), ...caveat(RUN.status, end.incomplete, (end.caught || []).length));
+  const waits = !RUN.end && (pending.size || RUN.asked.size);
+  byId("badge").replaceChildren(badge(waits ? "waiting" : RUN.status), ...caveat({ status: RUN.status, partial: end.incomplete, unresolved: task && task.answer && task.answer.data.unresolved, remarks: (end.caught || []).length }));
   figures(end);
   const picture = ribbon(RUN);
   byId("time").replaceChildren(...(picture ? [picture] : []));

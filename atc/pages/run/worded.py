@@ -46,9 +46,10 @@ def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    fault, caught = data.get("fault"), [str(each["message"]) for each in islice(data.get("remarks", ()), 20)]
+    remarks = [(str(each["message"]), str(each.get("case", ""))) for each in islice(data.get("remarks", ()), 20)]
+    fault, caught = data.get("fault"), [message for message, _ in remarks]
     if caught:
-        made["caught"] = [_sentence(went_on.remark(each)) for each in caught]
+        made["caught"] = [_sentence(went_on.remark(*each)) for each in remarks]
     if data.get("partial"):
         made["incomplete"] = _sentence(went_on.incomplete(str(data["status"]), fault and str(fault["message"]), caught))
         if data["status"] != "answered":

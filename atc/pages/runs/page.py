@@ -16,7 +16,7 @@ _TEXT, _NAME = 300, 120
 _TEXTS = {"run_id": _NAME, "status": _NAME, "task": _TEXT, "model": _NAME, "strategy": _NAME, "currency": 12}
 _MAY_LACK = {"answer": _TEXT, "damage": _TEXT}
 _NUMBERS = ("began", "calls", "revisions", "tokens", "seconds", "cost", "remarks")
-_FLAGS = ("here", "partial")
+_FLAGS = ("here", "partial", "unresolved", "waits")
 
 
 def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
