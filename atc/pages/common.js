@@ -205,6 +205,15 @@ function tell(waiting) {
   }
 }
 
+/** Where an argument comes from. */
+const comesFrom = (text) => [el("span", { "aria-hidden": "true", text: "← " }), el("span", { class: "quiet", text: "from " }), text];
+/** What a run did before the call that it asks about. */
+function doneAlready(row) {
+  if (!(row.done || []).length) return null;
+  const before = row.done_before ? el("li", { class: "faint", text: plural(row.done_before, "earlier call") }) : null;
+  return el("div", { class: "note" }, "done already:", el("ul", {}, before, row.done.map((text) => el("li", {}, el("code", { text })))));
+}
+
 /** A question that waits for approval: what would be called, and the two ways to settle it. */
 function approval(row, where) {
   const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
@@ -227,22 +236,20 @@ function approval(row, where) {
     event.stopImmediatePropagation();
     say("the questions have just changed: look once more, then press");
   };
-  const from = new Map();
-  for (const [name, text] of row.origins || []) from.set(name, [...(from.get(name) || []), text]);
+  const from = new Map(row.origins || []);
   const about = `asks-${row.key}`;
   const card = el("li", { class: "approval", "data-key": row.key },
     el("p", { id: about }, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
       el("span", { class: "chip", text: row.effect || "write" }), where || ""),
     row.description ? el("p", { class: "faint", text: row.description }) : null,
-    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text,
-      (from.get(name) || []).map((origin) => el("span", { class: "from" }, el("span", { "aria-hidden": "true", text: "← " }), el("span", { class: "quiet", text: "from " }), origin)))])) : null,
+    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, from.has(name) ? el("span", { class: "from" }, comesFrom(from.get(name))) : null)])) : null,
     row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null,
     row.cut || row.left_out ? whole(row) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,
     row.repeats ? el("p", { class: "note warn", text: `run ${row.repeats} did the same before` }) : null,
     (row.warnings || []).map((text) => el("p", { class: "note warn", text })),
     (row.instead_of || []).length ? el("p", { class: "note warn", text: `in place of ${row.instead_of.join(", ")}, which failed` }) : null,
-    (row.done || []).length ? el("div", { class: "note" }, "done already in this run:", el("ul", {}, row.done.map((text) => el("li", {}, el("code", { text }))))) : null,
+    doneAlready(row),
     may("approve") ? el("p", { class: "acts" }, doing("Approve", "good", settle("approve"), about), doing("Deny", "bad", settle("deny"), about)) : null,
     row.until ? el("p", { class: "faint", role: "timer", "data-until": row.until, text: left(row.until) }) : null);
   const acts = card.querySelector(".acts");

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import Any
 
 from atc import sketch_wording, wording
-from atc.dry_run_facts import DryRun
-from atc.facts import BodyError, Drift, Replacement
+from atc.dry_run_facts import DryRun, Feed
+from atc.facts import BodyError, Drift, Invocation, Replacement
 from atc.packing import as_text
 from atc.pages.run.nodes import as_json, brief, plain
 from atc.prices import money_text
@@ -29,6 +29,17 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
         "why": [[brief(t), _sentence(sketch_wording.why(r, sketch))] for t, r in islice(sketch.why.items(), _MOST)],
         "substitutes": [[brief(t), list(map(brief, by[:20]))] for t, by in islice(sketch.substitutes.items(), _MOST)],
     }
+
+
+def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
+    feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
+    done = [Invocation.model_validate_json(as_json(each)) for each in islice(data.get("done", ()), _MOST)]
+    made: dict[str, Any] = {}
+    if feeds:
+        made["origins"] = [[brief(name), _sentence(text)] for name, text in plans.origins(feeds).items()]
+    if done:
+        made["done"] = [_sentence(wording.call(each)) for each in done]
+    return made
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,6 +89,7 @@ def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
 
 WORDED: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "tools_chosen": _chosen,
+    "approval_asked": _asked,
     "call_ended": _called,
     "tool_banned": _banned,
     "run_ended": _ended,
