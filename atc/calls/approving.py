@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
@@ -36,6 +36,7 @@ class Approving:
         redactor: of the run.
         emit: is told of every question.
         waiting: stops the clock of the program.
+        explained: adds to a request what somebody who is asked wants to know.
     """
 
     bans: Bans
@@ -43,6 +44,7 @@ class Approving:
     redactor: Redactor
     emit: Emit
     waiting: Callable[[], AbstractContextManager[None]]
+    explained: Callable[[CallRecord, ApprovalRequest], Awaitable[ApprovalRequest]]
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -153,10 +155,11 @@ class Approving:
             if (known := self._denied.get(key)) is not None:
                 before, record.refused_by = known
                 raise _refused(before)
-            if announced and request.effect is not Effect.READ:
-                self._emit_asked(record, request.warnings, request.instead_of)
             try:
                 with self.waiting():
+                    if announced and request.effect is not Effect.READ:
+                        request = await self.explained(record, request)
+                        self._emit_asked(record, request)
                     answer = asker(request)
                     if inspect.isawaitable(answer):
                         answer = await answer
@@ -174,9 +177,15 @@ class Approving:
                 self._denied[key] = said or Refusal("the user did not approve this call before"), record.refused_by
                 raise _refused(said or Refusal("the user did not approve this call"))
 
-    def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:
-        started = record.started(pack(self.redactor.value(record.arguments)))
-        asked: ApprovalAsked = {**started, "warnings": list(warnings), "instead_of": list(instead_of)}
+    def _emit_asked(self, record: CallRecord, request: ApprovalRequest) -> None:
+        asked: ApprovalAsked = {
+            **record.started(pack(self.redactor.value(record.arguments))),
+            "warnings": list(request.warnings),
+            "instead_of": list(request.instead_of),
+            "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
+            "done": [call.model_dump(mode="json") for call in request.done],
+            "wait_s": request.wait_s,
+        }
         self.emit("approval_asked", self.redactor.value(asked))
 
 

@@ -65,10 +65,8 @@ def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], 
         broker: its journal has what earlier programs and processes did.
         calls: of this request, in order.
     """
-    journal = broker.journal
     stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
-    entries = [entry for number, entry in sorted(journal.entries.items()) if number > journal.before]
-    done = [e for e in entries if e.effect is not Effect.READ and e.state == "done" and e.number not in stated]
+    done = [entry for entry in broker.writes if entry.number not in stated]
     made = {(entry.tool, as_text(entry.arguments)) for entry in done}
     denied = {(c.tool, as_text(c.arguments)): c for c in calls if c.effect is not Effect.READ and _is_denied(c)}
     return [*map(invocation, done)], [invocation(call) for key, call in denied.items() if key not in made]

@@ -54,6 +54,7 @@ class Session:
         """
         budget_s = context.settings.budget_s
         until = None if budget_s is None else asyncio.get_running_loop().time() + budget_s
+        self.broker.until = until
         counted = self.broker.host_time.steps
         ending: Ending | None = None
         sentence_text, fitted = "", None

@@ -274,7 +274,7 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
     result = json.loads(ran.stdout)
     assert (result["calls"][0]["status"] == "ok") is booked
-    assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
+    assert ("allow book? effect: write\n  | n = 1 ← the program alone\n[y/N]: " in ran.stderr) is (choice == "ask")
     assert ("incomplete: line 2: book(n=1) refused: " in ran.stderr) is not booked
     assert (ran.exit_code, result["status"], result["partial"]) == (
         (0, "answered", False) if booked else (4, "denied", True)
