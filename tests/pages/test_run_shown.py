@@ -113,6 +113,19 @@ def test_a_run_that_went_on_from_a_failure_says_so_last() -> None:
     assert "kept" not in answered["data"], "the answer is shown"
 
 
+def test_a_question_in_a_trace_says_where_its_arguments_came_from() -> None:
+    asked = {"index": 2, "tool": "order", "arguments": {"id": 6}, "effect": "write", "line": 1, "warnings": []}
+    feed = {"argument": "id", "kind": "response", "call": 1, "tool": "find", "path": ["items", 5, "id"]}
+    made = shown(
+        1, {"kind": "approval_asked", "at": 1.0, "data": asked | {"feeds": [feed | {"row": {"name": "Kite"}}]}}
+    )
+    assert made is not None
+    assert made["data"]["origins"] == [["id", "items[5].id of find (call 1): {'name': 'Kite'}"]]
+    old = shown(1, {"kind": "approval_asked", "at": 1.0, "data": asked})
+    assert old is not None
+    assert "origins" not in old["data"]
+
+
 def test_an_event_costs_no_more_than_its_limits() -> None:
     name = "n" * 1_000_000
     event = events_of(

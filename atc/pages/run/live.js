@@ -41,7 +41,7 @@ function asks() {
   const made = [...pending.values()].map((row) => [row.key, () => approval(row)]);
   if (!made.length)
     for (const call of RUN.asked.values())
-      made.push([`call ${call.index} ${call.n}`, () => el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n), originsOf(call), doneAlready(call))]);
+      made.push([`call ${call.index} ${call.n}`, () => el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n), originsOf(call))]);
   if (LIVE === null || !may("run")) return made;
   const id = encodeURIComponent(LIVE.run_id);
   const quietly = (words, ...acts) => el("li", { class: "approval quietly" }, el("p", { class: "acts" }, acts, el("span", { class: "faint", text: words })));

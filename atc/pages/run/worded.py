@@ -9,7 +9,7 @@ from typing import Any
 
 from atc import sketch_wording, wording
 from atc.dry_run_facts import DryRun, Feed
-from atc.facts import BodyError, Drift, Invocation, Replacement
+from atc.facts import BodyError, Drift, Replacement
 from atc.packing import as_text
 from atc.pages.run.nodes import as_json, brief, plain
 from atc.prices import money_text
@@ -33,13 +33,7 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
     feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
-    done = [Invocation.model_validate_json(as_json(each)) for each in islice(data.get("done", ()), _MOST)]
-    made: dict[str, Any] = {}
-    if feeds:
-        made["origins"] = [[brief(name), _sentence(text)] for name, text in plans.origins(feeds).items()]
-    if done:
-        made["done"] = [_sentence(wording.call(each)) for each in done]
-    return made
+    return {"origins": [[brief(name), _sentence(text)] for name, text in plans.origins(feeds).items()]} if feeds else {}
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
