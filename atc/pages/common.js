@@ -242,7 +242,7 @@ function approval(row, where) {
     el("p", { id: about }, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
       el("span", { class: "chip", text: row.effect || "write" }), where || ""),
     row.description ? el("p", { class: "faint", text: row.description }) : null,
-    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, from.has(name) ? el("span", { class: "from" }, comesFrom(from.get(name))) : null)])) : null,
+    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from.has(name) ? el("span", { class: "from" }, comesFrom(from.get(name))) : null)])) : null,
     row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null,
     row.cut || row.left_out ? whole(row) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,

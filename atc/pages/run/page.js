@@ -237,7 +237,7 @@ keys({
 });
 if (LIVE && LIVE.home) {
   byId("home").setAttribute("href", LIVE.home);
-  byId("home").hidden = false;
+  byId("home").replaceChildren(el("span", { "aria-hidden": "true", text: "← " }), "All runs");
 }
 for (const event of DATA.events) added(event);
 draw();
