@@ -43,9 +43,10 @@ FaultCase = Literal[
     "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread", "stated",
+    "unread", "stated", "unresolved",
 ]  # fmt: skip
-"""Which form of its kind a fault has."""
+"""Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
+settle; it is a remark alone."""
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:

@@ -24,7 +24,7 @@ from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS
+from atc.strategies.endings import STATUS, refused_by_check
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.ways import Ways
 from atc.strategies.writer import Draft
@@ -129,7 +129,7 @@ class Given(Strategy):
             if facts.findings:
                 facts.rejected = True
                 loop.reject(draft, facts.findings)
-                return Ending("unsolved", fault=None)
+                return Ending("unsolved", fault=refused_by_check(facts.findings))
             outcome = await loop.execute(draft)
             fault = await loop.traced(draft, outcome)
             if fault is not None and fault.finding is not None:

@@ -3,7 +3,8 @@
 A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
 value is kept, and the result is ``partial``. So is an answer without a write that failed and that no later call made
-good. All that is told by the broker's calls and the journal, never by what the program says.
+good. All that is told by the broker's calls and the journal, never by what the program says. A warning of the check
+that no run can settle is a remark, too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import cast
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry, call_key
 from atc.errors import Cause
-from atc.facts import Fault, FaultCase
+from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import invocation
@@ -36,12 +37,39 @@ def settled(ending: Ending, context: RunContext) -> Ending:
         return ending
     left = LeftUndone(context.broker, context.calls)
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
-    remarks = tuple(_fault_of(call, lines) for call in left.caught)[:MAX_REMARKS]
+    remarks = (*(_fault_of(call, lines) for call in left.caught), *_unresolved(context, left))[:MAX_REMARKS]
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
-    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}))
+    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone])
     return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
+
+
+def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
+    """The warnings about calls that the answer rests on, and that the run did not settle."""
+    rests_on = [call for call in left.calls if call.succeeded and left.answers(call)]
+    for attempt, findings in context.unresolved.items():
+        made = {call.tool: call.index for call in rests_on if call.attempt == attempt}
+        for found in findings:
+            if found.tool in made or (found.tool is None and made):
+                call = made.get(found.tool or "")
+                yield Fault(
+                    kind="program", case="unresolved", finding=found, tool=found.tool, call=call, line=found.line
+                )
+
+
+def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
+    """The calls with effects that a request has made, and those that were not approved and that none made later.
+
+    Args:
+        broker: its journal has what earlier programs and processes did.
+        calls: of this request, in order.
+    """
+    stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
+    done = [entry for entry in broker.writes if entry.number not in stated]
+    made = {(entry.tool, as_text(entry.arguments)) for entry in done}
+    denied = {(c.tool, as_text(c.arguments)): c for c in calls if c.effect is not Effect.READ and _is_denied(c)}
+    return [*map(invocation, done)], [invocation(call) for key, call in denied.items() if key not in made]
 
 
 def refused_write(context: RunContext) -> bool:
@@ -110,14 +138,14 @@ class LeftUndone:
             last[call.stage] = max(call.attempt, last.get(call.stage, -1))
         return last | {self.broker.journal.stage: self.broker.journal.attempt}
 
-    def _answers(self, call: Call) -> bool:
+    def answers(self, call: Call) -> bool:
         """Whether the answer rests on the program that made a call. Without a program (its line is 0) the model saw the
         call itself, and went on."""
         return call.attempt == self._last[call.stage] or not call.line
 
     @cached_property
     def _made(self) -> _Made:
-        return _Made([call for call in self.calls if call.succeeded and self._answers(call)])
+        return _Made([call for call in self.calls if call.succeeded and self.answers(call)])
 
     def _doubtful(self) -> Iterator[Call]:
         """Writes of this request in doubt, whichever program made them; and such as were refused for one in doubt."""
@@ -126,7 +154,7 @@ class LeftUndone:
         for number, entry in sorted(journal.entries.items()):
             if number > journal.before and entry.in_doubt:
                 yield made.get(number) or call_of(entry)
-        yield from (call for call in self.calls if _is_refused_in_doubt(call) and self._answers(call))
+        yield from (call for call in self.calls if _is_refused_in_doubt(call) and self.answers(call))
 
     def _refused(self) -> Iterator[Call]:
         """Writes that nobody approved or a rule denied: of the programs that the answer rests on; and of one that was
@@ -135,14 +163,14 @@ class LeftUndone:
             if call.effect is Effect.READ or not _is_denied(call):
                 continue
             still = call.cause == "denied" and call.stage == self.broker.journal.stage
-            if self._answers(call) or (still and not self._made.has(call.tool)):
+            if self.answers(call) or (still and not self._made.has(call.tool)):
                 yield call
 
     def _failed(self) -> Iterator[Call]:
         """Calls that failed, of the programs that the answer rests on, and that nothing made good."""
         answered = {call.index for call in self.calls if call.succeeded}
         for call in self.calls:
-            if call.status not in ("failed", "refused") or not self._answers(call) or call.repaired_by in answered:
+            if call.status not in ("failed", "refused") or not self.answers(call) or call.repaired_by in answered:
                 continue
             if call.index in self.broker.past_the_end or self._made.has_same(call):
                 continue

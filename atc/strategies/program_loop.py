@@ -230,7 +230,9 @@ class ProgramLoop:
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
-            return await self.context.execute(draft.source, warnings)
+            outcome = await self.context.execute(draft.source, warnings)
+            self.context.unresolved[self.context.broker.journal.attempt] = self.warned(draft).silent
+            return outcome
         except InputNeeded as needed:
             self.record(draft, asked_fault(needed))
             raise
@@ -315,7 +317,8 @@ class ProgramLoop:
         elif fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
-        fault = advised(await self.context.recovery.recovered(fault, self.requests.add, draft.program))
+        fault = await self.context.recovery.recovered(fault, self.requests.add, draft.program)
+        fault = advised(fault, own)
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
             fault = fault.model_copy(update={"traceback": made.traceback})

@@ -1,6 +1,14 @@
-"""What calls did, for the model that says an answer."""
+"""What calls did, for the model that says an answer, and for the user of a run that ended without one."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.facts import Invocation
+from atc.wording.parts import call
+
+MAX_CALLS = 20
+"""Calls of one kind that :func:`effects` names."""
 
 _OUTCOMES = {
     "ok": "returned",
@@ -25,3 +33,20 @@ def outcome(status: str, made: str, result: str) -> str:
 def more_calls(count: int) -> str:
     """Calls that are not shown."""
     return f"- and {count:,} more"
+
+
+def effects(done: Sequence[Invocation], not_done: Sequence[Invocation]) -> list[str]:
+    """What a run that ended without an answer has changed, and what it has not: a line for each call with effects.
+
+    Nothing where it changed nothing and its fault says the one call that was not made.
+    """
+    if not done and len(not_done) < 2:
+        return []
+    return [
+        line
+        for what, calls in (("done", done), ("not done", not_done))
+        for line in [
+            *(f"{what}: {call(each)}" for each in calls[:MAX_CALLS]),
+            *([f"{what}: {len(calls) - MAX_CALLS:,} more calls"] if len(calls) > MAX_CALLS else []),
+        ]
+    ]

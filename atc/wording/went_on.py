@@ -9,9 +9,18 @@ if TYPE_CHECKING:
     from atc.result import Result
 
 
-def remark(message: str) -> str:
-    """A failure that a program caught. ``message``: the fault's own."""
-    return f"{message}; the program went on without it"
+UNRESOLVED = "unresolved"
+"""The case of a remark that is no failure, but a warning."""
+
+
+def remark(message: str, case: str = "") -> str:
+    """A failure that a program caught, or a warning that its run did not settle.
+
+    Args:
+        message: the fault's own.
+        case: the fault's own.
+    """
+    return message if case == UNRESOLVED else f"{message}; the program went on without it"
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:

@@ -31,6 +31,9 @@ def test_a_program_runs_without_a_model_and_its_revision_repeats_nothing() -> No
         assert (second.answer, second.usage.model_calls) == ("8", 0)
         rejected = agent.run_program("answer = (")
         assert [each.kind for each in rejected.revisions[-1].findings] == ["syntax"]
+        assert rejected.fault is not None
+        assert rejected.fault.finding == rejected.revisions[-1].findings[0]
+        assert rejected.fault.message.startswith("line 1: ")
 
 
 @pytest.mark.parametrize("sentence", [None, True])

@@ -276,11 +276,61 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
     result = json.loads(ran.stdout)
     assert (result["calls"][0]["status"] == "ok") is booked
-    assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
+    assert ("allow book? effect: write\n  | n = 1 ← the program alone\n[y/N]: " in ran.stderr) is (choice == "ask")
     assert ("incomplete: line 2: book(n=1) refused: " in ran.stderr) is not booked
     assert (ran.exit_code, result["status"], result["partial"]) == (
         (0, "answered", False) if booked else (4, "denied", True)
     )
+
+
+HALF = "```python\nfor n in (1, 2):\n    answer = book(n=n)\n```"
+
+
+def test_a_run_that_did_half_says_what_is_done_and_what_is_not(endpoint: Any) -> None:
+    endpoint(says(HALF), says(HALF))
+    ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", stdin="y\nn\n")
+    assert ran.exit_code == 4
+    for output in (ran.stdout, atc("show", "last").stdout):
+        end = output.partition("── not approved ──")[2]
+        assert "did not approve this call\n" in end
+        assert "\ndone: book(n=1)\nnot done: book(n=2)\n" in end
+    assert "--approve" not in ran.output  # what was just denied is not said to be approved
+    ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", "--json", stdin="y\nn\n")
+    result = json.loads(ran.stdout)
+    assert (result["done"], result["not_done"]) == (
+        [{"tool": "book", "arguments": {"n": 1}}],
+        [{"tool": "book", "arguments": {"n": 2}}],
+    )
+    assert "done: book(n=1)\nnot done: book(n=2)\n" in ran.stderr
+
+
+def test_an_unsolved_run_ends_with_why(endpoint: Any) -> None:
+    endpoint(*[says("```python\nanswer = dubble(n=1)\n```")] * 9)
+    ran = atc("run", "double 1", "-t", "tools.py")
+    assert ran.exit_code == 1
+    why = "line 1: 'dubble' is not defined; did you mean the tool double?"
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert f"── unsolved ──\n{why}\n" in output
+    ran = atc("run", "double 1", "-t", "tools.py", "--json")
+    assert json.loads(ran.stdout)["fault"]["message"] == why
+
+
+def test_an_answer_with_an_unresolved_warning_says_so(endpoint: Any) -> None:
+    text = "```python\nto = 'ann@example.org'\nanswer = double(n=len(to))\n```"
+    endpoint(says(text), says(text))
+    warning = "unresolved warning: an e-mail address in the program stands in neither the task nor a response"
+    ran = atc("run", "how long is it, twice?", "-t", "tools.py")
+    assert ran.exit_code == 0
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert "── answer, with an unresolved warning ──\n30\n" in output
+        assert output.splitlines()[-1].endswith(warning)
+    assert "  answered, unresolved warning  " in atc("runs").stdout
+    (row,) = json.loads(atc("runs", "--json").stdout)
+    assert (row["status"], row["unresolved"]) == ("answered", True)
+    ran = atc("run", "how long is it, twice?", "-t", "tools.py", "--json")
+    (remark,) = json.loads(ran.stdout)["remarks"]
+    assert (remark["case"], remark["finding"]["kind"]) == ("unresolved", "invented_id")
+    assert ran.stderr.splitlines()[-1].endswith(warning)
 
 
 def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(endpoint: Any, tmp_path: Path) -> None:

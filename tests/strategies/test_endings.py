@@ -81,7 +81,40 @@ def double(n: int) -> int:
 )
 def test_a_no_ends_the_run(text: str) -> None:
     result = run(text, send, approve=lambda _: False)
-    ended_at_once(result, "denied", "denied", "did not approve", "Approve it")
+    ended_at_once(result, "denied", "denied", "did not approve", "was no")
+    assert result.fault is not None
+    assert "Approve it" not in result.fault.hint  # who has just said no is not told to say yes
+
+
+def test_who_was_not_asked_is_told_how_to_approve() -> None:
+    result = run("answer = send(to='x')", send, approve="never")
+    ended_at_once(result, "denied", "denied", "Approve it")
+    assert (result.calls[0].refused_by, result.done) == ("nobody", ())
+
+
+def test_a_run_that_did_half_says_what_is_done_and_what_is_not() -> None:
+    text = "for to in ('ann', 'ben', 'cem'):\n    sent = send(to=to)\nanswer = sent"
+    result = run(text, send, approve=lambda request: request.arguments["to"] == "ann")
+    assert result.status == "denied"
+    assert result.calls[-1].refused_by == "user"
+    assert [made.arguments for made in result.done] == [{"to": "ann"}]
+    assert [made.arguments for made in result.not_done] == [{"to": "ben"}]
+    with pytest.raises(RunFailed, match=r"done: send\(to='ann'\); not done: send\(to='ben'\)"):
+        result.unwrap()
+    read_back = Result.model_validate_json(result.model_dump_json())
+    assert (read_back.done, read_back.not_done) == (result.done, result.not_done)
+
+
+def test_a_no_to_one_write_is_none_to_another() -> None:
+    answers = iter([False, True])
+
+    def asked(_: Any) -> bool:
+        return next(answers)
+
+    text = "try:\n    send(to='x')\nexcept ToolError:\n    pass\nanswer = send(to='y')"
+    result = run(text, send, approve=asked)
+    assert [made.arguments for made in result.not_done] == [{"to": "x"}]
+    assert [made.arguments for made in result.done] == [{"to": "y"}]
 
 
 def test_the_model_is_not_asked_whose_fault_a_no_is() -> None:

@@ -18,7 +18,7 @@ from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.settings import Settings
-from atc.strategies.base import BUNDLED, open_strategy
+from atc.strategies.base import BUNDLED, checked, open_strategy
 from atc.strategies.chain import Chain
 from tests.support.agent import BAD, GOOD, agent, double, ended
 from tests.support.cli import atc, endpoints, settle
@@ -542,3 +542,10 @@ def test_an_ending_that_no_result_can_be_made_of_is_named(ending: Ending, proble
     with pytest.raises(UsageError, match=f"'odd' ended with .*{problem}"):
         ran(Odd(), Toolset([make_tool("look", lambda a: 1)]))
     assert ended(agent())["raised"] is True
+
+
+def test_an_ending_without_an_answer_has_a_fault() -> None:
+    fault = checked(Ending("unsolved"), "mine").fault
+    assert fault is not None
+    assert fault.message == "strategy 'mine' gave no reason"
+    assert checked(Ending("answered", 1), "mine").fault is None

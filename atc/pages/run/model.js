@@ -51,6 +51,7 @@ class Run {
     const again = before && before.data.turn === data.turn && textOf(before.data.task) === textOf(data.task);
     this.end = null;
     this.writing = null;
+    this.asked.clear();
     if (again) return void this.item("resumed", event, {});
     const item = this.item("task", event, { data, number: this.tasks.length + 1 });
     this.tasks.push(item);
@@ -104,6 +105,7 @@ class Run {
   }
   on_program_ended(data, event) {
     const program = this.current(event);
+    this.asked.clear();
     Object.assign(program, { ended: data, running: false, endedAt: event.at, endedN: event.n });
     this.changed.add(program);
   }
