@@ -86,6 +86,7 @@ class Given(Strategy):
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
+        context.task = ""  # the run is named by the program's own text, which gives none of its values
         if stored is not None:
             context.recovery.restore(stored)
         tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
