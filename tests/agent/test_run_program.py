@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TypedDict
 
 import pytest
 
@@ -122,22 +121,16 @@ def test_the_many_tools_of_a_program_are_counted() -> None:
     assert title_of(called, names) == "tool_8() (tool_8, tool_7, tool_6, tool_5, tool_4, … 4 more)"
 
 
-class Order(TypedDict):
-    order_id: str
-
-
 def test_the_name_of_a_run_gives_its_program_no_values() -> None:
-    @tool(effect="read")
-    def list_orders() -> list[Order]:
-        """List orders."""
-        return []
+    @tool(effect="write")
+    def send(to: str) -> str:
+        """Send it."""
+        return to
 
-    @tool(effect="read")
-    def get_order(order_id: str) -> Order:
-        """Show one order by its id."""
-        return {"order_id": order_id}
-
-    with Agent([list_orders, get_order], model="embedded:none-such", approve="never") as agent:
-        result = agent.run_program("answer = [get_order(order_id='o-99321'), list_orders()]")
-        assert [each.case for each in result.remarks] == ["unresolved"]
+    with Agent([send], model="embedded:none-such", approve="always") as agent:
+        planned = agent.run_program("answer = send(to='ann')", dry_run=True).dry_run
+        assert planned is not None
+        assert [feed.kind for feed in planned.planned[0].feeds] == ["program"]  # it is no task that says so
+        result = agent.run_program("answer = send(to='ann')")
+        assert result.value == "ann"
         assert list(tasks_of(agent.store.run(result.run_id))) == []
