@@ -90,7 +90,8 @@ class Given(Strategy):
         if stored is not None:
             context.recovery.restore(stored)
         tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
-        context.sketch = Sketch(tools, of=len(context.all_tools), why={name: Why(kind="given") for name in tools})
+        why = {name: Why(kind="given") for name in tools}
+        context.sketch = Sketch(tools, of=len(context.all_tools), why=why).noting_credentials()
         context.emit("tools_chosen", chosen_event(context.sketch))
         await context.offer(tools)
 
