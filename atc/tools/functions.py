@@ -129,6 +129,7 @@ def tool_from_function(
         returns = {**returns, "description": docs.returns}
     elif docs.returns and description is None:
         text = f"{text}\n\nReturns: {docs.returns}".strip()
+    graded = _effect(effect or metadata.effect or Effect.UNKNOWN, where)
     try:
         protocol = Protocol(
             name=name or metadata.name or function.__name__,
@@ -136,7 +137,7 @@ def tool_from_function(
             parameters=_parameters_schema(arguments, docs, where),
             returns=returns,
             statuses=docs.statuses,
-            effect=_effect(effect or metadata.effect or Effect.UNKNOWN, where),
+            effect=graded,
             examples=tuple(Example.model_validate(example) for example in metadata.examples),
             source=Source(kind="function", location=where, operation=function.__name__),
         )
