@@ -199,15 +199,16 @@ def test_without_json_an_error_leaves_stdout_alone() -> None:
         assert atc(*arguments).stdout == ""
 
 
-def test_an_error_is_said_once(endpoint: Any) -> None:
+def test_an_error_is_said_where_it_happens_and_at_the_end(endpoint: Any) -> None:
     reason = "the reply holds no program"
     endpoint(says("I have no idea."))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
-    assert ran.output.count(reason) == 1
-    assert atc("show", ran.stdout.split()[1]).output.count(reason) == 1
+    for output in (ran.output, atc("show", ran.stdout.split()[1]).output):
+        assert output.count(reason) == 2
+        assert f"── unsolved ──\n{reason}\n" in output
     endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
-    assert ran.output.count("index out of range") == 1
+    assert ran.output.count("index out of range") == 2
     endpoint(fails(401, "bad key"))
     ran = atc("run", "double 21", "-t", "tools.py")
     assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
