@@ -293,6 +293,7 @@ def test_a_run_that_did_half_says_what_is_done_and_what_is_not(endpoint: Any) ->
         end = output.partition("── not approved ──")[2]
         assert "did not approve this call\n" in end
         assert "\ndone: book(n=1)\nnot done: book(n=2)\n" in end
+    assert "  asked: book(n=2)\n      n ← the program alone\n" in atc("show", "last").stdout
     assert "--approve" not in ran.output  # what was just denied is not said to be approved
     ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", "--json", stdin="y\nn\n")
     result = json.loads(ran.stdout)
