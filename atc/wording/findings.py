@@ -155,12 +155,18 @@ def _wrong_type(f: Finding) -> str:
     return f"{f.tool}({argument}=…) must be {either(f.expected)}, but it is given {given}"
 
 
+_PLAIN = {"string": "text", "boolean": "truth value", "integer": "number", "number": "number"}
+"""What has no keys, by its type in JSON Schema."""
+_OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "date", "strftime", "isoformat"})
+
+
 def _unknown_key(f: Finding) -> str:
     key, elsewhere = f.name, f". {f.name!r} is at {' or at '.join(f.instead)}" if f.instead else ""
     where = expression(f.place) if f.place is not None else ""
     match f.case:
         case "attribute" if f.found in _PLAIN:
-            return _no_attribute(f"{where} is a {_PLAIN[f.found]}: it", str(key), f.found)
+            read = "; datetime.datetime.fromisoformat(text) reads a date" if key in _OF_DATES else ""
+            return f"{where} is a {_PLAIN[f.found]}: it has no attribute .{key}{read * (f.found == 'string')}"
         case "attribute":
             return f"{where} is plain dicts and lists: write [{key!r}], not .{key}"
         case "list":
@@ -173,25 +179,8 @@ def _unknown_key(f: Finding) -> str:
     return f"{no_keys(f, [key])}{elsewhere}"
 
 
-_PLAIN = {
-    "str": "text", "string": "text", "bytes": "bytes object", "bool": "truth value", "boolean": "truth value",
-    "int": "number", "float": "number", "Literal": "number", "integer": "number", "number": "number",
-}  # fmt: skip
-"""What has no keys, by the name of its type in Python or JSON Schema."""
-_OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "date", "strftime", "isoformat"})
-
-
-def _no_attribute(what: str, name: str, found: str) -> str:
-    is_date = _PLAIN[found] == "text" and name in _OF_DATES
-    return f"{what} has no attribute .{name}{'; datetime.datetime.fromisoformat(text) reads a date' * is_date}"
-
-
 def _type_error(f: Finding) -> str:
     match f.case:
-        case "attribute" if f.found in _PLAIN:
-            return _no_attribute(f"a {_PLAIN[f.found]}", str(f.name), f.found)
-        case "attribute" if f.found == "list":
-            return f"a list has no attribute .{f.name}: take an item, with [0] or in a loop"
         case "attribute":
             plain = "a response is plain dicts and lists"
             return f"a value of this kind has no attribute .{f.name}; {plain}: use [{f.name!r}]"

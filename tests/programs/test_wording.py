@@ -207,25 +207,6 @@ def test_a_sentence_cannot_be_put_in_place_of_the_fields() -> None:
         Fault(kind="tool", reason="no").model_copy(update={"message": "yes"})
 
 
-@pytest.mark.parametrize(
-    ("found", "name", "told"),
-    [
-        ("str", "year", "a text has no attribute .year; datetime.datetime.fromisoformat(text) reads a date"),
-        ("str", "length", "a text has no attribute .length"),
-        ("int", "year", "a number has no attribute .year"),
-        ("list", "name", "a list has no attribute .name: take an item, with [0] or in a loop"),
-        (
-            "dict",
-            "name",
-            "a value of this kind has no attribute .name; a response is plain dicts and lists: use ['name']",
-        ),
-    ],
-)
-def test_no_key_is_offered_where_there_is_none(found: str, name: str, told: str) -> None:
-    finding = Finding(kind="type_error", case="attribute", name=name, found=found, line=1, source_line="x")
-    assert finding.message == f"line 1: `x`: {told}"
-
-
 def test_a_text_in_a_response_is_told_as_one() -> None:
     place = Place(tool="get_ticket", path=("opened",))
     finding = Finding(kind="unknown_field", case="attribute", name="year", found="string", place=place, line=1)

@@ -128,7 +128,7 @@ def finding_of(diagnostic: Diagnostic, program: Program) -> Finding | None:
         # an object of a class, or a function, can be given an attribute where the checker does not see it
         if m is None or not _BUILT_IN.match(m["type"]) or _UNSURE.search(m["type"]):
             return None
-        return found.model_copy(update={"case": "attribute", "name": m["name"], "found": _container(m["type"])})
+        return found.model_copy(update={"case": "attribute", "name": m["name"]})
     if m := _LOOKED_UP.search(message):
         return None if _UNSURE.search(m["type"]) else found.model_copy(update=_looked_up(m["key"], m["type"]))
     return (
@@ -198,15 +198,10 @@ def _evaluated(program: Program) -> set[tuple[int, str]]:
 
 def _looked_up(key: str, container: str) -> dict[str, str]:
     """A key that a container does not take, as fields of a finding."""
-    kind = _container(container)
+    kind = "str" if container.startswith(('Literal["', "Literal['")) else container.partition("[")[0]
     name = key.removeprefix("Literal[").removesuffix("]") if key.startswith("Literal[") else key.rstrip("*")
     case = {"list": "list", "str": "text"}.get(kind, "container")
     return {"case": case, "name": name, "found": kind, "reason": ""}
-
-
-def _container(of_type: str) -> str:
-    """The name of a built-in type: ``list`` of ``list[int]``, ``str`` of ``Literal["a"]``, ``Literal`` of a number."""
-    return "str" if of_type.startswith(('Literal["', "Literal['")) else of_type.partition("[")[0]
 
 
 def _read(item: dict[str, Any], before: int) -> Diagnostic | None:
