@@ -17,6 +17,9 @@ MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
 ALL_PAGES = "all_pages"
 PLAIN_FUNCTIONS = "Tools are plain functions: call them without await and asyncio, and several at once by parallel"
+_PLAIN = {"string": "text", "boolean": "truth value", "integer": "number", "number": "number"}
+"""What has no keys, by its type in JSON Schema."""
+_OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "date", "strftime", "isoformat"})
 
 
 def finding(found: Finding) -> str:
@@ -153,11 +156,6 @@ def _wrong_type(f: Finding) -> str:
         "text": f"{where}, which is a text like {f.value!r}: find the field that holds the number",
     }.get(f.case, "a list or a dict")
     return f"{f.tool}({argument}=…) must be {either(f.expected)}, but it is given {given}"
-
-
-_PLAIN = {"string": "text", "boolean": "truth value", "integer": "number", "number": "number"}
-"""What has no keys, by its type in JSON Schema."""
-_OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "date", "strftime", "isoformat"})
 
 
 def _unknown_key(f: Finding) -> str:
