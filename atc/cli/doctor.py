@@ -52,7 +52,9 @@ class Check:
 def doctor(
     tools: Annotated[
         list[str] | None,
-        typer.Option("--tools", "-t", help="Look at these tools, too: whether they open, and which credentials lack."),
+        typer.Option(
+            "--tools", "-t", help="Look at these tools, too: whether they open, and which credentials are missing."
+        ),
     ] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value and meaning instead.")
