@@ -84,7 +84,7 @@ async def run_given(
         raise UsageError(f"the program has {size}: give data by `inputs`, and only the program as `source`")
     stored: StoredRun | None = None
     if revises is None:
-        title = await asyncio.to_thread(title_of, source, [*agent.tools])
+        title = await asyncio.to_thread(title_of, source, agent.tools)
         request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
     else:
         stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)

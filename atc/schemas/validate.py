@@ -29,6 +29,8 @@ MAX_LETTERS = 20_000
 """Of one text in which a problem is looked for."""
 MAX_GIVEN, MAX_ALLOWED = 80, 180
 """Characters of the value that does not fit, and of the allowed ones, in a message."""
+MAX_LEVELS = 8
+"""Alternatives in one another that a message looks into."""
 MAX_REASONS = 100_000
 """Steps (:mod:`atc.schemas.cost`) of the question why a value does not fit. Most of them may end in a reason, which
 takes a thousand times as long as a step."""
@@ -105,18 +107,18 @@ def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Prob
     return [Problem(where, "something in it does not fit; it is too large to say what: give less at once", "")]
 
 
-def _message(error: Any) -> str:
+def _message(error: Any, depth: int = 0) -> str:
     """What is wrong, in words: with the values that are allowed, where these are few, and no keyword of the schema."""
     wanted = _Wanted()
-    if error.kind.name not in ("enum", "anyOf", "oneOf") or not wanted.take([error], error.instance_path):
+    said = error.kind.name in ("enum", "anyOf", "oneOf") and depth < MAX_LEVELS
+    if not said or not wanted.take([error], error.instance_path):
         return str(error.message)
     given = json.dumps(error.instance, ensure_ascii=False, default=str)
     given = given if len(given) <= MAX_GIVEN else f"{given[:MAX_GIVEN]} …"
     if wanted.closest is not None:
         where = _path(tuple(wanted.closest.instance_path)[len(error.instance_path) :])
-        return f"{given} fits none of {wanted.alternatives} alternatives; the closest one says of {where}: " + str(
-            wanted.closest.message
-        )
+        inside = _message(wanted.closest, depth + 1)
+        return f"{given} fits none of {wanted.alternatives} alternatives; the closest one says of {where}: {inside}"
     if not (wanted.values or wanted.types):
         return f"{given} fits several alternatives, and must fit one alone"
     if wanted.types and wanted.values == [None]:
@@ -154,7 +156,7 @@ class _Wanted:
     closest: Any = None
     alternatives: int = 0
 
-    def take(self, errors: list[Any], place: list[str | int]) -> bool:
+    def take(self, errors: list[Any], place: list[str | int], depth: int = 0) -> bool:
         """Take the errors of one alternative into account; whether that can be said in words."""
         own = {error.kind.name: error for error in errors if error.instance_path == place}
         if (listed := own.get("enum")) is not None:
@@ -166,11 +168,11 @@ class _Wanted:
             self._add(nothing)
             self.types += [each for each in typed.kind.types if not nothing and each not in self.types]
         elif (choice := own.get("anyOf") or own.get("oneOf")) is not None:
-            if not hasattr(choice.kind, "context"):
-                return False  # it fits several of them
+            if depth > MAX_LEVELS:
+                return False
             alternatives = choice.kind.context
             self.alternatives += len(alternatives)
-            return all(self.take(each, place) for each in alternatives)
+            return all(self.take(each, place, depth + 1) for each in alternatives)
         else:
             self.closest = self.closest or next(iter(errors), None)
         return True

@@ -27,8 +27,8 @@ from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 
-MAX_REMARKS = 20
-"""Failures that a result names; its calls have them all."""
+MAX_REMARKS, MAX_WARNINGS = 20, 5
+"""Failures and warnings that a result names, and warnings among them; its calls have all failures."""
 
 
 def settled(ending: Ending, context: RunContext) -> Ending:
@@ -37,7 +37,8 @@ def settled(ending: Ending, context: RunContext) -> Ending:
         return ending
     left = LeftUndone(context.broker, context.calls)
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
-    remarks = (*(_fault_of(call, lines) for call in left.caught), *_unresolved(context, left))[:MAX_REMARKS]
+    unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
+    remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)

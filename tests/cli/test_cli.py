@@ -353,7 +353,9 @@ def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoin
         "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
     ) as terminal:
         terminal.wait_for("[y/N]")
-        asked = "allow book? effect: write\r\n  | n = 15 ← the program alone\r\nwarning:\r\n  | an e-mail address in the program stands in"
+        asked = (
+            "allow book? effect: write\r\n  | n = 15 ← the program alone\r\nwarning:\r\n  | an e-mail address in the"
+        )
         assert asked in terminal.shown
         terminal.type("n\n")
         terminal.ended()

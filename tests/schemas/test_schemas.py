@@ -285,3 +285,11 @@ def test_many_values_are_counted_and_a_long_one_is_cut() -> None:
     assert found.message.startswith('"xxx')
     assert '"value_0", "value_1", ' in found.message
     assert found.message.endswith(" others")
+
+
+def test_alternatives_deep_in_one_another_are_no_endless_message() -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(60):
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    (found,) = problems(schema, "x")
+    assert len(found.message) < 400
