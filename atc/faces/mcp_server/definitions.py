@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import mcp_types as types
@@ -92,3 +93,10 @@ def _services(tools: Toolset) -> str:
     counted = sources_of(tool for tool in tools.values() if tool.protocol.source.remote)
     named = [f"{name} {count:,}" for name, count in counted[:MAX_SOURCES]]
     return ", ".join([*named, *(["…"] if len(counted) > MAX_SOURCES else [])])
+
+
+@cache
+def arguments_of(name: str) -> tuple[str, ...]:
+    """The arguments of a tool that is always there."""
+    made = (search_tools(Toolset()), tool_docs(), run_program())
+    return next(tuple(each.input_schema["properties"]) for each in made if each.name == name)
