@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, is_plural, words_of
+from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, words_of
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
 from atc.graph.suppliers import ECHO, LEAST
 
@@ -25,6 +25,8 @@ REFERS: Relation = 2
 MAX_STEPS = 40
 """Steps of a path that are read."""
 
+_SAYS_NOTHING = GENERIC | THINGS | HANDED_OUT
+"""Words of names that do not say of what something is."""
 _ENVELOPES = CONTAINERS | {
     "found", "match", "output", "object", "collection", "entity", "element", "payload", "body", "edge", "node",
     "attribute", "page", "embedded", "return",
@@ -61,8 +63,8 @@ class Route(NamedTuple):
     @property
     def thing(self) -> str:
         """The last word for what it is about; empty where no step tells."""
-        steps = (step.split()[-1] for step in reversed(self.steps) if step != "{}")
-        return next((word for word in steps if word not in _IN_PATHS), "")
+        steps = (step.split() for step in reversed(self.steps) if step != "{}")
+        return next((word for step in steps for word in reversed(step) if word not in _IN_PATHS), "")
 
 
 def _listed_at(steps: Sequence[str]) -> tuple[str, ...]:
@@ -134,13 +136,16 @@ class Wanted(NamedTuple):
 def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     """Read what an argument takes off its name, the path of its operation and its tool's name."""
     words = spelled_words(parameter)
-    specific = tuple(word for word in bare(words) if word not in GENERIC)
+    specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
     collection = _listed_at(route.steps[:at]) if route is not None and at else ()
     if specific:
         return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
-    things = tuple(collection[-1].split()[-1:]) if collection else phrase_of(tool)
+    if collection:
+        things = tuple(collection[-1].split()[-1:])
+    else:
+        things = phrase_of(tool) if route is None else (route.thing,)
     return Wanted(parameter, words, things, True, collection)
 
 
@@ -152,7 +157,7 @@ class Field(NamedTuple):
         path: where it lies; it ends with ``[]`` where the field is a list of values.
         name: of the field itself.
         owner: words, each of which names the thing that it is of.
-        stated: a name above it states the owner.
+        stated: a name above it, the name of its schema or a path states the owner.
         within: it lies within another thing, as the customer of an order does.
         beside: another field names the thing that it lies in: this one, if it names something, refers to it.
     """
@@ -184,8 +189,10 @@ class Fields:
 
     def __init__(self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str]) -> None:
         self._titles, self._paths = titles, paths
-        route = route_of(path) if path else None
-        heads = {*phrase_of(tool)[-1:], route.thing if route is not None else ""} - {""}
+        route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
+        self._told = route is not None and bool(route.thing)
+        if route is not None and self._told:  # an id that is made of the path has words of all its steps
+            heads = (route.thing, *(word for word in heads if all(word not in step.split() for step in route.steps)))
         self._heads = frozenset(heads or words_of(tool))
 
     def at(self, path: Path, number: int = 0) -> Field:
@@ -202,7 +209,7 @@ class Fields:
         title = _head_of_schema(self._titles.get(inside, ""))
         titled = frozenset({title}) if title else frozenset[str]()
         if not telling:
-            return self._heads | titled, False
+            return self._heads | titled, self._told or bool(titled)
         return frozenset({next(w for w in reversed(telling[-1]) if w not in _ENVELOPES)}) | titled, True
 
     @cached_property
@@ -212,19 +219,25 @@ class Fields:
         for path in self._paths:
             if is_identifier(name := path[-1], THINGS) and not is_plural(name):
                 inside, own = _object_of(path), _thing_in(name)
-                if not own or own in self._owner(inside, [step for step in inside if step != "[]"])[0]:
+                if not own or own in self._owner_at(inside):
                     found[inside] = (*found.get(inside, ()), name)
         return found
 
     def _within(self, inside: Path) -> bool:
-        """Whether an object lies in one that is a thing itself, and is not what an envelope holds."""
+        """Whether an object lies in one that is another thing itself, and is not what an envelope holds."""
         for end in range(len(inside)):
-            if inside[:end] in self._identities:
-                between = [step for step in inside[end:] if step != "[]"]
-                told = any(not _ENVELOPES.issuperset(words_of(step)) for step in between)
-                if told or (inside[end - 1 : end] == ("[]",) and "[]" in inside[end:]):
+            listed, known = inside[end - 1 : end] == ("[]",), inside[:end] in self._identities
+            if not listed and not known:
+                continue
+            if any(not _ENVELOPES.issuperset(words_of(step)) for step in inside[end:] if step != "[]"):
+                if known or self._owner_at(inside[:end]).isdisjoint(self._owner_at(inside)):
                     return True
+            elif listed and known and "[]" in inside[end:]:
+                return True
         return False
+
+    def _owner_at(self, inside: Path) -> frozenset[str]:
+        return self._owner(inside, [step for step in inside if step != "[]"])[0]
 
 
 def _object_of(path: Path) -> Path:
@@ -238,7 +251,7 @@ def _object_of(path: Path) -> Path:
 @lru_cache(maxsize=16_384)
 def _thing_in(name: str) -> str:
     """The last word of a field's name for what it names; empty for a bare ``id``."""
-    words = [w for w in spelled_words(name) if w not in GENERIC and w not in UNIVERSAL and w not in QUALIFIERS]
+    words = [w for w in spelled_words(name) if w not in _SAYS_NOTHING and w not in UNIVERSAL and w not in QUALIFIERS]
     return words[-1] if words else ""
 
 
@@ -269,18 +282,19 @@ def fit(what: Wanted, field: Field) -> Fit | None:
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:
         return None
-    if GENERIC.issuperset(has):  # the `id` of something: of that thing alone
-        last = [word for word in bare(what.words) if word not in GENERIC][-1]
+    if _SAYS_NOTHING.issuperset(has):  # the `id` of something: of that thing alone
+        last = [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
         return Fit(REFERS if field.within else OWN, score) if last in field.owner else None
-    return Fit(_relation(what, field), score)
+    return Fit(_relation(what, field, score), score)
 
 
-def _relation(what: Wanted, field: Field) -> Relation:
+def _relation(what: Wanted, field: Field, score: float) -> Relation:
     if not what.things:  # a code that means the same everywhere: nobody owns it
         return UNTOLD
-    own = _thing_in(field.name)
     if field.within:
         return REFERS
+    own = _thing_in(field.name)
     if own == what.things[-1] and own in field.owner:
-        return OWN
+        another = field.beside and len([word for word in spelled_words(field.name) if word not in _SAYS_NOTHING]) > 1
+        return REFERS if another else OWN if score >= ECHO else UNTOLD  # an event's `recurring_event_id` is another's
     return REFERS if field.stated or field.beside else UNTOLD

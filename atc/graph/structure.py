@@ -18,10 +18,23 @@ from typing import Literal, NamedTuple
 
 from atc.graph.acts import may_write
 from atc.graph.edges import Path
-from atc.graph.identifiers import THINGS, UNIVERSAL, words_of
+from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
-from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Fit, Relation, Wanted, fit, names_a_thing, route_of, wanted
+from atc.graph.resources import (
+    OWN,
+    REFERS,
+    UNTOLD,
+    Field,
+    Fields,
+    Fit,
+    Relation,
+    Wanted,
+    fit,
+    names_a_thing,
+    route_of,
+    wanted,
+)
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
@@ -140,9 +153,9 @@ class _Supply(NamedTuple):
     field: Field
 
 
-_Rank = tuple[bool, int, bool, int, int]
-"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; and then
-the tools that need the fewest identifiers, and the first of their fields."""
+_Rank = tuple[bool, int, bool, int, bool, int, int]
+"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; how many
+identifiers its tool needs; it gives one thing, whichever is meant; and the places of the tool and the field."""
 
 
 class _Candidate(NamedTuple):
@@ -220,10 +233,11 @@ class Structure:
         """A place of a tool's response as the supplier of a parameter."""
         if not path:
             return self._supplier(tool, (), False)
-        field = self.facts(tool).field(path)
-        found = fit(self.facts(consumer).wanted(parameter), field)
-        refers = found.relation == REFERS if found is not None else _names_another(self.facts(consumer).wanted(parameter), field)
-        return self._supplier(tool, path, refers)
+        field, what = self.facts(tool).field(path), self.facts(consumer).wanted(parameter)
+        found = fit(what, field)
+        return self._supplier(
+            tool, path, found.relation == REFERS if found is not None else _is_of_another(what, field)
+        )
 
     def _supplier(self, tool: str, path: Path, refers: bool) -> Supplier:
         facts = self.facts(tool)
@@ -269,7 +283,9 @@ class Structure:
     def _meant(self, parameter: str, key: str) -> Supplier:
         """The field that is meant of a tool that a description names as the source; its place may not be known."""
         last, facts = words_of(parameter)[-1:], self.facts(key)
-        fields = sorted((each for end in endings(parameter) for each in facts.fields(end)), key=lambda each: each.number)
+        fields = sorted(
+            (each for end in endings(parameter) for each in facts.fields(end)), key=lambda each: each.number
+        )
         scored = [
             (affinity(parameter, "", each.name, each.owner) or LEAST * (words_of(each.name)[-1:] == last), each)
             for each in fields
@@ -303,7 +319,9 @@ class Structure:
         return []
 
     def _rank(self, supply: _Supply, relation: Relation, listed: bool = False) -> _Rank:
-        return self.facts(supply.tool).writes, relation, not listed, supply.place, supply.number
+        facts = self.facts(supply.tool)
+        chosen = bool(facts.arguments) or "[]" in supply.field.path  # it is looked up, or one of a list
+        return facts.writes, relation, not listed, facts.identifiers, not chosen, supply.place, supply.number
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
         """The best ones, in order: no write where a read has it, and of what is not the thing's own the likest alone."""
@@ -311,7 +329,13 @@ class Structure:
         own = [each.fit for each in reads.values() if each.fit.relation == OWN]
         score = max((each.fit.score for each in reads.values() if each.fit.relation != OWN), default=0.0)
         least = score if not own or score >= SAME_NAME else 2.0
-        kept = [at for at, each in reads.items() if each.fit.relation == OWN or each.fit.score >= least]
+        surest: dict[str, float] = {}  # of one tool the field of the very name, not its `id` too
+        for (tool, _), each in reads.items():
+            if each.fit.relation == OWN:
+                surest[tool] = max(each.fit.score, surest.get(tool, 0.0))
+        kept = [
+            at for at, each in reads.items() if each.fit.score >= (surest[at[0]] if each.fit.relation == OWN else least)
+        ]
         tools: set[str] = set()
         made: list[Found] = []
         for tool, path in sorted(kept, key=lambda at: reads[at].rank):
@@ -404,9 +428,9 @@ def suppliers_of(
     }
 
 
-def _names_another(what: Wanted, field: Field) -> bool:
-    """Whether a field whose name says nothing of an argument's thing is stated to be another's."""
-    return field.stated and bool(what.things) and field.owner.isdisjoint(what.things)
+def _is_of_another(what: Wanted, field: Field) -> bool:
+    """Whether a field is stated to be another thing's than an identifier is of: ``cast[].id``, and a ``movie_id``."""
+    return is_identifier(what.name) and field.stated and bool(what.things) and field.owner.isdisjoint(what.things)
 
 
 def _likeness(what: Wanted, name: str) -> int | None:
@@ -428,7 +452,7 @@ def _keys_of_field(field: Field) -> Iterator[_Key]:
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
         yield "end", has[start:]
     yield "pair", has[-2:]
-    if GENERIC.issuperset(has):
+    if not names_a_thing(field.name):
         for word in sorted(field.owner)[:MAX_WORDS]:
             yield "of", has[-1:], word
 
@@ -436,8 +460,7 @@ def _keys_of_field(field: Field) -> Iterator[_Key]:
 def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
     """What the fields are found by that have an affinity of :data:`LEAST` to what an argument takes."""
     core = bare(what.words)
-    specific = [word for word in core if word not in GENERIC]
-    for thing in (what.things if what.bare else specific[-1:])[:MAX_WORDS]:
+    for thing in (what.things if what.bare else what.things[-1:])[:MAX_WORDS]:
         yield "of", core[-1:], thing
     if what.bare:
         return

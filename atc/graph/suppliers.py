@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from atc.graph.identifiers import COORDINATES, is_identifier
+from atc.graph.identifiers import COORDINATES, HANDED_OUT, is_identifier, words_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -19,6 +19,7 @@ MAX_ALTERNATIVES = 50
 """Choices that are followed at one step of a path."""
 MAX_SHOWN = 100
 """Arguments of a call that are written out where their values are not known."""
+_OF_PAGES = frozenset({"page", "cursor", "next", "continuation", "sync"})
 _CHOICES = ("allOf", "anyOf", "oneOf")
 
 
@@ -151,8 +152,13 @@ def scope_of(protocol: Protocol) -> Scope:
 
 
 def is_handed_out(name: str, schema: JsonSchema) -> bool:
-    """Whether tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words."""
+    """Whether other tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words.
+
+    The token of a page is one that only the tool itself hands out.
+    """
     handed_out = is_identifier(name) or is_identifier(name, COORDINATES)
+    if is_identifier(name, HANDED_OUT) and not _OF_PAGES.isdisjoint(words_of(name)):
+        return False
     return handed_out and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 
 

@@ -185,9 +185,7 @@ class OperationReader:
             effect=effect,
             examples=self._given(parameters, arguments.example, response_example),
             links=self._links(success),
-            source=Source(
-                kind="openapi", location=self._document.location, operation=found.original, path=found.label
-            ),
+            source=Source(kind="openapi", location=self._document.location, operation=found.original, path=found.label),
             provenance=Provenance.IMPORTED,
         )
         return protocol, operation
@@ -228,7 +226,9 @@ class OperationReader:
                 for name, value in list(given.items())[:MAX_LINKS] if operation and isinstance(given, dict) else ():
                     if isinstance(name, str) and isinstance(value, str) and value.startswith(_OF_BODY):
                         steps = (unquote(step) for step in value[len(_OF_BODY) :].split("/"))
-                        path = ("[]" if step.isdecimal() else step.replace("~1", "/").replace("~0", "~") for step in steps)
+                        path = (
+                            "[]" if step.isdecimal() else step.replace("~1", "/").replace("~0", "~") for step in steps
+                        )
                         parameter = re.sub(r"^(?:path|query|header|cookie)\.", "", name)
                         found.append(Link(operation=operation, parameter=parameter, path=tuple(path)))
         return tuple(found)
