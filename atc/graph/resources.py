@@ -1,7 +1,7 @@
 """Resources: which thing an argument names, and which one a field of a response is of.
 
-Three facts tell: the path of an operation (``/products/{product_id}``), the names of schemas, and the names of tools and
-fields. So the ``id`` of the products that ``GET /products`` lists is a product's own, and the ``product_id`` of an
+Three facts tell: the path of an operation (``/products/{product_id}``), the names of schemas, and the names of tools
+and fields. So the ``id`` of the products that ``GET /products`` lists is a product's own, and the ``product_id`` of an
 order's line only refers to one. All who rank the sources of an argument go by this.
 """
 
@@ -142,10 +142,7 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     collection = _listed_at(route.steps[:at]) if route is not None and at else ()
     if specific:
         return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
-    if collection:
-        things = tuple(collection[-1].split()[-1:])
-    else:
-        things = phrase_of(tool) if route is None else (route.thing,)
+    things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
     return Wanted(parameter, words, things, True, collection)
 
 
@@ -219,7 +216,7 @@ class Fields:
         for path in self._paths:
             if is_identifier(name := path[-1], THINGS) and not is_plural(name):
                 inside, own = _object_of(path), _thing_in(name)
-                if not own or own in self._owner_at(inside):
+                if not own or own in self.owner_at(inside):
                     found[inside] = (*found.get(inside, ()), name)
         return found
 
@@ -230,13 +227,14 @@ class Fields:
             if not listed and not known:
                 continue
             if any(not _ENVELOPES.issuperset(words_of(step)) for step in inside[end:] if step != "[]"):
-                if known or self._owner_at(inside[:end]).isdisjoint(self._owner_at(inside)):
+                if known or self.owner_at(inside[:end]).isdisjoint(self.owner_at(inside)):
                     return True
             elif listed and known and "[]" in inside[end:]:
                 return True
         return False
 
-    def _owner_at(self, inside: Path) -> frozenset[str]:
+    def owner_at(self, inside: Path) -> frozenset[str]:
+        """Words, each of which names the thing that the object at a path is."""
         return self._owner(inside, [step for step in inside if step != "[]"])[0]
 
 

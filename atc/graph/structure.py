@@ -143,6 +143,10 @@ class ToolFacts:
         """The field at a path of the response."""
         return self._places[1].at(path)
 
+    def owner_at(self, path: Path) -> frozenset[str]:
+        """Words, each of which names the thing that the object at a path of the response is."""
+        return self._places[1].owner_at(path)
+
 
 class _Supply(NamedTuple):
     """A field among those of all tools; sorted, the tools that need the fewest identifiers come first."""
@@ -324,7 +328,7 @@ class Structure:
         return facts.writes, relation, not listed, facts.identifiers, not chosen, supply.place, supply.number
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
-        """The best ones, in order: no write where a read has it, and of what is not the thing's own the likest alone."""
+        """The best ones, in order: no write where a read has it; of what is not the thing's own only the likest."""
         reads = {at: each for at, each in found.items() if not each.rank[0]} or found
         own = [each.fit for each in reads.values() if each.fit.relation == OWN]
         score = max((each.fit.score for each in reads.values() if each.fit.relation != OWN), default=0.0)

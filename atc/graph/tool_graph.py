@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import get_args
 
-from atc.graph.acts import may_write
+from atc.graph.acts import writers
 from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
@@ -104,9 +104,9 @@ class ToolGraph:
     def feeds(self, consumer: str) -> Sequence[Feed]:
         """The edges into a tool's parameters, the surest first.
 
-        What the user set comes first. Then comes what reads the thing itself, what reads something that refers to it, and
-        what writes; of these what runs showed, what documents state, what names suggest, and what was predicted; of one
-        kind the heaviest. Last of all stand the tools that fail more often than not.
+        What the user set comes first. Then comes what reads the thing itself, what reads something that refers to it,
+        and what writes; of these what runs showed, what documents state, what names suggest, and what was predicted; of
+        one kind the heaviest. Last of all stand the tools that fail more often than not.
 
         Args:
             consumer: the key of the tool.
@@ -284,11 +284,6 @@ class ToolGraph:
             KeyError: there is no such tool.
         """
         return self.of({key: self.protocols[key] for key in keys})
-
-
-def writers(protocols: Mapping[str, Protocol]) -> frozenset[str]:
-    """The keys of the tools that write, as far as is known."""
-    return frozenset(key for key, each in protocols.items() if may_write(each))
 
 
 def _within_their_standing(feeds: Mapping[_End, Feed]) -> dict[_End, Feed]:

@@ -220,17 +220,7 @@ class OperationReader:
             links = response.get("links")
             for raw in list(links.values())[:MAX_LINKS] if isinstance(links, dict) else ():
                 with suppress(ToolImportError):  # a broken link is no reason to go without the operation
-                    raw = self._resolver.mapping(raw, "a link")
-                link = raw if isinstance(raw, dict) else {}
-                operation, given = _linked_operation(link), link.get("parameters")
-                for name, value in list(given.items())[:MAX_LINKS] if operation and isinstance(given, dict) else ():
-                    if isinstance(name, str) and isinstance(value, str) and value.startswith(_OF_BODY):
-                        steps = (unquote(step) for step in value[len(_OF_BODY) :].split("/"))
-                        path = (
-                            "[]" if step.isdecimal() else step.replace("~1", "/").replace("~0", "~") for step in steps
-                        )
-                        parameter = re.sub(r"^(?:path|query|header|cookie)\.", "", name)
-                        found.append(Link(operation=operation, parameter=parameter, path=tuple(path)))
+                    found += _links_of(self._resolver.mapping(raw, "a link"))
         return tuple(found)
 
     def _returns(
@@ -274,6 +264,16 @@ class OperationReader:
         return alternatives
 
 
+def _links_of(link: dict[str, Any]) -> Iterator[Link]:
+    operation, given = _linked_operation(link), link.get("parameters")
+    for name, value in list(given.items())[:MAX_LINKS] if operation and isinstance(given, dict) else ():
+        if isinstance(name, str) and isinstance(value, str) and value.startswith(_OF_BODY):
+            steps = map(_unescaped, value.removeprefix(_OF_BODY).split("/"))
+            path = tuple("[]" if step.isdecimal() else step for step in steps)
+            parameter = re.sub(r"^(?:path|query|header|cookie)\.", "", name)
+            yield Link(operation=operation, parameter=parameter, path=path)
+
+
 def _linked_operation(link: dict[str, Any]) -> str:
     """The operation that a link leads to: its id, or its method and path; empty where it is of another document."""
     named, pointer = link.get("operationId"), link.get("operationRef")
@@ -282,7 +282,12 @@ def _linked_operation(link: dict[str, Any]) -> str:
     if not isinstance(pointer, str) or not pointer.startswith("#/paths/"):
         return ""
     path, _, method = pointer.removeprefix("#/paths/").rpartition("/")
-    return f"{method.upper()} {unquote(path).replace('~1', '/').replace('~0', '~')}"
+    return f"{method.upper()} {_unescaped(path)}"
+
+
+def _unescaped(step: str) -> str:
+    """A step of a JSON pointer as it was meant."""
+    return unquote(step).replace("~1", "/").replace("~0", "~")
 
 
 def _success(responses: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
