@@ -8,12 +8,12 @@ order's line only refers to one. All who rank the sources of an argument go by t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, words_of
+from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, split, words_of
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
 from atc.graph.suppliers import ECHO, LEAST
 
@@ -36,9 +36,12 @@ _NO_THING = VERBS | frozenset({"post", "put", "delete", "patch", "v3", "v4", "fe
 _OF_SCHEMAS = _NO_THING | _ENVELOPES | frozenset(
     "out in dto model schema input read view summary base public full type paginated create update brief".split()
 )  # fmt: skip
+_ASIDE = frozenset("error warning problem meta metadata pagination paging link".split())
+"""Names of fields that hold nothing of what was asked for."""
 _IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
 """Steps of a path that say nothing of what is listed there."""
 _VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
+_EXTENSION = re.compile(r"\.\w{2,5}$")
 _STEP = re.compile(r"\{([^{}]{1,200})\}(?:([:.])(\w*))?|:(\w{1,200})|([^{}()]*)\((?:\w+=)?'?\{([^{}]{1,200})\}'?\)")
 
 
@@ -49,28 +52,29 @@ class Route(NamedTuple):
         reads: its method is GET.
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
+        aside: where steps stand that say nothing of what is there: ``search``.
     """
 
     reads: bool
     steps: tuple[str, ...]
     placeholders: Mapping[str, int]
+    aside: frozenset[int] = frozenset()
 
-    @property
-    def collection(self) -> tuple[str, ...]:
-        """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``."""
-        return _listed_at(self.steps)
+    def collection(self, end: int | None = None) -> tuple[str, ...]:
+        """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``.
+
+        Args:
+            end: only the steps before this one count.
+        """
+        told = tuple(step for place, step in enumerate(self.steps[:end]) if place not in self.aside)
+        return told if told and told[-1] != "{}" else ()
 
     @property
     def thing(self) -> str:
         """The last word for what it is about; empty where no step tells."""
-        steps = (step.split() for step in reversed(self.steps) if step != "{}")
-        return next((word for step in steps for word in reversed(step) if word not in _IN_PATHS), "")
-
-
-def _listed_at(steps: Sequence[str]) -> tuple[str, ...]:
-    """The steps that say what is listed; empty where they end with a placeholder."""
-    telling = tuple(step for step in steps if not _IN_PATHS.issuperset(step.split()))
-    return telling if telling and telling[-1] != "{}" else ()
+        told = [step for place, step in enumerate(self.steps) if place not in self.aside and step != "{}"]
+        words = [word for word in told[-1].split() if word not in _IN_PATHS] if told else []
+        return words[-1] if words else ""
 
 
 @lru_cache(maxsize=16_384)
@@ -79,22 +83,32 @@ def route_of(path: str) -> Route | None:
     method, _, template = path.partition(" ")
     steps: list[str] = []
     placeholders: dict[str, int] = {}
+    aside: list[int] = []
     for text in template.partition("?")[0].split("/", MAX_STEPS)[:MAX_STEPS]:
-        found = _STEP.fullmatch(text)
-        if found is None:
-            static, named, behind = *text.partition(":")[::2], ""
-            static, named = re.sub(r"\.\w{2,5}$", "", static), ""
-            behind = text.partition(":")[2]
-        else:
-            name, mark, after, colon, static, inside = (part or "" for part in found.groups())
-            named, behind = name or colon or inside, after if mark == ":" else ""
-        if static and not _VERSION.fullmatch(static):
-            steps += [" ".join(words)] if (words := words_of(static)) else []
-        if named:
-            placeholders[named] = len(steps)
-            steps.append("{}")
-        steps += [" ".join(words)] if (words := words_of(behind)) else []
-    return Route(method.upper() == "GET", tuple(steps), placeholders) if steps else None
+        for part, placeholder in _parts(text):
+            if placeholder:
+                placeholders[part] = len(steps)
+            elif _IN_PATHS.issuperset(split(part)):
+                aside.append(len(steps))
+            steps.append("{}" if placeholder else " ".join(words_of(part)))
+    return Route(method.upper() == "GET", tuple(steps), placeholders, frozenset(aside)) if steps else None
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """What stands between two slashes: words, and the names of placeholders; neither versions nor extensions."""
+    if (found := _STEP.fullmatch(text)) is None:
+        static, _, behind = text.partition(":")
+        name = ""
+    else:
+        braced, mark, after, colon, called, inside = (part or "" for part in found.groups())
+        static, name, behind = called, braced or colon or inside, after if mark == ":" else ""
+    static = _EXTENSION.sub("", static)
+    if words_of(static) and not _VERSION.fullmatch(static):
+        yield static, False
+    if name:
+        yield name, True
+    if words_of(behind):
+        yield behind, False
 
 
 @lru_cache(maxsize=16_384)
@@ -139,7 +153,7 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
-    collection = _listed_at(route.steps[:at]) if route is not None and at else ()
+    collection = route.collection(at) if route is not None and at else ()
     if specific:
         return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
     things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
@@ -186,6 +200,7 @@ class Fields:
 
     def __init__(self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str]) -> None:
         self._titles, self._paths = titles, paths
+        self._owners: dict[Path, frozenset[str]] = {}
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
         self._told = route is not None and bool(route.thing)
         if route is not None and self._told:  # an id that is made of the path has words of all its steps
@@ -222,6 +237,9 @@ class Fields:
 
     def _within(self, inside: Path) -> bool:
         """Whether an object lies in one that is another thing itself, and is not what an envelope holds."""
+        aside = _ASIDE - self._heads
+        if any(not aside.isdisjoint(words_of(step)[-1:]) for step in inside):
+            return True
         for end in range(len(inside)):
             listed, known = inside[end - 1 : end] == ("[]",), inside[:end] in self._identities
             if not listed and not known:
@@ -235,7 +253,9 @@ class Fields:
 
     def owner_at(self, inside: Path) -> frozenset[str]:
         """Words, each of which names the thing that the object at a path is."""
-        return self._owner(inside, [step for step in inside if step != "[]"])[0]
+        if inside not in self._owners:
+            self._owners[inside] = self._owner(inside, [step for step in inside if step != "[]"])[0]
+        return self._owners[inside]
 
 
 def _object_of(path: Path) -> Path:

@@ -359,7 +359,7 @@ class Structure:
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for key in self._places:
             facts = self.facts(key)
-            if facts.route is not None and facts.route.reads and not facts.writes and (at := facts.route.collection):
+            if facts.route is not None and facts.route.reads and not facts.writes and (at := facts.route.collection()):
                 found.setdefault((self.scope(key).service, at), []).append(key)
         return found
 
