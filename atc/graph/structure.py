@@ -1,9 +1,10 @@
 """Structure: which tool can supply which argument, read off the protocols alone (NaviAgent §3.2: structural edges).
 
-A parameter is linked to the tool that its description names as its source ("returned by Search Users"); else to a
-response field of the same name, or to the ``id`` of a thing of that name: ``city_id`` to ``city.id``, ``movieId`` to
-``results[].id`` of ``search_movie``. This is the "input-output dependency" that the protocols let a model learn
-(ATC §3.2), made explicit.
+A parameter is linked to what the document states as its source, by a link or in a description ("returned by Search
+Users"); else to a response field of the same name, or to the ``id`` of a thing of that name: ``movieId`` to
+``results[].id`` of ``search_movie``. What gives the thing itself comes before what only refers to it
+(:mod:`atc.graph.resources`), and what reads hides what writes. This is the "input-output dependency" that the protocols
+let a model learn (ATC §3.2), made explicit.
 
 Fields are looked up by the words that an affinity needs (:mod:`atc.graph.name_affinity`), and by service. So the time
 grows with the number of tools, and not with its square where thousands of them have a field of one name.
@@ -220,15 +221,18 @@ class Structure:
     def into(self, consumer: str) -> Mapping[str, Sequence[Found]]:
         """For each parameter of a tool that others can supply, by its original name: these, the best ones alone.
 
-        Tools of the same service come before all others, and an identifier of another service is no supply. Tools that
-        need no identifier come first. A tool that the parameter's description names as the source is taken even where
-        its response is not known to have such a field.
+        Tools of the same service come before all others, and an identifier of another service is no supply. What gives
+        the thing itself comes first; of these the lists that a path names, and tools that need no identifier. A tool
+        that the document names as the source is taken even where its response is not known to have such a field.
         """
         if (kept := self._into.get(consumer)) is not None:
             return kept
         found = self._into[consumer] = {}
         for parameter in self.facts(consumer).parameters:
-            some = self._stated(consumer, parameter) or self._by_names(consumer, parameter)
+            some = self._stated(consumer, parameter)
+            if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
+                others = self._by_names(consumer, parameter)
+                some = [each for each in others if not some or not each.supplier.writes] + some
             if some:
                 found[parameter.original] = some
         return found

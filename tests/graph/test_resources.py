@@ -338,6 +338,15 @@ def test_a_link_that_says_nothing_is_passed_over(link: Any) -> None:
     assert sources(linked(link))["GET /jobs/{job_id} job_id"] == ["GET /jobs.[].id"]
 
 
+def test_a_link_from_what_makes_a_thing_does_not_hide_its_list() -> None:
+    made = named("make", with_id(), **body(kind={"type": "string"}))
+    link = {"operationId": "job", "parameters": {"job_id": "$response.body#/id"}}
+    made["responses"] = {"200": {**made["responses"]["200"], "links": {"job": link}}}
+    alone = {"POST /jobs": made, "GET /jobs/{job_id}": LINKED["GET /jobs/{job_id}"]}
+    assert sources(service(alone))["GET /jobs/{job_id} job_id"] == ["POST /jobs.id"]
+    assert sources(service({**LINKED, **alone}))["GET /jobs/{job_id} job_id"] == ["GET /jobs.[].id"]
+
+
 def test_what_runs_showed_never_comes_before_the_things_own_list() -> None:
     refers = ("GET /orders", ("items", "[]", "lines", "[]", "product_id"), "GET /products/{product_id}", "product_id")
     taught = ToolGraph(SHOP, Learnt(feeds={refers: Counts(ok=90)}, calls={refers[2]: Counts(ok=90)}))
