@@ -27,6 +27,8 @@ MAX_STEPS = 40
 
 _SAYS_NOTHING = GENERIC | THINGS | HANDED_OUT
 """Words of names that do not say of what something is."""
+OF_SERVICES = HANDED_OUT - GENERIC
+"""Last words of what need not be of a thing."""
 _ENVELOPES = CONTAINERS | {
     "found", "match", "output", "object", "collection", "entity", "element", "payload", "body", "edge", "node",
     "attribute", "page", "embedded", "return",
@@ -225,14 +227,14 @@ class Fields:
         return frozenset({next(w for w in reversed(telling[-1]) if w not in _ENVELOPES)}) | titled, True
 
     @cached_property
-    def _identities(self) -> Mapping[Path, tuple[str, ...]]:
+    def _identities(self) -> Mapping[Path, Sequence[str]]:
         """By the path of an object, the fields that name it itself."""
-        found: dict[Path, tuple[str, ...]] = {}
+        found: dict[Path, list[str]] = {}
         for path in self._paths:
             if is_identifier(name := path[-1], THINGS) and not is_plural(name):
                 inside, own = _object_of(path), _thing_in(name)
                 if not own or own in self.owner_at(inside):
-                    found[inside] = (*found.get(inside, ()), name)
+                    found.setdefault(inside, []).append(name)
         return found
 
     def _within(self, inside: Path) -> bool:
@@ -294,8 +296,10 @@ def fit(what: Wanted, field: Field) -> Fit | None:
     """How well a field supplies an argument; ``None`` where nothing says that it does."""
     has = spelled_words(field.name)
     if what.bare:
-        if has not in (what.words, bare(what.words)) or field.owner.isdisjoint(what.things):
+        if has not in (what.words, bare(what.words)):
             return None
+        if field.owner.isdisjoint(what.things):  # a token may be a whole service's
+            return Fit(UNTOLD, LEAST) if has[-1] in OF_SERVICES else None
         return Fit(REFERS if field.within else OWN, ECHO)
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:

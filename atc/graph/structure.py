@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from atc.graph.acts import may_write
+from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
 from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
 from atc.graph.resources import (
+    OF_SERVICES,
     OWN,
     REFERS,
     UNTOLD,
@@ -83,7 +84,7 @@ class ToolFacts:
         parameters: as :func:`parameters_of` gives them.
         arguments: the names of those that a call must give.
         identifiers: how many of these are identifiers, which another tool hands out.
-        writes: a call changes something, as far as is known.
+        writes, reads: a call changes something, or surely nothing, as far as is known.
         route: the path of its operation; ``None`` where it has none.
     """
 
@@ -93,7 +94,7 @@ class ToolFacts:
         required = [each for each in self.parameters if each.required]
         self.arguments = tuple(each.name for each in required)
         self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
-        self.writes = may_write(protocol)
+        self.writes, self.reads = may_write(protocol), surely_reads(protocol)
         self.route = route_of(protocol.source.path) if protocol.source.path else None
         self._own = {each.original: endings(each.original) for each in required}
         self._found: dict[str, list[Field]] = {}
@@ -332,25 +333,17 @@ class Structure:
         return facts.writes, relation, not listed, facts.identifiers, not chosen, supply.place, supply.number
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
-        """The best ones, in order: no write where a read has it; of what is not the thing's own only the likest."""
-        reads = {at: each for at, each in found.items() if not each.rank[0]} or found
-        own = [each.fit for each in reads.values() if each.fit.relation == OWN]
-        score = max((each.fit.score for each in reads.values() if each.fit.relation != OWN), default=0.0)
-        least = score if not own or score >= SAME_NAME else 2.0
-        surest: dict[str, float] = {}  # of one tool the field of the very name, not its `id` too
-        for (tool, _), each in reads.items():
-            if each.fit.relation == OWN:
-                surest[tool] = max(each.fit.score, surest.get(tool, 0.0))
-        kept = [
-            at for at, each in reads.items() if each.fit.score >= (surest[at[0]] if each.fit.relation == OWN else least)
-        ]
+        """The best ones, in order; no write where a read gives the thing itself."""
+        reads = _likest({at: each for at, each in found.items() if not each.rank[0]})
+        writes = _likest({at: each for at, each in found.items() if each.rank[0]})
+        surely = any(each.fit.relation == OWN and self.facts(tool).reads for (tool, _), each in reads.items())
+        kept = reads if surely else {**reads, **writes}
         tools: set[str] = set()
         made: list[Found] = []
-        for tool, path in sorted(kept, key=lambda at: reads[at].rank):
+        for (tool, path), (_, (relation, score)) in sorted(kept.items(), key=lambda each: each[1].rank):
             tools.add(tool)
             if len(tools) > MAX_TOOLS:
                 break
-            relation, score = reads[tool, path].fit
             worth = 1.0 if relation == OWN else score * (NOT_TOLD if relation == UNTOLD else REFERENCE)
             made.append(Found(self._supplier(tool, path, relation == REFERS), "names", worth))
         return made
@@ -436,6 +429,21 @@ def suppliers_of(
     }
 
 
+def _likest(found: Mapping[tuple[str, Path], _Candidate]) -> dict[tuple[str, Path], _Candidate]:
+    """What gives the thing itself, of one tool the field of the very name and not its ``id`` too; and of all else what
+    is likest by its name, if it is like enough to stand beside it."""
+    own: dict[str, float] = {}
+    for (tool, _), each in found.items():
+        if each.fit.relation == OWN:
+            own[tool] = max(each.fit.score, own.get(tool, 0.0))
+    least = max((each.fit.score for each in found.values() if each.fit.relation != OWN), default=0.0)
+    if own and least < SAME_NAME:
+        least = 2.0
+    return {
+        at: each for at, each in found.items() if each.fit.score >= (own[at[0]] if each.fit.relation == OWN else least)
+    }
+
+
 def _is_of_another(what: Wanted, field: Field) -> bool:
     """Whether a field is stated to be another thing's than an identifier is of: ``cast[].id``, and a ``movie_id``."""
     return is_identifier(what.name) and field.stated and bool(what.things) and field.owner.isdisjoint(what.things)
@@ -471,6 +479,8 @@ def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
     for thing in (what.things if what.bare else what.things[-1:])[:MAX_WORDS]:
         yield "of", core[-1:], thing
     if what.bare:
+        if core[-1] in OF_SERVICES:
+            yield from (("same", what.words), ("same", core))
         return
     yield "same", what.words
     yield "same", core
