@@ -158,7 +158,9 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     collection = route.collection(at) if route is not None and at else ()
     if specific:
         return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
-    things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
+    things = (
+        (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
+    )
     return Wanted(parameter, words, things, True, collection)
 
 
@@ -186,7 +188,7 @@ class Field(NamedTuple):
     @property
     def is_foreign(self) -> bool:
         """Whether it belongs to another thing than it names."""
-        own = _thing_in(self.name)
+        own = thing_in(self.name)
         return self.within or bool(own and own not in self.owner)
 
 
@@ -232,7 +234,7 @@ class Fields:
         found: dict[Path, list[str]] = {}
         for path in self._paths:
             if is_identifier(name := path[-1], THINGS) and not is_plural(name):
-                inside, own = _object_of(path), _thing_in(name)
+                inside, own = _object_of(path), thing_in(name)
                 if not own or own in self.owner_at(inside):
                     found.setdefault(inside, []).append(name)
         return found
@@ -269,15 +271,10 @@ def _object_of(path: Path) -> Path:
 
 
 @lru_cache(maxsize=16_384)
-def _thing_in(name: str) -> str:
-    """The last word of a field's name for what it names; empty for a bare ``id``."""
+def thing_in(name: str) -> str:
+    """The last word of a field's name for what it is of: ``city`` of ``from_city_id``; empty for a bare ``id``."""
     words = [w for w in spelled_words(name) if w not in _SAYS_NOTHING and w not in UNIVERSAL and w not in QUALIFIERS]
     return words[-1] if words else ""
-
-
-def names_a_thing(name: str) -> bool:
-    """Whether a field's name says what it is of: ``city_id`` does, and ``id`` does not."""
-    return bool(_thing_in(name))
 
 
 class Fit(NamedTuple):
@@ -315,7 +312,7 @@ def _relation(what: Wanted, field: Field, score: float) -> Relation:
         return UNTOLD
     if field.within:
         return REFERS
-    own = _thing_in(field.name)
+    own = thing_in(field.name)
     if own == what.things[-1] and own in field.owner:
         another = field.beside and len([word for word in spelled_words(field.name) if word not in _SAYS_NOTHING]) > 1
         return REFERS if another else OWN if score >= ECHO else UNTOLD  # an event's `recurring_event_id` is another's

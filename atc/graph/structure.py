@@ -33,8 +33,8 @@ from atc.graph.resources import (
     Relation,
     Wanted,
     fit,
-    names_a_thing,
     route_of,
+    thing_in,
     wanted,
 )
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
@@ -134,7 +134,7 @@ class ToolFacts:
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:
-        if self.route is not None and "[]" in field.path and not names_a_thing(field.name):
+        if self.route is not None and "[]" in field.path and not thing_in(field.name):
             at = self.route.placeholders.get(own.name, len(self.route.steps))
             if self.route.steps[at + 1 :]:  # `/users/{user_id}/friends` lists others
                 return False
@@ -243,10 +243,9 @@ class Structure:
         if not path:
             return self._supplier(tool, (), False)
         field, what = self.facts(tool).field(path), self.facts(consumer).wanted(parameter)
-        found = fit(what, field)
-        return self._supplier(
-            tool, path, found.relation == REFERS if found is not None else _is_of_another(what, field)
-        )
+        if (found := fit(what, field)) is None:
+            return self._supplier(tool, path, _is_of_another(what, field))
+        return self._supplier(tool, path, found.relation == REFERS)
 
     def _supplier(self, tool: str, path: Path, refers: bool) -> Supplier:
         facts = self.facts(tool)
@@ -454,7 +453,7 @@ def _likeness(what: Wanted, name: str) -> int | None:
     has, core = spelled_words(name), bare(what.words)
     if has in (what.words, core):
         return 0
-    if has[-1:] == core[-1:] and not GENERIC.isdisjoint(has[-1:]) and (set(has) <= GENERIC or what.bare):
+    if has[-1:] == core[-1:] and not GENERIC.isdisjoint(has[-1:]) and thing_in(name) in ("", *what.things[-1:]):
         return 1
     if has[0] in _ITSELF and not has[1:] and (core[-1:] == what.things[-1:] or not _ITSELF.isdisjoint(core[-1:])):
         return 2  # `/pets/{pet}`, `/pets/{pet_uuid}`
@@ -468,7 +467,7 @@ def _keys_of_field(field: Field) -> Iterator[_Key]:
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
         yield "end", has[start:]
     yield "pair", has[-2:]
-    if not names_a_thing(field.name):
+    if not thing_in(field.name):
         for word in sorted(field.owner)[:MAX_WORDS]:
             yield "of", has[-1:], word
 

@@ -227,6 +227,13 @@ def with_id(**more: Any) -> dict[str, Any]:
             "GET /pets/{pet} pet", ["GET /pets.[].id"], id="a placeholder that is the thing",
         ),
         pytest.param(
+            {
+                "GET /products": items(record(product_id=_INTEGER, category_id=_INTEGER)),
+                "GET /products/{id}": with_id(),
+            },
+            "GET /products/{id} id", ["GET /products.[].product_id"], id="a list that spells the thing out",
+        ),
+        pytest.param(
             {"GET /members": items(record(username={"type": "string"})), "GET /members/{username}": record()},
             "GET /members/{username} username", ["GET /members.[].username"], id="a name as the key",
         ),
