@@ -181,9 +181,11 @@ class Result(Record, Generic[T]):
         fault: why it ended without an answer; where a program answered all the same, the write that it did without.
         partial: the run did only a part. With ``denied`` or ``in_doubt`` a program went on without a write that was
             refused or is in doubt, and set an answer: ``value`` has it, and no ``answer`` says it. With ``answered`` it
-            caught the failure of a write that no later call made good.
-        remarks: failures that the program which answered caught, of reads too; then warnings of the check about it that
-            the run did not settle (``case="unresolved"``); the first ones.
+            caught the failure of a write, or did not look at an error in the body of its response, and no later call
+            made that good.
+        remarks: failures that the program which answered caught, of reads too; errors in the bodies of writes'
+            responses that it did not look at; then warnings of the check about it that the run did not settle
+            (``case="unresolved"``); the first ones.
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.

@@ -3,14 +3,16 @@
 ``python -m benchmarks.right_programs --data DIR --env api_bank`` counts, for tasks that say all that their solution
 needs and are not sealed, how many programs are sent back before they run, and by which findings. It takes no language
 model, and prints no task. What a call's argument has from an earlier response is read from there, where the two are
-equal; where a solution has a value that nothing gives (an id), it is refused rightly.
+equal. A value that neither the task nor an earlier response gives (an id that the solution never looked up) is warned
+of rightly: those programs are counted apart, and run again for the same task with these values named in it.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +21,10 @@ import typer
 from atc.agent import Agent
 from atc.cli.console import guarded, out, print_json
 from atc.errors import ToolError
+from atc.facts import Finding
+from atc.graph.identifiers import THINGS, is_identifier
 from atc.models.fake import FakeModel
+from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
@@ -31,7 +36,7 @@ from benchmarks.tasks import listed
 REPLIES = 12
 """Of the scripted model, all the same: more than a run asks for."""
 SHORTEST = 3
-"""Characters of a value that is read from a response; shorter ones are equal by chance."""
+"""Characters of a value that is read from a response; shorter ones, but for ids, are equal by chance."""
 MOST_ITEMS = 50
 """Items of a list of a response that are looked through."""
 
@@ -48,74 +53,144 @@ def _places(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, value
 
 
-def _source(value: Any, text: str, responses: Sequence[Any]) -> str:
-    """A value as a program writes it: as a literal where the task has it, else from the last response that has it."""
-    if isinstance(value, list):
-        return f"[{', '.join(_source(part, text, responses) for part in value)}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key!r}: {_source(part, text, responses)}' for key, part in value.items())}}}"
-    if not isinstance(value, bool) and len(str(value)) >= SHORTEST and str(value).casefold() not in text:
-        for number in reversed(range(len(responses))):
-            for path, part in _places(responses[number]):
-                if part == value:
+@dataclass(frozen=True)
+class RightProgram:
+    """A task's own solution as a program.
+
+    Attributes:
+        source: the program, a call a line; empty where the solution makes none.
+        not_given: by line, the values without spaces that stand there and that nothing gave.
+    """
+
+    source: str
+    not_given: Mapping[int, list[str]]
+
+
+@dataclass(frozen=True)
+class _Writer:
+    """Writes values as a program does: as literals, or from the latest response that has them.
+
+    Attributes:
+        text: the task, in lower case. ``choices``: the values among which the tool's document lets choose.
+        responses: of the calls so far.
+        not_given: what is written as a literal though neither the task nor a response has it.
+    """
+
+    text: str
+    choices: frozenset[str]
+    responses: Sequence[Any]
+    not_given: list[str] = field(default_factory=list)
+
+    def source(self, value: Any, name: str) -> str:
+        """An expression for the value of an argument, or of a part of one. ``name``: of the argument or the part."""
+        if isinstance(value, list):
+            return f"[{', '.join(self.source(part, name) for part in value)}]"
+        if isinstance(value, dict):
+            return f"{{{', '.join(f'{key!r}: {self.source(part, key)}' for key, part in value.items())}}}"
+        written, least = str(value), 1 if is_identifier(name, THINGS) else SHORTEST
+        if isinstance(value, bool) or len(written) < least or written.casefold() in self.text:
+            return repr(value)
+        if written in self.choices:
+            return repr(value)
+        for number in reversed(range(len(self.responses))):
+            for path, part in _places(self.responses[number]):
+                if part == value and not isinstance(part, bool):
                     return f"r{number}{path}"
-    return repr(value)
+        if " " not in written:
+            self.not_given.append(written)
+        return repr(value)
 
 
-async def right_program(environment: Environment, task: Task) -> str:
-    """A task's own solution as a program, which answers with the last response; empty where it makes no call."""
+def _choices(schema: Any) -> Iterator[str]:
+    """The values of the enumerations in a schema."""
+    if isinstance(schema, dict):
+        yield from map(str, values if isinstance(values := schema.get("enum"), list) else ())
+    for part in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
+        yield from _choices(part)
+
+
+async def right_program(environment: Environment, task: Task) -> RightProgram:
+    """A task's own solution as a program, which answers with the last response."""
     gold, episode = environment.gold(task), environment.open(task)
     lines: list[str] = []
     responses: list[Any] = []
+    not_given: dict[int, list[str]] = {}
     async with episode.tools.opened():
         for number, (name, arguments) in enumerate(gold.calls if gold is not None else ()):
-            given = (f"{key}={_source(value, task.text.casefold(), responses)}" for key, value in arguments.items())
+            choices = frozenset(_choices(episode.tools[name].protocol.parameters))
+            writer = _Writer(task.text.casefold(), choices, responses)
+            given = [f"{key}={writer.source(value, key)}" for key, value in arguments.items()]
             lines.append(f"r{number} = {name}({', '.join(given)})")
+            not_given |= {len(lines): writer.not_given} if writer.not_given else {}
             transport = episode.tools[name].transport
             assert transport is not None  # an episode has no others
             try:
                 responses.append(await transport(dict(arguments)))
             except ToolError:
                 responses.append(None)
-    return "\n".join([*lines, f"answer = r{len(lines) - 1}"]) if lines else ""
+    return RightProgram("\n".join([*lines, f"answer = r{len(lines) - 1}"]) if lines else "", not_given)
+
+
+async def _run(environment: Environment, sandbox: Sandbox, rules: str, task: Task, program: str) -> tuple[Result, bool]:
+    """The result of a run whose model writes a program again and again, and whether it solves the task."""
+    episode = environment.open(task)
+    async with episode.tools.opened():
+        agent = Agent(
+            episode.tools,
+            model=FakeModel([f"```python\n{program}\n```"] * REPLIES),
+            sandbox=sandbox,
+            sentence=False,
+            keep_runs=False,
+            learn=False,
+            approve=lambda request: True,
+            rules=rules,
+            repairs=0,
+            max_tools=max(20, len(episode.tools)),
+        )
+        result = await agent.arun(task.text)
+        return result, episode.check(result.value)
+
+
+def _findings(result: Result) -> list[Finding]:
+    """What the programs of a run were sent back for."""
+    return [finding for revision in result.revisions for finding in revision.findings]
 
 
 async def count(environment: Environment, sandbox: Sandbox, rules: str, limit: int | None) -> dict[str, Any]:
     """How the right programs of an environment fared: tasks, those sent back, and those by each finding."""
     tasks = [task for task in environment.tasks() if task.stated and in_part(environment.name, task.id, "open")]
     tasks = sorted(tasks, key=lambda task: order(environment, task))[:limit]
-    tried = ran_at_once = solved_at_once = 0
+    tried = ran_at_once = solved_at_once = named = named_ran = 0
     sent_back: Counter[str] = Counter()
+    failed: Counter[str] = Counter()
     for task in tasks:
         program = await right_program(environment, task)
-        if not program:
+        if not program.source:
             continue
         tried += 1
-        episode = environment.open(task)
-        async with episode.tools.opened():
-            agent = Agent(
-                episode.tools,
-                model=FakeModel([f"```python\n{program}\n```"] * REPLIES),
-                sandbox=sandbox,
-                sentence=False,
-                keep_runs=False,
-                learn=False,
-                approve=lambda request: True,
-                rules=rules,
-                repairs=0,
-                max_tools=max(20, len(episode.tools)),
-            )
-            result = await agent.arun(task.text)
-        kinds = {f"{found.kind} ({found.severity})" for revision in result.revisions for found in revision.findings}
-        sent_back.update(kinds)
-        ran_at_once += not kinds
-        solved_at_once += len(result.revisions) == 1 and episode.check(result.value)
+        result, solved = await _run(environment, sandbox, rules, task, program.source)
+        found = _findings(result)
+        if found and all(finding.line in program.not_given for finding in found):
+            named += 1
+            values = " ".join(value for line in program.not_given.values() for value in line)
+            told = replace(task, text=f"{task.text}\n({values})")
+            result, solved = await _run(environment, sandbox, rules, told, program.source)
+            found = _findings(result)
+            named_ran += not found
+        else:
+            ran_at_once += not found
+        sent_back.update({f"{finding.kind} ({finding.severity})" for finding in found})
+        failed.update({revision.fault.case for revision in result.revisions if revision.fault is not None})
+        solved_at_once += len(result.revisions) == 1 and solved
     return {
         "environment": environment.name,
         "tasks": tried,
         "ran_at_once": ran_at_once,
+        "not_given": named,
+        "ran_once_named": named_ran,
         "solved_at_once": solved_at_once,
         "sent_back_by": dict(sent_back.most_common()),
+        "failed_by": dict(failed.most_common()),
     }
 
 
@@ -142,10 +217,14 @@ def main(
         print_json(rows)
         return
     for row in rows:
-        by = ", ".join(f"{kind} {times}" for kind, times in row["sent_back_by"].items()) or "nothing"
+        sent_back, failed = (
+            ", ".join(f"{kind} {times}" for kind, times in row[key].items()) or "nothing"
+            for key in ("sent_back_by", "failed_by")
+        )
         out.print(
-            f"{row['environment']}: {row['tasks']} tasks; ran at once {row['ran_at_once']}, "
-            f"solved so {row['solved_at_once']}; sent back by: {by}",
+            f"{row['environment']}: {row['tasks']} tasks; ran at once {row['ran_at_once']}; with values that nothing "
+            f"gives {row['not_given']}, of which {row['ran_once_named']} ran once the task named them; solved so "
+            f"{row['solved_at_once']}; sent back by: {sent_back}; failed by: {failed}",
             markup=False,
         )
 

@@ -411,7 +411,8 @@ class Broker:
 
     def _note_body(self, record: CallRecord, tool: Tool, value: Any) -> None:
         """Note the error that a response states in its body."""
-        if (stated := error_in(value, tool.protocol.returns)) is not None:
+        shown = [example.response for example in tool.protocol.examples]
+        if (stated := error_in(value, tool.protocol.returns, examples=shown)) is not None:
             record.body_error = stated.model_copy(update={"message": self.redactor.text(stated.message)})
 
     def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:

@@ -3,14 +3,15 @@
 Services answer 200 and say in the body that they did nothing. A program that does not look takes that body for data,
 and answers wrongly. It is recognised by its structure: a state that says failure, a code of 400 and above, a field that
 is named for errors and is set, or a message that complains where nothing else is there. Beside data, the last two are
-no error; nor is anything that the tool's document describes, but for fields that are named for errors. Only objects are
-looked at: no structure says what is in a plain text.
+no error; nor is anything that the tool's document describes, but for fields that are named for errors. A code of
+400 is data too, where an example shows it beside data: a tool that checks a page answers with the page's 403.
+Only objects are looked at: no structure says what is in a plain text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from atc.facts import BodyError
@@ -62,19 +63,22 @@ _COMPLAINT = re.compile(
 """Words of an English complaint. They decide only where a body holds nothing but words."""
 
 
-def error_in(value: Any, returns: Mapping[str, Any] | None = None, *, depth: int = 2) -> BodyError | None:
+def error_in(
+    value: Any, returns: Mapping[str, Any] | None = None, *, examples: Sequence[Any] = (), depth: int = 2
+) -> BodyError | None:
     """Return the error that a response states in its body; ``None`` where it states none.
 
     Args:
         value: the response.
         returns: the JSON Schema of the tool's response, if its document has one.
+        examples: responses that the tool's document shows.
         depth: how many objects it may be wrapped in, each the only thing in the one around it.
     """
     if not isinstance(value, dict):
         return None
     names = {key: spelling_key(key) for key in value if isinstance(key, str)}
     for key in _stated(value, names):
-        if names[key] in _ERROR or not _documented(value, returns):
+        if names[key] in _ERROR or not (_documented(value, returns) or _exemplified(value, names, key, examples)):
             return BodyError(key=key, message=_words(value, names, key)[:500])
     filled = [each for each in value.values() if each not in (None, "", [], {})]
     if len(filled) != 1 or not isinstance(filled[0], dict) or depth <= 0 or _documented(value, returns):
@@ -153,6 +157,15 @@ def _documented(value: Mapping[str, Any], returns: Mapping[str, Any] | None) -> 
     """Whether the document of the response names every field of it."""
     named = (returns or {}).get("properties")
     return isinstance(named, dict) and bool(named) and value.keys() <= named.keys()
+
+
+def _exemplified(value: Mapping[str, Any], names: Mapping[str, str], key: str, examples: Sequence[Any]) -> bool:
+    """Whether a number as HTTP has them is data: beside more, under the fields of an example, and nothing complains."""
+    if not _is_http_error(str(value[key])) or any(_complains(value[k]) for k, name in names.items() if name in _WORDS):
+        return False
+    carries = any(_is_data(value[k], name) for k, name in names.items())
+    alike = (each for each in examples if isinstance(each, dict) and value.keys() <= each.keys())
+    return carries and any(error_in(each) is None for each in alike)
 
 
 def _texts(value: Any) -> list[str]:

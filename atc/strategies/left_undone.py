@@ -2,9 +2,10 @@
 
 A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
-value is kept, and the result is ``partial``. So is an answer without a write that failed and that no later call made
-good. All that is told by the broker's calls and the journal, never by what the program says. A warning of the check
-that no run can settle is a remark, too.
+value is kept, and the result is ``partial``. So is an answer without a write that failed, or whose response states an
+error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
+the journal, never by what the program says. A warning of the check that no run can
+settle is a remark, too.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from atc.errors import Cause
 from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
-from atc.programs.attribution.responses import invocation
-from atc.result import Call, Effect, RunStatus
+from atc.programs.attribution.responses import invocation, names_error
+from atc.programs.program import Program
+from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
@@ -35,7 +37,7 @@ def settled(ending: Ending, context: RunContext) -> Ending:
     """The ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
     if ending.status != "answered":
         return ending
-    left = LeftUndone(context.broker, context.calls)
+    left = LeftUndone(context.broker, context.calls, context.revisions)
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
     unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
@@ -99,10 +101,12 @@ class LeftUndone:
     Args:
         broker: of the run.
         calls: of this request, in order.
+        revisions: its programs, by which it is known what they look at of a response.
     """
 
     broker: Broker
     calls: Sequence[Call]
+    revisions: Sequence[Revision] = ()
 
     @cached_property
     def write(self) -> Call | None:
@@ -120,8 +124,8 @@ class LeftUndone:
     def caught(self) -> list[Call]:
         """The failures that the answer goes on from: writes first, and one of those that are alike."""
         found: dict[tuple[object, ...], Call] = {}
-        for call in self._failed():
-            found.setdefault((call.tool, call.line, call.error), call)
+        for call in chain(self._failed(), self._stated()):
+            found.setdefault((call.tool, call.line, call.error, call.body_error), call)
         return sorted(found.values(), key=lambda call: call.effect is Effect.READ)
 
     @property
@@ -151,7 +155,9 @@ class LeftUndone:
 
     @cached_property
     def _made(self) -> _Made:
-        return _Made([call for call in self.calls if call.succeeded and self._answers(call)])
+        return _Made(
+            [call for call in self.calls if call.succeeded and not _states_error(call) and self._answers(call)]
+        )
 
     def _doubtful(self) -> Iterator[Call]:
         """Writes of this request in doubt, whichever program made them; and such as were refused for one in doubt."""
@@ -184,6 +190,17 @@ class LeftUndone:
                 _is_denied(call) or _is_refused_in_doubt(call) or self._is_done(call) or self._is_mended(call)
             ):
                 yield call
+
+    def _stated(self) -> Iterator[Call]:
+        """Writes of the programs that the answer rests on whose response states an error, and that nothing made good.
+        A program that names the field looks at it. An answer that is made of the response is a fault of its own."""
+        for call in self.calls:
+            if _states_error(call) and self._answers(call) and not self._is_mended(call) and not self._looks_at(call):
+                yield call
+
+    def _looks_at(self, call: Call) -> bool:
+        """Whether a program of the run names the field in which a response states an error."""
+        return any(names_error(Program(each.program), call) for each in self.revisions)
 
     def _is_done(self, call: Call) -> bool:
         """Whether a write was refused because an earlier stage or task did the same."""
@@ -227,6 +244,10 @@ class _Made:
         )
 
 
+def _states_error(call: Call) -> bool:
+    return call.effect is not Effect.READ and call.succeeded and call.body_error is not None
+
+
 def _is_denied(call: Call) -> bool:
     return call.cause == "denied" or (call.status == "refused" and call.error_status in ("denied", "warned"))
 
@@ -239,7 +260,10 @@ def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
     """The fault of a call that the program went on from; its line is given where the program's text names the tool
     there, for a strategy may run more than it shows."""
     case: FaultCase = "refused" if call.status == "refused" else "failed"
-    if call.error_status == "invalid_arguments":
+    stated = call.body_error if call.succeeded else None
+    if stated is not None:
+        case = "stated"
+    elif call.error_status == "invalid_arguments":
         case = "invalid_arguments"
     elif call.error_status == "too_many_calls":
         case = "not_called"
@@ -255,6 +279,6 @@ def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
         traceback=call.traceback,
         invocation=invocation(call),
         speaker="broker" if call.status == "refused" else "tool",
-        reason=call.error or "",
+        reason=stated.message if stated is not None else call.error or "",
         status=call.error_status,
     )

@@ -45,17 +45,18 @@ def previews(values: Mapping[str, Any], room: int = ROOM) -> str:
     """One line for each value: the variable's name, and the value as Python writes it, ``…`` for what is left out.
 
     Args:
-        values: JSON values and bytes by the name of their variable; the latest has the most room.
+        values: JSON values and bytes by the name of their variable. What is no longer than its share is whole; of the
+            rest the latest has the most room.
         room: characters of all of them together, if that leaves :data:`LEAST` for each.
     """
-    lines: list[str] = []
-    left = room
-    for number, (name, value) in enumerate([*values.items()][::-1]):
-        others = len(values) - number - 1
-        line = f"{name} = {preview(value, max(LEAST, left - LEAST * others))}"
-        lines.append(line)
-        left -= len(line)
-    return "\n".join(reversed(lines))
+    share = max(LEAST, room // max(1, len(values)))
+    brief = {name: preview(value, share) for name, value in values.items()}
+    large = [name for name, text in brief.items() if LEFT_OUT in text][::-1]
+    left = room - sum(len(f"{name} = {text}") for name, text in brief.items() if name not in large)
+    for number, name in enumerate(large):
+        brief[name] = preview(values[name], max(LEAST, left - LEAST * (len(large) - number - 1)))
+        left -= len(f"{name} = {brief[name]}")
+    return "\n".join(f"{name} = {text}" for name, text in brief.items())
 
 
 def preview(value: Any, room: int, *, masked: bool = False, name: str = "") -> str:

@@ -8,7 +8,7 @@ worked with, as the journal has it. All that a tool said stands within fences, m
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +23,7 @@ from atc.result import Call, Revision
 from atc.settings import ShowValues
 from atc.strategies.feedback import done_calls
 from atc.strategies.hidden_values import without_values
-from atc.strategies.previews import call_shown, shown
+from atc.strategies.previews import LEFT_OUT, call_shown, shown
 from atc.tools.fit import Fit
 
 MAX_EARLIER = 1_500
@@ -49,6 +49,8 @@ class RevisionPrompt:
         show: how much of responses is shown.
         mask: masks the credentials that are known.
         calls_left: calls that the run may still make.
+        above: the tools whose documents stand whole in the prompt already.
+        may_look: whether the next program may end with ``look``.
     """
 
     history: Sequence[Revision]
@@ -57,6 +59,8 @@ class RevisionPrompt:
     show: ShowValues = "previews"
     mask: Callable[[str], str] = str
     calls_left: int = FEW_CALLS + 1
+    above: Collection[str] = ()
+    may_look: bool = False
 
     def texts(self) -> Iterator[str]:
         """The part of the prompt behind the task: whole, and then with less, for a prompt that has no room for it."""
@@ -78,7 +82,8 @@ class RevisionPrompt:
         fault = last.fault if last is not None else None
         inputs, told = self._inputs(fault)
         tools = _tools_at_fault(last)
-        document = self.document(tools) if tools else Fit("", {})
+        missing = [name for name in tools if name not in self.above]
+        document = self.document(missing) if missing else Fit("", {})
         return {
             "last": last is not None,
             "program": fenced(last.program) if last is not None else "",
@@ -87,12 +92,14 @@ class RevisionPrompt:
             "problems": [fenced(masked_text(text)) for text in _problems(last)] if last is not None else [],
             "warnings": [fenced(masked_text(text)) for text in _warnings(last)] if last is not None else [],
             "inputs": inputs,
-            "tools": tools,
+            "tools": missing,
+            "above": [name for name in tools if name in self.above],
             "document": fenced(document.text),
             "language": document.language,
             "earlier": _earlier(history),
             "done": done_calls(self.calls, self.show, told),
             "calls_left": self.calls_left if self.calls_left <= FEW_CALLS else None,
+            "may_look": self.may_look,
         }
 
     def _inputs(self, fault: Fault | None) -> tuple[list[str], set[int]]:
@@ -101,11 +108,16 @@ class RevisionPrompt:
             return [], set()
         made = {call.index: call for call in self.calls}
         found, told, left = list[str](), set[int](), MAX_INPUTS
+        stood: list[tuple[int, tuple[Any, ...]]] = []
         for each in fault.inputs:
             if (call := made.get(each.call)) is None or call.error is not None or left <= 0:
                 continue
             _, value = next(places(call.value, each.place.path, exact=True))  # type: ignore[arg-type]
             text = shown(value, min(MAX_INPUT, left), self.show)
+            inside = any(call.index == number and each.place.path == at[: len(each.place.path)] for number, at in stood)
+            if inside and not each.name and LEFT_OUT in text:
+                continue  # an item of it is shown, and it is not short
+            stood.append((call.index, each.place.path))
             where = f"{call_shown(call.tool, call.arguments, MAX_ARGUMENT, self.show)}{wording.steps(each.place)}"
             found.append(fenced(f"{each.name} = {where}\n  {text}" if each.name else f"{where}\n  {text}"))
             left -= len(text)

@@ -41,6 +41,7 @@ from atc.strategies.revision import RevisionPrompt
 from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.fit import Fit, Fitter
+from atc.tools.grades import WHOLE
 from atc.tools.json_documents import json_documents
 from atc.tools.paging import ALL_PAGES
 from atc.tools.tool import Tool, Toolset
@@ -327,20 +328,31 @@ class Writer:
         elif self._revision == "notes" and (history or self._step):
             about = self._mask(notes_on(history, calls, show))
         elif history or self._step:
-            about = await self._about(history, calls)
+            about = await self._about(history, calls, self.shown)
         about = f"\n\n{about}" if about else ""
         said = history if self._revision == "notes" else history[-1:] if about else ()
         told = {revision.fault.tool for revision in said if revision.fault is not None and revision.fault.substitutes}
         down = {tool: some for tool, some in self._broken().items() if tool not in told}
         self._down = [fenced(wording.is_down(tool, some)) for tool, some in down.items()]
+        before = self.shown
         shown = await self._tools_within(base, [Message("user", about), *edits])
+        if shown is not before and before is not None and about and self._revision == "program":
+            about = f"\n\n{await self._about(history, calls, None)}"  # what was above may be shortened now
+            shown = await self._tools_within(base, [Message("user", about), *edits])
         asked = replace(task_message(self._task_message(shown) + about, self._images), stable=self._stable(shown))
         return [*base, asked, *edits]
 
-    async def _about(self, history: Sequence[Revision], calls: Sequence[Call]) -> str:
-        """The part of a prompt about the programs so far, as there is room for it."""
+    async def _about(self, history: Sequence[Revision], calls: Sequence[Call], above: Fit | None) -> str:
+        """The part of a prompt about the programs so far, as there is room for it. ``above``: the tools before it."""
         made = RevisionPrompt(
-            history, calls, self._documents, self._settings.show_values, self._mask, self._calls_left()
+            history,
+            calls,
+            self._documents,
+            self._settings.show_values,
+            self._mask,
+            self._calls_left(),
+            above=[name for name, grade in above.grades.items() if grade == WHOLE.name] if above is not None else (),
+            may_look=self.may_look,
         )
         room, texts, text = await self._room.for_revision(), made.texts(), ""
         while (shorter := await asyncio.to_thread(next, texts, None)) is not None:

@@ -12,7 +12,7 @@ from atc.tools.outline import Outline, names_a_word
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.shortened import Shortener, keys_text
+from atc.tools.shortened import MAX_CHOICES, MAX_ENUM, Shortener, keys_text
 from atc.tools.stubs import Stub, about, guarded, named_there, observed_response, observed_returns, parameter_text
 from atc.tools.types import RESERVED, TypeWriter, camel, one_line
 
@@ -90,11 +90,12 @@ def short_stub(
         own: let all classes have the tool's name before theirs.
         pages: say of a paged tool how all its pages are read, where there is room for notes.
     """
-    shortener = Shortener(outline, grade.keys)
+    enum = MAX_CHOICES if grade.notes else MAX_ENUM
+    shortener = Shortener(outline, grade.keys, enum)
     more = f': {ask}("{NAME}")' if ask and grade.notes else ""
     parameters = parameters_of(protocol)
     shown = [p for p in parameters if p.required or grade.optional or names_a_word(p.original, p.schema, words)]
-    keyless = Shortener(outline, 0)
+    keyless = Shortener(outline, 0, enum)
     types = shortener if grade.classes else keyless
     response = types.cut(protocol.returns, protocol.returns) if protocol.returns is not None else {}
     arguments = [_with_schema(p, types.cut(protocol.parameters, p.schema)) for p in shown]

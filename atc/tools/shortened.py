@@ -16,8 +16,9 @@ from atc.tools.outline import Outline, Record
 from atc.tools.protocol import JsonSchema
 from atc.tools.types import LEFT_OUT, MAX_DEPTH, one_line
 
-MAX_ENUM = 100
-"""Characters of the values of an enumeration; of a longer one the first are named in a comment."""
+MAX_ENUM, MAX_CHOICES = 100, 300
+"""Characters of the values of an enumeration; of a longer one the first are named in a comment. The second where there
+is room for notes: a program cannot guess which of the others an argument needs."""
 _MAX_MEMBERS = 12
 """Members of a choice that are shown."""
 MAX_NODES = 3_000
@@ -31,14 +32,15 @@ class Shortener:
     Args:
         outline: which keys are worth what.
         keys: how many keys a tool may have, on average; see :attr:`Record.ranks`.
+        enum: characters of the values of an enumeration.
 
     Attributes:
         definitions: what the references of all that was cut point into, as ``#/$defs/…``; a type that stands in the
             arguments and in the response is there once.
     """
 
-    def __init__(self, outline: Outline, keys: float) -> None:
-        self._outline, self._keys = outline, keys
+    def __init__(self, outline: Outline, keys: float, enum: int = MAX_ENUM) -> None:
+        self._outline, self._keys, self._enum = outline, keys, enum
         self.definitions: JsonSchema = {}
         self._names: dict[int, str] = {}
         self._nodes = 0
@@ -59,7 +61,7 @@ class Shortener:
         if "const" in target:
             return {"const": target["const"], **about}
         if isinstance(values := target.get("enum"), list):
-            return _enumeration(values, target, about)
+            return _enumeration(values, target, about, self._enum)
         for choice in CHOICES:
             if isinstance(members := target.get(choice), list):
                 cut = [self.cut(root, member, depth + 1) for member in members[:_MAX_MEMBERS]]
@@ -112,8 +114,8 @@ def _unused(name: str, taken: JsonSchema) -> str:
     return candidate
 
 
-def _enumeration(values: list[Any], schema: JsonSchema, about: JsonSchema) -> JsonSchema:
-    if sum(len(str(value)) + 4 for value in values) <= MAX_ENUM:
+def _enumeration(values: list[Any], schema: JsonSchema, about: JsonSchema, most: int) -> JsonSchema:
+    if sum(len(str(value)) + 4 for value in values) <= most:
         return {"enum": values, **about}
     named, room = [], MAX_ENUM - 30
     for value in values:

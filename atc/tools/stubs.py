@@ -25,7 +25,7 @@ from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol, Status
-from atc.tools.types import RESERVED, TypeWriter, camel, names_of_values, one_line
+from atc.tools.types import RESERVED, TypeWriter, camel, names_of_values, one_line, sentences
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
@@ -33,6 +33,8 @@ MAX_EXAMPLE = 400
 MAX_CHECKED = 60_000
 """Characters of the classes of one tool that a type checker reads; what lies beyond them is ``Any`` to it."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
+MAX_ABOUT, MAX_SENTENCE = 120, 240
+"""Characters of a parameter's description, and of one whose last sentence ends behind them."""
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
@@ -254,7 +256,7 @@ def about(parameter: Parameter, root: JsonSchema | None = None) -> str:
         root: the schema into which its references point.
     """
     schema = parameter.schema
-    text = one_line(str(schema.get("description", "")), 120)
+    text = sentences(str(schema.get("description", "")), MAX_ABOUT, MAX_SENTENCE)
     default = schema.get("default")
     if default is not None and "default" not in text.lower():
         text = f"{text} (default {one_line(as_text(default), 40)})".strip()

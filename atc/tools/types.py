@@ -39,6 +39,9 @@ _NEAR, _NEAR_CHOICES = 2, 8
 _SEPARATORS = re.compile(r"[\W_]+")
 _WRITTEN_FIRST = frozenset({"$ref", "const", "enum", *CHOICES})
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
+_SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?](?=\s)")
+MAX_QUOTED = 200
+_QUOTED = re.compile(rf"(?<![^\s(\[{{,:;=|/])(['`])\S[^'`]{{0,{MAX_QUOTED}}}\1(?!\w)")
 SIMPLE = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 """JSON types that are one type of Python."""
 
@@ -275,7 +278,33 @@ def one_line(text: str, limit: int) -> str:
         words = "".join(c if c.isprintable() or c in JOINERS else " " for c in " ".join(words)).split()
     flat = " ".join(words)
     flat = flat.replace("\\", "\\\\").replace('"""', "'''").replace('"', "'")
-    return flat if len(flat) <= limit else flat[: limit - 2].rstrip("\\ ") + " …"
+    return flat if len(flat) <= limit else flat[: _end_within(flat, max(0, limit - 2))].rstrip("\\ ") + " …"
+
+
+def sentences(text: str, limit: int, most: int) -> str:
+    """Text from outside as :func:`one_line` writes it, the sentence under way at ``limit`` whole if it ends before
+    ``most``: half a list of values is taken for all of it.
+    """
+    line = one_line(text, most)
+    if len(line) <= limit:
+        return line
+    ends = [*(found.end() for found in _SENTENCE.finditer(line)), *([] if line.endswith(" …") else [len(line)])]
+    end = next((end for end in ends if end >= limit * 3 // 4), None)
+    if end is None:
+        return one_line(text, limit)
+    return line[:end] if end == len(line) else f"{line[:end]} …"
+
+
+def _end_within(flat: str, limit: int) -> int:
+    """Where a text is cut: behind a sentence, else behind a word, and never inside of what is quoted. At least half of
+    the room is used."""
+    least = limit // 2
+    if (end := max((found.end() for found in _SENTENCE.finditer(flat, 0, limit + 1)), default=0)) > least:
+        return end
+    if flat[limit : limit + 1] != " " and (space := flat.rfind(" ", least, limit)) > 0:
+        limit = space
+    quoted = next((found for found in _QUOTED.finditer(flat, 0, limit + MAX_QUOTED) if found.end() > limit), None)
+    return quoted.start() if quoted is not None and least < quoted.start() < limit else limit
 
 
 def _is_attribute_name(key: str) -> bool:

@@ -34,5 +34,16 @@ class Accounts(Environment):
 
 def test_a_solution_is_written_as_a_program() -> None:
     environment = Accounts()
-    source = asyncio.run(right_program(environment, environment.tasks()[0]))
-    assert source == "r0 = find(name='Ann')\nr1 = close(account_id=r0['ids'][0])\nanswer = r1"
+    made = asyncio.run(right_program(environment, environment.tasks()[0]))
+    assert made.source == "r0 = find(name='Ann')\nr1 = close(account_id=r0['ids'][0])\nanswer = r1"
+    assert made.not_given == {}
+
+
+def test_values_that_nothing_gives_are_told_by_their_lines() -> None:
+    class Bare(Accounts):
+        def gold(self, task: Task) -> Gold:
+            return Gold((("find", {"name": "Close"}), ("close", {"account_id": "b-17"})))
+
+    made = asyncio.run(right_program(Bare(), Bare().tasks()[0]))
+    assert made.source == "r0 = find(name='Close')\nr1 = close(account_id='b-17')\nanswer = r1"
+    assert made.not_given == {2: ["b-17"]}

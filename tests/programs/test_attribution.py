@@ -73,6 +73,15 @@ TOOLS = Toolset(
         ),
     ]
 )
+_WITH_WRITES = Toolset(
+    [
+        *TOOLS.values(),
+        make_tool("close", lambda arguments: None, Effect.WRITE),
+        make_tool("rename", lambda arguments: {"n": arguments["n"], "note": None}, Effect.WRITE),
+        make_tool("press", lambda arguments: None, Effect.UNKNOWN, returns={"type": "null"}),
+        make_tool("ask", lambda arguments: None, Effect.UNKNOWN),
+    ]
+)
 ALL = 'ids = [c["city_id"] for c in find(text="")["cities"]]\n'  # call 1
 EACH = ALL + "found = [details(city_id=i) for i in ids]\n"  # calls 2, 3, 4
 
@@ -88,10 +97,10 @@ def traced() -> Iterator[Traced]:
     def run(program: str) -> Fault | None:
         journal = Journal()
         journal.begin_attempt()
-        broker = Broker(TOOLS, journal, lambda kind, data: None, CallPolicy(read_attempts=1), Approval("always"))
-        names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in TOOLS.items()}
+        broker = Broker(_WITH_WRITES, journal, lambda kind, data: None, CallPolicy(read_attempts=1), Approval("always"))
+        names = {name: [p.name for p in parameters_of(tool.protocol)] for name, tool in _WITH_WRITES.items()}
         outcome = asyncio.run(sandbox.run(Job(program, names), broker.call))
-        return Attribution(Program(program), outcome, broker.calls, TOOLS).fault()
+        return Attribution(Program(program), outcome, broker.calls, _WITH_WRITES).fault()
 
     yield run
     asyncio.run(sandbox.aclose())
@@ -181,6 +190,28 @@ def test_the_right_call_is_blamed(traced: Traced, program: str, kind: str, tool:
     fault = traced(program)
     assert fault is not None
     assert (fault.kind, fault.tool, fault.call) == (kind, tool, call), fault.message
+
+
+@pytest.mark.parametrize(
+    ("program", "fine"),
+    [
+        ("answer = close(n=1)", True),
+        ("answer = press(n=1)", True),
+        ("close(n=1)\nanswer = None", True),
+        ("answer = None\nfor n in (1, 2):\n    answer = close(n=n)", True),
+        ('if find(text="Lyon")["cities"]:\n    answer = close(n=1)\nelse:\n    answer = None', True),
+        ('if find(text="Nowhere")["cities"]:\n    answer = close(n=1)\nelse:\n    answer = None', False),
+        ("rename(n=1)\nanswer = None", False),
+        ('answer = rename(n=1)["note"]', False),
+        ("answer = ask(n=1)", False),
+        ("close(n=1)\nanswer = details(city_id=3)['population']", False),
+        ("close(n=1)\nanswer = [c for c in find(text='Lyon')['cities'] if c['name'] == 'X']", False),
+        ("answer = None\nif find(text='Nowhere')['cities']:\n    answer = close(n=1)", False),
+    ],
+)
+def test_what_a_write_returned_is_an_answer_though_it_is_nothing(traced: Traced, program: str, fine: bool) -> None:
+    fault = traced(program)
+    assert (fault is None) is fine, fault
 
 
 def test_a_program_that_answers_has_no_fault(traced: Traced) -> None:
@@ -321,12 +352,45 @@ def test_a_type_error_that_only_begins_as_a_stub_writes_it_is_the_programs_own(t
         ),
         ('def one(rows):\n    return rows[7]\nanswer = one(find(text="")["cities"])', [("rows", 1, ("cities",))]),
         ("answer = [1][2]", []),
+        # which of two calls on a line a name holds is not known, and both are shown
+        (
+            "a, b = details(city_id=1), details(city_id=2)\nanswer = a['name'] + b['size']",
+            [("", 2, ()), ("", 1, ())],
+        ),
+        ("a, b = find(text=''), details(city_id=2)\nanswer = a['total'] + b['size']", [("a", 1, ()), ("b", 2, ())]),
+        # nor which item: the list is shown
+        (
+            'found = find(text="")["cities"]\nanswer = [details(city_id=c["city_id"])["size"] for c in found]',
+            [("", 2, ()), ("found", 1, ("cities",))],
+        ),
+        # beside the item at fault stand the others
+        (
+            'found = find(text="")["cities"]\nfor c in found:\n    answer = c["size"]',
+            [("c", 1, ("cities", 0)), ("", 1, ("cities",))],
+        ),
     ],
 )
 def test_a_fault_names_what_its_line_worked_with(traced: Traced, program: str, inputs: list[Any]) -> None:
     fault = traced(program)
     assert fault is not None
     assert [(each.name, each.call, each.place.path) for each in fault.inputs] == inputs
+
+
+@pytest.mark.parametrize(
+    "unpacked",
+    [
+        "a, b = parallel(lambda: find(text='Lyon'), lambda: details(city_id=1))",
+        "a, b = parallel([lambda: find(text='Lyon'), lambda: details(city_id=1)])",
+        "both = parallel(lambda: find(text='Lyon'), lambda: details(city_id=1))\na, b = both[0], both[1]",
+        "a, b = [find(text='Lyon'), details(city_id=1)]",
+        "a, *more = parallel(lambda: find(text='Lyon'), lambda: details(city_id=1))\n(b,) = more[:1]",
+    ],
+)
+def test_a_name_of_an_unpacking_holds_the_response_at_its_place(traced: Traced, unpacked: str) -> None:
+    fault = traced(f"{unpacked}\nanswer = a['total'] + b['size']")
+    assert fault is not None
+    named = {each.name: each.place.tool for each in fault.inputs if each.name}
+    assert named == ({"a": "find"} if "*" in unpacked else {"a": "find", "b": "details"})
 
 
 @pytest.mark.parametrize(

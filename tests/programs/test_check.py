@@ -240,6 +240,74 @@ def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_
     assert findings(checker, program) == []
 
 
+@pytest.mark.parametrize(
+    ("value", "given"),
+    [
+        (["o-5912", "o-5913"], True),
+        (["o-5912", "o-5914"], False),
+        ("o-5912,o-5913", True),
+        ("o-5912, O-5913", True),
+        ("o-5912,o-5914", False),
+        ("gid://shop/Order/o-5912", True),
+        ("shop:order:o-5912", True),
+        ("shop:order:o-5914", False),
+        ("gid://shop/Order/12", False),
+        (["shop:order:o-5912", "o-5913"], True),
+        ([], True),
+    ],
+)
+def test_ids_of_a_list_or_a_path_are_given_one_by_one(value: object, given: bool) -> None:
+    listed = {"type": "array", "items": {"type": "object", "properties": {"order_id": {"type": "string"}}}}
+    made = Checker(
+        [
+            Protocol(name="cancel", effect=Effect.WRITE, parameters={"properties": {"order_ids": {}}}),
+            Protocol(name="orders", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
+        ]
+    )
+    try:
+        said = findings(made, f"answer = cancel(order_ids={value!r})", "cancel o-5912 and o-5913, today at 12")
+        assert [finding.kind for finding in said] == ["invented_id"] * (not given)
+    finally:
+        made.close()
+
+
+@pytest.mark.parametrize(
+    ("value", "kinds"),
+    [
+        ("primary", []),
+        ("me", []),
+        ("shared", []),
+        ("Team", []),
+        ("c-17", ["invented_id"]),
+        ("acme", ["invented_id"]),
+        ("prim", ["invented_id"]),
+        ("work", ["invented_id"]),
+        ("holidays", ["invented_id"]),
+        ("Ann", ["name_for_id"]),
+    ],
+)
+def test_a_value_that_a_parameters_own_document_gives_is_not_made_up(value: str, kinds: list[str]) -> None:
+    calendar = {
+        "type": "string",
+        "description": "The calendar, e.g. `c-17`, for example `holidays`. Use the keyword `primary` for your own.",
+        "anyOf": [{"enum": ["shared", "Team"]}, {"type": "string"}],
+        "default": "me",
+        "examples": ["acme"],
+    }
+    listed = {"type": "array", "items": {"type": "object", "properties": {"calendar_id": {"type": "string"}}}}
+    made = Checker(
+        [
+            Protocol(name="clear", effect=Effect.WRITE, parameters={"properties": {"calendar_id": calendar}}),
+            Protocol(name="calendars", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
+        ]
+    )
+    try:
+        said = findings(made, f"answer = clear(calendar_id={value!r})", "clear my calendar of Team and Ann")
+        assert [finding.kind for finding in said] == kinds
+    finally:
+        made.close()
+
+
 def test_an_address_that_nobody_gave_is_a_warning_wherever_it_stands() -> None:
     text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
     tools = [

@@ -73,6 +73,28 @@ def test_a_city_is_traced_to_its_call(program: str) -> None:
     assert origins(program) == {CITY}
 
 
+@pytest.mark.parametrize(
+    ("then", "first"),
+    [
+        ("", {"find(...)"}),
+        ("both.append(1)", {"find(...)"}),
+        ("both.sort(key=str)", {"find(...)", "details(...)"}),
+        ("both.reverse()", {"find(...)", "details(...)"}),
+        ("both.insert(0, None)", {"find(...)", "details(...)"}),
+        ("both.pop(0)", {"find(...)", "details(...)"}),
+        ("del both[0]", {"find(...)", "details(...)"}),
+        ("both[0] = both[1]", {"find(...)", "details(...)"}),
+        ("both[:] = both[::-1]", {"find(...)", "details(...)"}),
+        ("import random\nrandom.shuffle(both)", {"find(...)", "details(...)"}),
+        ("from heapq import heapify\nheapify(both)", {"find(...)", "details(...)"}),
+        ("both = sorted(both, key=str)", {"find(...)", "details(...)"}),
+    ],
+)
+def test_results_of_parallel_stand_at_their_positions_until_something_may_move(then: str, first: set[str]) -> None:
+    program = f'both = parallel(lambda: find(name="a"), lambda: details(n=1))\n{then}\nanswer = both[0]'
+    assert origins(program) == first
+
+
 def test_branches_are_joined() -> None:
     program = 'if x:\n    answer = find(name="a")\nelif y:\n    answer = details(n=1)\nelse:\n    answer = None'
     assert origins(program) == {"find(...)", "details(...)"}

@@ -83,6 +83,20 @@ def test_a_program_that_would_fail_half_way_is_known(program: str, gates: bool) 
     assert bool(sorted_out(program, "key").gating) == gates
 
 
+@pytest.mark.parametrize(
+    ("program", "gates"),
+    [
+        (f"save(1)\nanswer = [row for row in find() if row == {ADDRESS}]", False),
+        (f"save(1)\nanswer = find({ADDRESS})", True),
+        (f"save(1)\nto = {ADDRESS}\nanswer = find(to)", True),
+    ],
+)
+def test_an_address_behind_a_write_could_end_a_program_only_where_something_is_called_by_it(
+    program: str, gates: bool
+) -> None:
+    assert bool(sorted_out(program).gating) == gates
+
+
 def test_what_is_too_large_to_be_followed_stands_before_every_write(monkeypatch: pytest.MonkeyPatch) -> None:
     program = f"x = {ADDRESS}\nsave('c')"
     assert sorted_out(program).gating == []

@@ -71,6 +71,19 @@ def test_what_the_document_describes_is_none_but_for_fields_named_for_errors() -
     assert error_in({"status": "failed"}, {"type": "object"}) is not None
 
 
+def test_a_code_that_an_example_shows_beside_data_is_no_error() -> None:
+    shown = {"url": "https://a.org", "status": "reachable", "status_code": 200, "response_ms": 41}
+    answered = {**shown, "status": "client_error", "status_code": 403}
+    assert error_in(answered, examples=[shown]) is None
+    assert error_in(answered) is not None
+    assert error_in(answered, examples=[answered, None]) is not None, "an example of a failure describes no data"
+    assert error_in({**answered, "error": "refused"}, examples=[shown]) is not None
+    assert error_in({**answered, "message": "URL not found"}, examples=[{**shown, "message": ""}]) is not None
+    saved = {"status": 200, "message": "saved"}
+    assert error_in({"status": 404, "message": ""}, examples=[saved]) is not None, "it carries no data"
+    assert error_in({"success": False, "user": "bob"}, examples=[{"success": True, "user": "bob"}]) is not None
+
+
 def test_words_are_cut_and_deep_wrappings_are_not_followed() -> None:
     found = error_in({"error": "x" * 9_000})
     assert found is not None

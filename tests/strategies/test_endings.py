@@ -657,6 +657,7 @@ CAUGHT = "try:\n    {0}\nexcept ToolError:\n    pass\nanswer = [2, 3]"
         ("send(to='x')", "never", "denied", 4, "which was not done"),
         ("send(to='x')", "always", "in_doubt", 6, "which may have been done"),
         ("post(to='x')", "always", "answered", 0, "which was not done"),
+        ("put(to='x')", "always", "answered", 0, "which was not done"),
         ("stock(item='x')", "never", "answered", 0, None),
     ],
 )
@@ -665,6 +666,9 @@ def test_what_a_program_went_on_from_is_said_last(
 ) -> None:
     settle(tmp_path, monkeypatch)
     refuses = '@tool(effect="write")\ndef post(to: str) -> str:\n    """Post it."""\n    raise ToolError("nobody")\n'
+    refuses += (
+        '@tool(effect="write")\ndef put(to: str) -> dict:\n    """Put it."""\n    return {"error": "it is full"}\n'
+    )
     answers = '@tool(effect="read")\ndef one() -> int:\n    """One."""\n    return 1\n'
     (tmp_path / "broken.py").write_text(BROKEN + refuses + answers)
     text = program(CAUGHT.format(call).replace("answer =", "one()\nanswer ="))

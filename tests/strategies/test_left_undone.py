@@ -34,11 +34,13 @@ class Post:
         self.sent: list[str] = []
         self.asked: list[str] = []
 
-    def send(self, arguments: dict[str, Any]) -> str:
+    def send(self, arguments: dict[str, Any]) -> Any:
         to = arguments["to"]
         if to == "nobody":
             raise ToolError("there is no such address", status="not_found")
         self.sent.append(to)
+        if to.startswith("full"):
+            return {"error": f"the box of {to} is full"}
         if to == "broken":
             raise OSError("the wire broke")
         return f"sent to {to}"
@@ -255,6 +257,38 @@ def test_the_failure_of_a_write_that_a_program_caught_makes_a_partial_answer(pos
     )
     assert remarked(result, partial=True) == ["send"]
     assert result.remarks[0].case == "invalid_arguments"
+
+
+STATED = "send(to='{0}') answered with an error: the box of {0} is full"
+
+
+@pytest.mark.parametrize(
+    ("programs", "said"),
+    [
+        (["send(to='full a')\nanswer = count(what='mails')"], [f"line 1: {STATED.format('full a')}"]),
+        (
+            ["for to in ('full a', 'Ann', 'Bob', 'full b'):\n    send(to=to)\nanswer = count(what='mails')"],
+            [f"line 2: {STATED.format('full a')}", f"line 2: {STATED.format('full b')}"],
+        ),
+        (["sent = send(to='full a')\nif 'error' in sent:\n    send(to='Ann')\nanswer = count(what='mails')"], []),
+        (["send(to='full a')\nsend(to='Ann')\nanswer = count(what='mails')"], []),
+        (["sent = send(to='full a')\nanswer = [count(what='mails'), sent.get('error')]"], []),
+        (
+            ["send(to='full a')\nanswer = count(what='mails')['x']", "send(to='full a')\nanswer = count(what='mails')"],
+            [f"line 1: {STATED.format('full a')}"],
+        ),
+        (["send(to='full a')\nlook(n=1)", "answer = count(what='mails')"], [STATED.format("full a")]),
+        (["answer = send(to='full a')", "answer = count(what='mails')"], []),
+    ],
+)
+def test_a_write_that_answered_with_an_error_which_nobody_looks_at_is_a_remark(
+    post: Post, programs: list[str], said: list[str]
+) -> None:
+    result = post.run(*programs)
+    assert (result.status, result.partial) == ("answered", bool(said))
+    assert [each.message for each in result.remarks] == said
+    assert all(each.case == "stated" for each in result.remarks)
+    assert Result.model_validate_json(result.model_dump_json()).remarks == result.remarks
 
 
 def test_the_failure_of_a_read_is_a_remark(post: Post) -> None:

@@ -43,6 +43,14 @@ def test_the_latest_value_has_the_most_room() -> None:
     assert ("more" in first, "more" in last) == (True, False)
 
 
+def test_a_small_value_is_whole_beside_a_later_large_one() -> None:
+    small = [{"id": n, "name": "x" * 20} for n in range(9)]
+    first, last = previews({"small": small, "large": ["y" * 30] * 90}).splitlines()
+    assert first == f"small = {small!r}"
+    assert "more" in last
+    assert len(last) > ROOM // 2
+
+
 @pytest.mark.parametrize("key", ["id", "cityId", "access_token"])
 def test_an_identifier_is_kept_whole_longer_than_a_text(key: str) -> None:
     value = [{key: "f81d4fae-7dec-11d0-a765-00a0c91e6bf6", "about": "x" * 500} for _ in range(200)]

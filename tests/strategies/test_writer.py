@@ -142,9 +142,55 @@ def test_a_revision_has_the_program_its_line_what_that_worked_with_and_the_docum
     assert "```text\nline 2: answer = found['id']\nfind(...) has no 'id'" in after
     assert "```text\nfound = find(name='a')\n  {'x': 1}\n" in after
     assert "The documentation of find:\n```python\ndef find(" in after
-    assert after.endswith("Change what caused this failure and keep the rest.")
+    assert after.endswith("whatever else would fail the same way; keep what is right.")
     assert "changed something" not in after
     assert "more tool call" not in after
+
+
+@pytest.mark.parametrize(
+    ("name", "items", "shown"), [("", 3, True), ("", 400, False), ("rows", 3, True), ("rows", 400, True)]
+)
+def test_the_list_of_an_item_is_shown_beside_it_where_it_is_short_or_the_line_names_it(
+    name: str, items: int, shown: bool
+) -> None:
+    read = READ.model_copy(update={"value": {"rows": [{"number": n} for n in range(items)]}})
+    inputs = (
+        LineInput(name="row", call=3, place=Place(tool="find", path=("rows", 1))),
+        LineInput(name=name, call=3, place=Place(tool="find", path=("rows",))),
+    )
+    text = asked([failed_at("row['id']\n", 1, kind="response", inputs=inputs, **MISREAD)], [read])[-1].content
+    assert "row = find(name='a')['rows'][1]\n  {'number': 1}" in text
+    assert ("find(name='a')['rows']\n  [{'number': 0}, {'number': 1}" in text) is shown
+
+
+def test_a_document_that_stands_whole_above_is_not_shown_again() -> None:
+    long = Protocol(name="long", description="Words of a long document. " * 120, effect=Effect.READ)
+    tools = Toolset([*TOOLS.values(), Tool(long)])
+    history = [failed_at("long()\n", 1, kind="tool", case="failed", tool="long", reason="no " * 300)]
+    grades = set()
+    for room in (1_200, 1_300, 1_400, 1_650, 1_800, 20_000):
+        model = FakeModel(["```python\nanswer = 1\n```"] * 2)
+        writer = Writer("find a", tools, model, Settings.load(prompt_tokens=room), quiet)
+        whole = []
+        for failed in ([], history):
+            asyncio.run(writer.write(failed, []))
+            assert writer.shown is not None
+            whole.append(writer.shown.grades.get("long") == "whole")
+        said = model.prompts[1][-1].content.partition("Task: find a")[2]
+        above = "documentation of long stands above" in said
+        assert above <= whole[1], "only where it does"
+        assert not (above and "def long(" in said)
+        grades.add((*whole, above))
+    assert (True, True, True) in grades
+    assert (True, False, False) in grades, "it was whole, and is no more"
+
+
+def test_a_revision_says_that_it_may_look_where_it_may() -> None:
+    model = FakeModel(["```python\nanswer = 1\n```"] * 2)
+    writer = Writer("find a", TOOLS, model, Settings.load(), quiet)
+    for writer.may_look in (False, True):
+        asyncio.run(writer.write([failed_at("find()\n", 1, kind="response", **MISREAD)], []))
+    assert [prompt[-1].content.endswith("is not known yet.") for prompt in model.prompts] == [False, True]
 
 
 def test_a_program_that_the_check_refused_did_not_run() -> None:

@@ -129,6 +129,15 @@ def test_arguments_that_are_required_or_named_stay_and_the_others_are_counted() 
     assert "61 more arguments" in fit.text
 
 
+def test_the_values_of_an_argument_are_all_named_where_there_is_room_for_notes() -> None:
+    states = [f"state number {n}" for n in range(12)]
+    assert shortened.MAX_ENUM < len("".join(states)) < shortened.MAX_CHOICES
+    one = tool("look", None, ("state",), state={"type": "string", "enum": states})
+    for grade in LADDER[1:]:
+        text = short_stub(one, grade, Outline([one], {}, ""), {}, set()).text
+        assert ("'state number 11'" in text) is bool(grade.notes), grade
+
+
 def test_the_last_tools_are_left_out_first_and_never_those_that_are_kept() -> None:
     tools = [tool(f"tool_{n}", record(*WIDE)) for n in range(30)] + [tool("find_tools", None, ("query",), query=TEXT)]
     fit = fitted(tools, 200, keep=["find_tools"])

@@ -18,7 +18,7 @@ from atc.tools.grades import LADDER, NAME, short_stub
 from atc.tools.outline import Outline
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import render_checker_stubs, render_stub, render_stubs
-from atc.tools.types import camel, one_line
+from atc.tools.types import camel, one_line, sentences
 
 
 def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:
@@ -209,3 +209,36 @@ def test_one_line_is_one_harmless_line(text: str, limit: int) -> None:
 def test_camel_is_always_a_name(text: str) -> None:
     assert camel(text).isidentifier()
     assert camel(text).isascii()
+
+
+@pytest.mark.parametrize(
+    ("limit", "line"),
+    [
+        (120, "The state, one of 'open', 'date of return' or 'lost'. More about it stands in the e.g. usual handbook."),
+        (95, "The state, one of 'open', 'date of return' or 'lost'. …"),
+        (56, "The state, one of 'open', 'date of return' or 'lost'. …"),
+        (50, "The state, one of 'open', 'date of return' or …"),
+        (40, "The state, one of 'open', …"),
+        (12, "The state, …"),
+    ],
+)
+def test_a_line_is_cut_behind_a_sentence_or_a_word_and_not_inside_of_a_value(limit: int, line: str) -> None:
+    text = "The state, one of 'open', 'date of return' or 'lost'. More about it stands in the e.g. usual handbook."
+    assert one_line(text, limit) == line
+
+
+def test_the_sentence_under_way_is_whole_where_it_soon_ends() -> None:
+    values = ", ".join(f"'value {n}'" for n in range(12))
+    listed = f"The state. It is one of {values}."
+    assert len(listed) > 120
+    assert sentences(listed, 120, 240) == listed
+    assert sentences(f"{listed} More.", 120, 240) == f"{listed} …"
+    assert sentences(f"{listed[:-1]} and {values} and {values}.", 120, 240) == one_line(listed, 120)
+    assert sentences("x" * 500, 120, 240) == one_line("x" * 500, 120)
+
+
+@given(TEXT, st.integers(10, 60), st.integers(60, 120))
+def test_whole_sentences_take_no_more_than_they_may(text: str, limit: int, most: int) -> None:
+    line = sentences(text, limit, most)
+    assert len(line) <= most + 2
+    assert ast.literal_eval(f'"""{line}"""') is not None

@@ -19,9 +19,14 @@ from atc.programs.analysis.values import (
     join,
     join_derived,
 )
-from atc.programs.syntax import names_in
+from atc.programs.syntax import names_in, span_of
 from atc.tools.paging import ALL_PAGES
 
+_REORDERING = frozenset(
+    "insert appendleft extendleft sort reverse rotate remove discard clear pop popleft shuffle".split()
+    + "heapify heappop heappush heapreplace heappushpop insort insort_left insort_right".split()
+)
+"""Methods and functions after which things stand elsewhere in a list."""
 _BUILTIN_METHODS = {name for kind in (dict, list, str, int, float) for name in dir(kind)}
 
 
@@ -87,6 +92,8 @@ def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) ->
 def store(flow: Interpreter, base: Value, key: str | None, value: Value, index: Value) -> None:
     """``base[key] = value``: into cells; and what is put into a response is no field that its schema must have."""
     for cell in base.cells:
+        if key is None:
+            cell.lose_order()
         cell.put(value, key)
         if cell.keys is not None:
             cell.keys = join(cell.keys, index)
@@ -124,6 +131,9 @@ def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments:
     if own:
         return join(*(_called(flow, node, function, base, arguments) for function in own))
     first = arguments.at(0)
+    if name in _REORDERING:
+        for cell in base.cells:
+            cell.lose_order()
     match name:
         case "get" | "pop" | "setdefault":
             return _looked_up(flow, node, base, name, arguments)
@@ -220,6 +230,9 @@ def _keys(value: Value) -> Value:
 def builtin(flow: Interpreter, node: ast.Call, name: str, arguments: Arguments) -> Value:
     """A call of a function that is not the program's own, by its name."""
     made = _BUILTINS.get(name)
+    if name in _REORDERING:
+        for cell in join(*arguments.positional).cells:
+            cell.lose_order()
     if made is not None:
         return made(flow, node, arguments)
     first = arguments.at(0)
@@ -347,9 +360,18 @@ def _reduce(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _parallel(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    thunks = [*arguments.positional, arguments.rest or NOTHING, *(value.each() for value in arguments.positional)]
-    functions = {function for thunk in thunks for function in thunk.functions}
-    return flow.cell(node, Cell(items=join(*(flow.call(node, function, Arguments()) for function in functions))))
+    thunks = arguments.positional
+    match node.args:
+        case [ast.List(elts=parts)] if not any(isinstance(part, ast.Starred) for part in parts):
+            thunks = [flow.at(span_of(part)) for part in parts]
+    others = [arguments.rest or NOTHING, *(value.each() for value in arguments.positional)]
+    functions = {function for thunk in (*thunks, *others) for function in thunk.functions}
+    made = {function: flow.call(node, function, Arguments()) for function in functions}
+    if not thunks or any(not thunk.functions for thunk in thunks):
+        return flow.cell(node, Cell(items=join(*made.values())))
+    fields = {str(at): join(*(made[each] for each in thunk.functions)) for at, thunk in enumerate(thunks)}
+    rest = join(*(made[each] for each in others[0].functions))
+    return flow.cell(node, Cell(items=rest, fields=fields, more=rest is not NOTHING))
 
 
 def _push(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:

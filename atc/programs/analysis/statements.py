@@ -27,6 +27,8 @@ def block(flow: Interpreter, body: Sequence[ast.stmt], scope: Scope) -> None:
 def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
     match node:
         case ast.Assign(targets=targets, value=value):
+            if isinstance(value, ast.List) and all(isinstance(target, ast.Tuple | ast.List) for target in targets):
+                value = ast.copy_location(ast.Tuple(value.elts, ast.Load()), value)  # it is unpacked, and kept nowhere
             made = flow.expr(value, scope)
             for target in targets:
                 bind(flow, target, made, scope)
@@ -61,6 +63,11 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
             scope.elsewhere |= dict.fromkeys(names, scope.top)
         case ast.Nonlocal(names=names):
             scope.elsewhere |= {name: owner for name in names if (owner := _owner(scope.parent, name))}
+        case ast.Delete(targets=targets):
+            for target in targets:
+                made = flow.expr(target.value if isinstance(target, ast.Subscript) else target, scope)
+                for cell in made.cells if isinstance(target, ast.Subscript) else ():
+                    cell.lose_order()
         case _:
             for child in ast.iter_child_nodes(node):
                 if isinstance(child, ast.expr):
@@ -179,9 +186,10 @@ def bind(flow: Interpreter, target: ast.expr, value: Value, scope: Scope) -> Non
         case ast.Name(id=name):
             _bind_name(flow, name, value, scope)
         case ast.Tuple(elts=targets) | ast.List(elts=targets):
-            starred = any(isinstance(part, ast.Starred) for part in targets)
+            starred = False
             for index, part in enumerate(targets):
                 if isinstance(part, ast.Starred):
+                    starred = True
                     bind(flow, part.value, flow.cell(part, Cell(items=value.each())), scope)
                 else:
                     bind(flow, part, value.each() if starred or value.origins else value.item(index), scope)

@@ -107,7 +107,8 @@ class Value:
 
     def item(self, position: int) -> Value:
         """What stands at a known position."""
-        found = [cell.fields.get(str(position)) or cell.everything() for cell in self.cells]
+        name = str(position)
+        found = [join(c.fields[name], c.items) if name in c.fields else c.everything() for c in self.cells]
         return join(self._below(ITEM), *found)
 
     def each(self) -> Value:
@@ -172,7 +173,8 @@ class Cell:
 
     Attributes:
         items: what stands at positions, or under keys, that are not known.
-        fields: what stands under known text keys, at a tuple's positions ("0", "1", …), or as an object's attributes.
+        fields: what stands under known text keys, at positions of a tuple or of a list of ``parallel`` ("0", "1", …),
+            or as an object's attributes.
         keys: what the keys of a dict are; ``None`` for everything else.
         made_by: the class of an object.
         more: it has items or members beside its fields.
@@ -200,6 +202,11 @@ class Cell:
             self.items, self.more = join(self.items, value), True
         else:
             self.fields[name] = join(self.fields.get(name, NOTHING), value)
+
+    def lose_order(self) -> None:
+        """Something may have moved in a list: what stood at a known position may be anywhere now."""
+        if self.fields and self.keys is None and self.made_by is None:
+            self.items, self.fields, self.more = self.everything(), {}, True
 
 
 @dataclass(eq=False)

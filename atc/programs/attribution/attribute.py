@@ -29,6 +29,7 @@ from atc.programs.attribution.responses import (
     invocation,
     is_empty_response,
     is_nothing,
+    names_error,
     observed,
     partial,
     places,
@@ -40,6 +41,7 @@ from atc.programs.repair.lookups import search_tool_beside
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, span_of
 from atc.result import Call, Effect
+from atc.schemas.validate import types_of
 from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
 
@@ -319,9 +321,10 @@ class Attribution:
             return self._made("answer", "no_success", **self._failure(failed))
         if (stated := self._behind_answer()) is not None:
             return self._stated(stated, self._answer_line())
-        if is_nothing(self.outcome.value):
+        if is_nothing(self.outcome.value) and not self._returned_by_write():
             return self._empty()
-        if all(is_empty_response(call) for call in succeeded) and not self._rests_on_inputs():
+        idle = all(is_empty_response(call) and not self._writes(call) for call in succeeded)
+        if idle and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
         unpacked = next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
         fired("unpacked-keys", unpacked is not None)
@@ -340,9 +343,7 @@ class Attribution:
 
     def _states_error(self, call: Call) -> bool:
         """Whether a response states an error in its body, in a field that the program does not name (RETO §3.4)."""
-        if call.body_error is None or not call.succeeded:
-            return False
-        return all(n.value != call.body_error.key for n in self.program.nodes if isinstance(n, ast.Constant))
+        return call.body_error is not None and call.succeeded and not names_error(self.program, call)
 
     def _stated(self, call: Call, line: int, **facts: Any) -> Fault:
         reason = call.body_error.message if call.body_error is not None else ""
@@ -429,6 +430,24 @@ class Attribution:
                     invocation=invocation(cut),
                 )
         return self._made(**empty, line=self._answer_line())
+
+    def _returned_by_write(self) -> bool:
+        """Whether an empty answer is what writes returned that the program made: many return nothing. A null of the
+        program's own says the same, where all that it wrote returned nothing."""
+        writes = [call for call in self.calls if call.succeeded and self._writes(call)]
+        if self._flow is None or not writes or any(not call.succeeded and self._writes(call) for call in self.calls):
+            return False
+        behind = list(suspects_of(self._flow.scope.names.get("answer", NOTHING), self._flow, self.calls))
+        if not behind:
+            return self.outcome.value is None and all(is_nothing(call.value) for call in writes)
+        return all(suspect.call in writes and not suspect.path and not suspect.derived for suspect in behind)
+
+    def _writes(self, call: Call) -> bool:
+        """Whether a call changed something; one of which that is not known, where its document says that it returns
+        nothing."""
+        if call.effect is Effect.UNKNOWN and call.tool in self.tools:
+            return types_of(self.tools[call.tool].protocol.returns or {}) == {"null"}
+        return call.effect is Effect.WRITE
 
     def _answer_line(self) -> int:
         stored = [n for n in ast.walk(self._tree) if isinstance(n, ast.Name)] if self._tree else []

@@ -8,6 +8,7 @@ from itertools import islice
 
 from atc.facts import Fault, LineInput, Place
 from atc.programs.analysis.flow import Flow
+from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.attribution.trace import calls_at
 from atc.programs.syntax import enclosing, span_of
@@ -19,6 +20,8 @@ MAX_INPUTS, MAX_OF_A_NAME, MAX_NODES = 6, 2, 60
 
 def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call]) -> tuple[LineInput, ...]:
     """The responses that the line of a fault worked with: first what its names hold, then what these were made from.
+
+    A name is given where it is sure what it holds. Where it may be one of several items, their list is given.
 
     Args:
         fault: says the line, and perhaps the place of a response that is at fault: of several items it is shown.
@@ -32,20 +35,35 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
         for node in nodes:
             value, of_name = flow.at(span_of(node)), 0
             origins = (frozenset() if value.open else value.origins) if held else value.derived().origins
-            for origin in sorted(origins, key=str):
+            made = _made_at(sorted(origins, key=str), flow, calls, fault)
+            for origin, call in made:
                 if of_name >= MAX_OF_A_NAME or len(found) >= MAX_INPUTS:
                     break
-                answered = [call for call in calls_at(origin, flow, calls) if call.succeeded]
-                call = next((call for call in answered if call.index == fault.call), answered[-1] if answered else None)
-                if call is None:
+                path, sure = _place(call, origin.path if held else _whole_lists(origin.path), fault)
+                if not held and any(number == call.index and _shows(call, at, path) for number, at in found):
                     continue
-                path = _place(call, origin.path if held else _whole_lists(origin.path), fault)
-                if not held and any(number == call.index and at[: len(path)] == path for number, at in found):
-                    continue  # a part of it is shown
-                name = node.id if held and isinstance(node, ast.Name) else ""
-                made = LineInput(name=name, call=call.index, place=Place(tool=call.tool, path=path))
-                of_name += found.setdefault((call.index, path), made) is made
+                name = node.id if held and sure and len(made) == 1 and isinstance(node, ast.Name) else ""
+                new = LineInput(name=name, call=call.index, place=Place(tool=call.tool, path=path))
+                of_name += found.setdefault((call.index, path), new) is new
+                if name and not found[call.index, path].name:
+                    found[call.index, path] = new
     return tuple(found.values())
+
+
+def _made_at(origins: Sequence[Origin], flow: Flow, calls: Sequence[Call], fault: Fault) -> list[tuple[Origin, Call]]:
+    """The calls that answered what a name can hold: of those of one place the one at fault, else the latest two. The
+    journal knows only the lines of calls, so two places on a line are told apart by none."""
+    made: list[tuple[Origin, Call]] = []
+    for origin in origins:
+        answered = [call for call in calls_at(origin, flow, calls) if call.succeeded][::-1]
+        answered.sort(key=lambda call: call.index != fault.call)
+        places_there = [s for s, each in flow.calls.items() if each.tool == origin.tool and s[0] == origin.line]
+        if len(places_there) < 2 and answered and answered[0].index == fault.call:
+            answered = answered[:1]
+        made += [(origin, call) for call in answered[:MAX_OF_A_NAME]]
+        if len(made) > MAX_OF_A_NAME:
+            break
+    return made
 
 
 def _own_parts(node: ast.AST, flow: Flow) -> Iterator[ast.expr]:
@@ -63,11 +81,24 @@ def _whole_lists(path: Sequence[str | int]) -> Sequence[str | int]:
     return path[: next((at for at, step in enumerate(path) if isinstance(step, int)), len(path))]
 
 
-def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[str | int, ...]:
-    """The place in a response that a path of the analysis means, as far as it is there; of items that at fault."""
+def _shows(call: Call, shown: Sequence[str | int], path: Sequence[str | int]) -> bool:
+    """Whether what is shown is a part of what stands at a path, and not one of several items of a list there."""
+    if shown[: len(path)] != path:
+        return False
+    _, value = next(places(call.value, path, exact=True))
+    of_list = any(isinstance(step, int) for step in shown[len(path) :])
+    return not of_list or (isinstance(value, list) and len(value) == 1)
+
+
+def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[tuple[str | int, ...], bool]:
+    """The place in a response that a path of the analysis means, as far as it is there, and whether that is sure: of
+    items the one at fault, else their list."""
     at_fault = fault.place.path if fault.place is not None and fault.call == call.index else ()
     known = [at for at, value in places(call.value, path) if value is not MISSING]
-    chosen = next((at for at in known if at == at_fault[: len(at)]), known[0] if known else ())
+    chosen = next((at for at in known if at == at_fault[: len(at)]), None)
+    sure = chosen is not None or len(known) == 1
+    if chosen is None:
+        chosen = known[0] if sure else tuple(_whole_lists(known[0])) if known else ()
     while chosen and next(places(call.value, chosen, exact=True))[1] is MISSING:
         chosen = chosen[:-1]  # a loop over an object sees its keys, which stand at no place
-    return chosen
+    return chosen, sure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -11,6 +12,7 @@ from atc.calls.json_values import holds_nothing, is_empty
 from atc.facts import Answered, Drift, Invocation, Observed
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.values import ITEM, MEMBER
+from atc.programs.program import Program
 from atc.result import Call, Effect
 
 MISSING = object()
@@ -123,6 +125,13 @@ def is_empty_response(call: Call) -> bool:
     whose lists happen to be empty. An empty page behind others only shows where they end.
     """
     return call.effect is not Effect.WRITE and call.page <= 1 and _holds_nothing(call)
+
+
+def names_error(program: Program, call: Call) -> bool:
+    """Whether a program names the field in which a response states an error (RETO §3.4): it looks at it, then."""
+    if call.body_error is None or program.tree is None:
+        return False
+    return any(node.value == call.body_error.key for node in program.nodes if isinstance(node, ast.Constant))
 
 
 def is_page_after_last(call: Call) -> bool:

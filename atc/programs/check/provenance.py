@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from atc.facts import Finding, FindingKind
 from atc.fired_rules import fired
@@ -19,10 +19,19 @@ from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.repair.places import Place
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol
 
 _RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory", "name_for_id": "name-for-id"}
 """The rule of each kind of finding about an argument."""
+_LISTED = re.compile(r"[,;\s]+")
+MOST_ITEMS = 100
+"""Items of a list that are sought."""
+SHORTEST_ID = 4
+"""Characters of the last part of a path that is found again; shorter ones stand in any text by chance."""
+_KEYWORD = re.compile(r"""(?i)(?:(?:e\.?g\.?|example|instance|such as|like)[ :,]*["'`]\w+)|["'`](\w+)["'`]""")
+"""A word that a description quotes, and not as an example."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
 
 
@@ -57,11 +66,13 @@ def provenance_findings(
 def _of_call(
     call: ToolCall, protocols: Mapping[str, Protocol], hints: Mapping[str, Mapping[str, str]], known: str
 ) -> Iterator[Finding]:
-    line, sources = call.node.lineno, hints.get(call.tool, {})
-    arguments = literal_arguments(call, protocols[call.tool])
+    line, sources, protocol = call.node.lineno, hints.get(call.tool, {}), protocols[call.tool]
+    arguments = literal_arguments(call, protocol)
     # a null makes nothing up: it says that there is none
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
-    ungrounded = [name for name, value in given.items() if _spelled(value) not in known]
+    schemas = {parameter.name: parameter.schema for parameter in parameters_of(protocol)} if given else {}
+    given = {n: value for n, value in given.items() if not _is_documented(value, protocol, schemas.get(n, {}))}
+    ungrounded = [name for name, value in given.items() if not _is_given(value, known)]
     for name in ungrounded:
         if is_identifier(name, THINGS | HANDED_OUT):
             yield _of_argument("invented_id", line, call.tool, [name], sources)
@@ -83,27 +94,54 @@ def _of_argument(kind: FindingKind, line: int, tool: str, names: Sequence[str], 
     )
 
 
+def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> bool:
+    """Whether a parameter's document gives a value: among its choices, as its default, or as a word with a meaning of
+    its own (``primary``, ``me``). An example's id is somebody else's thing."""
+    whole = Place(protocol.parameters, "", schema)
+    places = [whole, *whole.alternatives]
+    if any(value in [*place.values, place.schema.get("default")] for place in places):
+        return True
+    texts = [str(place.schema.get("description", ""))[:MAX_DESCRIPTION] for place in places]
+    return isinstance(value, str) and value.isalpha() and any(value in _KEYWORD.findall(text) for text in texts)
+
+
 def _is_proper_name(value: object) -> bool:
     """Whether a text is written as the names of people and places are: ``New York``."""
     return isinstance(value, str) and value[:1].isupper() and not value.isupper() and value.replace(" ", "").isalpha()
 
 
-def _spelled(value: object) -> str:
-    """As it would stand in a task: without a sign, for the task may say west."""
-    return str(value).casefold().lstrip("-")
+def _is_given(value: object, known: str) -> bool:
+    """Whether a value stands in what is known, each item of a list by itself: without a sign, for the task may say
+    west; of a path or a URI also its last part, which is the id (``gid://shop/Order/5912`` of order 5912)."""
+    if isinstance(value, list | tuple):
+        return all(_is_given(item, known) for item in value[:MOST_ITEMS])
+    spelled = str(value).casefold().lstrip("-")
+    if spelled in known:
+        return True
+    parts = [part for part in _LISTED.split(spelled, MOST_ITEMS)[:MOST_ITEMS] if part]
+    if len(parts) > 1:
+        return all(_is_given(part, known) for part in parts)
+    _, separator, last = re.sub(r"[:#]", "/", spelled).rpartition("/")
+    return bool(separator) and len(last) >= SHORTEST_ID and last in known
 
 
 def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:
     """E-mail addresses, wherever they stand in the program."""
-    for node in ast.walk(tree):
+    for node, address in addresses_in(ast.walk(tree)):
+        if address.casefold() in known:
+            continue
+        tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
+        tellers.sort(key=lambda name: "address" not in words_of(name))
+        yield Finding(
+            kind="invented_id", case="address", severity="warning", line=node.lineno, instead=tuple(tellers[:2])
+        )
+
+
+def addresses_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
+    """The texts of a program that are an e-mail address each, with the address."""
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ADDRESS.fullmatch(node.value.strip()):
-            if node.value.strip().casefold() in known:
-                continue
-            tellers = [name for name, protocol in protocols.items() if _tells_addresses(protocol)]
-            tellers.sort(key=lambda name: "address" not in words_of(name))
-            yield Finding(
-                kind="invented_id", case="address", severity="warning", line=node.lineno, instead=tuple(tellers[:2])
-            )
+            yield node, node.value.strip()
 
 
 def _tells_addresses(protocol: Protocol) -> bool:

@@ -9,6 +9,7 @@ sent back once. A key that is not there needs no question: a program without it 
 
 from __future__ import annotations
 
+import ast
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 from atc.facts import Fault, Finding
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.slices import Slices
+from atc.programs.check.provenance import addresses_in
 from atc.programs.program import Program
 from atc.programs.syntax import Span, span_of
 from atc.tools.protocol import Protocol
@@ -81,21 +83,28 @@ def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequen
         return Warned(found, {name: found for name in protocols if flow.has_effects(name)})
     if not writes:
         return Warned(found)
-    slices, places = Slices(program.tree), _Places(flow)
+    slices, places = Slices(program.tree), _Places(flow, program.nodes)
     silent = [finding for finding in found if finding.kind in _SILENT]
     of_writes = {tool: places.within(slices.of(nodes), silent) for tool, nodes in writes.items()} if silent else {}
-    return Warned(found, of_writes, places.within(flow.after_writes, found))
+    half_way = places.within(flow.after_writes, found)
+    if any(finding.case == "address" for finding in half_way):  # to compare with one ends no program: to call by it may
+        called = slices.of([call.node for call in flow.calls.values()])
+        taken = places.within(called, half_way)
+        half_way = tuple(finding for finding in half_way if finding.case != "address" or finding in taken)
+    return Warned(found, of_writes, half_way)
 
 
 class _Places:
     """Where the expressions stand that findings are about: spans where they are known, else lines."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: Flow, nodes: Iterable[ast.AST]) -> None:
         self._known: defaultdict[tuple[int, str | int | None], set[Span | int]] = defaultdict(set)
         for access in flow.accesses.values():
             self._known[access.node.lineno, access.key].add(span_of(access.node))
         for call in flow.calls.values():
             self._known[call.node.lineno, call.tool].add(span_of(call.node))
+        for node, _ in addresses_in(nodes):
+            self._known[node.lineno, None].add(span_of(node))
 
     def within(self, spans: set[Span], findings: Iterable[Finding]) -> tuple[Finding, ...]:
         """The findings about one of these expressions, or about a line on which one begins."""
