@@ -288,7 +288,6 @@ def _print_settings(as_json: bool) -> None:
             "variable": f"ATC_{name.upper()}",
         }
         for name, field in Settings.model_fields.items()
-        if not field.exclude
     }
     if as_json:
         print_json(rows)

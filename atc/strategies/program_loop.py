@@ -49,7 +49,7 @@ class ProgramLoop:
     """
 
     def __init__(self, context: RunContext, ways: Ways, step: Step | None = None, *, look: bool = False) -> None:
-        self.context, self.ways, self.step = context, ways.under(context.settings), step
+        self.context, self.ways, self.step = context, ways, step
         self._begun = self._since = len(context.revisions) if step is not None else 0
         answers = step is None or step.last
         self.answer_type = context.answer_type if answers else None
@@ -207,7 +207,7 @@ class ProgramLoop:
         packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
         self._checker = (
             Checker(self._checked.protocols, rules=settings.active_rules, graph=graph, packages=packages)
-            if self.ways.check
+            if self.ways.check and settings.check
             else None
         )
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from atc.models import FakeModel
 from atc.settings import Settings
+from atc.strategies.ways import Ways
 from atc.strategies.writer import Writer
 from atc.tools.demonstrations import MAX_LINES, MAX_PROGRAM, demonstration, shown_examples
 from atc.tools.fit import Fitter
@@ -139,9 +140,8 @@ async def no_call(arguments: dict[str, Any]) -> Any:
 
 def test_the_json_form_keeps_examples_and_statuses() -> None:
     tool = lake(statuses=(Status(code=404, description="no such lake"),))
-    settings_ = Settings.load(tool_format="json")
     tools = Toolset([Tool(tool, no_call), Tool(lake("bare", examples=()), no_call)])
-    writer = Writer("How deep is it?", tools, FakeModel([]), settings_, lambda *_: None)
+    writer = Writer("How deep is it?", tools, FakeModel([]), Settings.load(), lambda *_: None, ways=Ways(tools="json"))
     prompt = asyncio.run(writer.messages([], []))[-1].content
     documents = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
     assert documents[0]["statuses"] == [{"code": 404, "description": "no such lake"}]
