@@ -46,6 +46,26 @@ def sets_answer(tree: ast.Module) -> bool:
     return any(_binds(node, "answer") for node in _module_level(tree))
 
 
+def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What Python's parser lets pass and its compiler refuses, by line: ``return`` and ``yield`` outside a function,
+    ``break`` and ``continue`` outside a loop.
+    """
+    todo: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    while todo:
+        node, in_function, in_loop = todo.pop()
+        match node:
+            case ast.Return() | ast.Yield() | ast.YieldFrom() if not in_function:
+                yield node.lineno, f"'{'return' if isinstance(node, ast.Return) else 'yield'}' outside function"
+            case ast.Break() | ast.Continue() if not in_loop:
+                yield node.lineno, f"'{type(node).__name__.lower()}' outside loop"
+        if isinstance(node, _SCOPES):
+            in_function, in_loop = not isinstance(node, ast.ClassDef), False
+        for name, value in ast.iter_fields(node):
+            inside = in_loop or (name == "body" and isinstance(node, ast.For | ast.AsyncFor | ast.While))
+            parts = value if isinstance(value, list) else [value]
+            todo += [(part, in_function, inside) for part in parts if isinstance(part, ast.AST)]
+
+
 def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
     """Whether one of the names is called by itself somewhere, or by ``all_pages``."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))

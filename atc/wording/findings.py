@@ -68,8 +68,6 @@ def _finding(f: Finding) -> str:
             return _wrong_type(f)
         case "unknown_field" | "unknown_key":
             return _unknown_key(f)
-        case "type_error":
-            return f"`{f.source_line}`: {_type_error(f)[:300]}"
         case "not_paged" if f.case == "no_tool":
             return f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({f.tool or 'list_things'}, ...)"
         case "not_paged":
@@ -85,13 +83,10 @@ def _finding(f: Finding) -> str:
             return f"what {f.tool} is given as {' and '.join(f.arguments)} is from memory: {ways}"
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
-        case "unused_fact":  # of an older version, which wrote down what it said
-            return ""
+        case "type_error" | "answer_type" | "unused_fact":  # of an older version
+            return f.reason
         case "broken_tool":
             return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
-        case "answer_type":
-            wanted = " or ".join(f.expected)
-            return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
 
 
 _BY_TEXT = "runs text as code: write the code itself, and read values from text with json.loads or ast.literal_eval"
@@ -123,8 +118,6 @@ def _lacking(f: Finding) -> str:
 
 
 def _undefined(f: Finding) -> str:
-    if f.case == "unset":
-        return "`answer` is used before it is set: set it first, to an empty list for instance"
     is_tool = f.kind == "unknown_tool"
     meant = f"did you mean {'the tool ' * is_tool}{' or '.join(f.instead)}?"
     hint = meant if f.instead else "only the listed tools exist"
@@ -169,18 +162,3 @@ def _unknown_key(f: Finding) -> str:
         case "position":
             return f"{where} is no list, it has the keys {listed(f.known)}: [{key}] is not among them"
     return f"{no_keys(f, [key])}{elsewhere}"
-
-
-def _type_error(f: Finding) -> str:
-    match f.case:
-        case "attribute":
-            plain = "a response is plain dicts and lists"
-            return f"a value of this kind has no attribute .{f.name}; {plain}: use [{f.name!r}]"
-        case "list":
-            return f"{f.name} is looked up in a list: take an item with [0] or a loop first"
-        case "text":
-            keys = "a loop over a dict gives its keys, so loop over the list inside it"
-            return f"{f.name} is looked up in a text: {keys}"
-        case "container":
-            return f"{f.name} is looked up in a {f.found}, which has no such keys"
-    return f.reason

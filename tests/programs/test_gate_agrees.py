@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,14 +36,12 @@ WRITES = Protocol(name="book", effect=Effect.WRITE, parameters=PARAMETERS)
 
 
 @pytest.fixture(scope="module")
-def checker() -> Iterator[Checker]:
-    made = Checker([CITIES, READS, WRITES])
-    yield made
-    made.close()
+def checker() -> Checker:
+    return Checker([CITIES, READS, WRITES])
 
 
 def kinds(checker: Checker, program: str) -> set[str]:
-    return {finding.kind for finding in asyncio.run(checker.check(Program(program)))}
+    return {finding.kind for finding in checker.check(Program(program))}
 
 
 @pytest.mark.parametrize(
@@ -116,10 +112,7 @@ def test_so_it_does_with_what_is_not_written_out(checker: Checker, program: str,
 def test_what_a_rule_repairs_is_a_finding_where_it_is_off() -> None:
     rules = DEFAULT - {"argument-unwrap", "argument-respelling", "argument-enum", "argument-format", "argument-join"}
     made = Checker([READS], rules=rules)
-    try:
-        for argument in (
-            "city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'", "city_name='', codes=['a', 'b']",
-        ):  # fmt: skip
-            assert kinds(made, f"answer = look({argument})"), argument
-    finally:
-        made.close()
+    for argument in (
+        "city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'", "city_name='', codes=['a', 'b']",
+    ):  # fmt: skip
+        assert kinds(made, f"answer = look({argument})"), argument

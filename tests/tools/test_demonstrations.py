@@ -18,7 +18,7 @@ from atc.strategies.writer import Writer
 from atc.tools.demonstrations import MAX_LINES, MAX_PROGRAM, demonstration, shown_examples
 from atc.tools.fit import Fitter
 from atc.tools.protocol import Example, Protocol, Status
-from atc.tools.stubs import render_checker_stubs, render_stub, render_stubs
+from atc.tools.stubs import render_stub, render_stubs
 from atc.tools.tool import Tool, Toolset
 from tests.tools.test_stubs_safety import TEXT, assert_only_declarations
 
@@ -49,10 +49,6 @@ def test_question_and_program_stand_in_the_stub() -> None:
         "    answer = get_lake(lake_id=lakes[0]['id'])",
         "Example response: {'id': 3, 'depth': 7.5}",
     ]
-
-
-def test_the_type_checker_is_shown_none() -> None:
-    assert "Finland" not in render_checker_stubs([lake()])
 
 
 @pytest.mark.parametrize(
