@@ -124,7 +124,8 @@ class Settings(BaseSettings):
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
     check: bool = Field(True, description="check programs before they run")
     rules: str = Field(
-        "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
+        "default",
+        description="rules that help small models: `default` (all), `none`, or changes such as `-id,-id` or `none,+id`",
     )
     show_values: ShowValues = Field(
         "previews",

@@ -19,7 +19,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import PASSES, repair_program
-from atc.programs.rules import DEFAULT, IDS, RULES, parse_rules, table
+from atc.programs.rules import DEFAULT, RULES, parse_rules, table
 from atc.result import Call
 
 ROOT = Path(__file__).parents[2]
@@ -120,7 +120,6 @@ def test_the_table_of_the_documentation_is_the_registry() -> None:
     [
         ("", DEFAULT),
         ("default", DEFAULT),
-        ("all", IDS),
         ("none", frozenset()),
         ("none, +key-spelling", {"key-spelling"}),
         ("-key-spelling,-idle-call", DEFAULT - {"key-spelling", "idle-call"}),

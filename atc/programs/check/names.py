@@ -123,7 +123,6 @@ def binds(node: ast.AST) -> list[str]:
             return [name]
         case ast.alias(name=name, asname=renamed):
             return [renamed or name.split(".")[0]]
-        case ast.AST(name=str(name)):  # a function, a class, an error that is caught, a pattern, a type parameter
-            return [name]
-        case _:
-            return []
+        case _:  # a function, a class, an error that is caught, a pattern, a type parameter
+            named = getattr(node, "name", None)
+            return [named] if isinstance(named, str) else []
