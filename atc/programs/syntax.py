@@ -43,7 +43,7 @@ def sets_answer(tree: ast.Module) -> bool:
     """Whether some statement gives the module's ``answer`` a value; a function of that name is none."""
     if any(isinstance(node, ast.Global) and "answer" in node.names for node in ast.walk(tree)):
         return True
-    return any(_binds(node, "answer") for node in _module_level(tree))
+    return any("answer" in binds(node) for node in _within(tree.body) if not isinstance(node, _SCOPES))
 
 
 def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -124,10 +124,6 @@ def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _within(function.body))
 
 
-def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    return _within(tree.body)
-
-
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """All nodes of a body that belong to its own scope."""
     todo: list[ast.AST] = list(body)
@@ -138,16 +134,16 @@ def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
             todo += ast.iter_child_nodes(node)
 
 
-def _binds(node: ast.AST, name: str) -> bool:
+def binds(node: ast.AST) -> list[str]:
+    """The names that a node gives a meaning."""
     match node:
-        case ast.Name(id=found, ctx=ast.Store()):
-            return found == name
-        case ast.alias(name=found, asname=renamed):
-            return (renamed or found) == name
-        case ast.MatchAs(name=found) | ast.MatchStar(name=found):
-            return found == name
-        case _:
-            return False
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
+            return [name]
+        case ast.alias(name=name, asname=renamed):
+            return [renamed or name.split(".")[0]]
+        case _:  # a function, a class, an error that is caught, a pattern, a type parameter
+            named = getattr(node, "name", None)
+            return [named] if isinstance(named, str) else []
 
 
 def enclosing(tree: ast.Module, line: int, span: Span | None) -> tuple[ast.stmt | None, list[ast.AST]]:

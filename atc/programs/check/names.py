@@ -9,7 +9,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from atc.programs.syntax import names_in, reads_one_of
+from atc.programs.syntax import binds, names_in, reads_one_of
 from atc.schemas.repair.spelling import spelling_key
 from atc.tools.paging import ALL_PAGES
 
@@ -114,15 +114,3 @@ def _looked_up(tree: ast.AST) -> set[ast.Name]:
             parts = value if isinstance(value, list) else [value]
             todo += [(part, local) for part in parts if isinstance(part, ast.AST) and field not in left]
     return found
-
-
-def binds(node: ast.AST) -> list[str]:
-    """The names that a node gives a meaning."""
-    match node:
-        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
-            return [name]
-        case ast.alias(name=name, asname=renamed):
-            return [renamed or name.split(".")[0]]
-        case _:  # a function, a class, an error that is caught, a pattern, a type parameter
-            named = getattr(node, "name", None)
-            return [named] if isinstance(named, str) else []
