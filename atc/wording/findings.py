@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.facts import (
-    Finding,
-)
-from atc.wording.parts import (
-    either,
-    expression,
-    listed,
-)
+from atc.facts import Finding
+from atc.wording.parts import expression, listed
 
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
@@ -65,7 +59,7 @@ def _finding(f: Finding) -> str:
         case "unknown_argument" | "missing_argument":
             return _argument(f)
         case "wrong_type" | "not_in_enum":
-            return _wrong_type(f)
+            return f"{f.tool}({f.arguments[0] if f.arguments else f.name}={f.value!r}) is not allowed: {f.reason}"
         case "unknown_field" | "unknown_key":
             return _unknown_key(f)
         case "not_paged" if f.case == "no_tool":
@@ -132,20 +126,6 @@ def _argument(f: Finding) -> str:
         return f"{f.tool}() is given too many arguments; {listed}"
     kin = f". {' and '.join(f.instead)} {'have' if len(f.instead) > 1 else 'has'} one" if f.instead else ""
     return f"{f.tool}() has no argument {f.name!r}; {listed}{kin}"
-
-
-def _wrong_type(f: Finding) -> str:
-    argument = f.arguments[0] if f.arguments else f.name
-    if f.case == "literal":
-        return f"{f.tool}({argument}={f.value!r}) is not allowed: {f.reason}"
-    where = expression(f.place) if f.place is not None else ""
-    given = {
-        "record": f"the whole object {where}: give one of its fields {listed(f.known)}",
-        "list": f"the whole list {where}: give an item",
-        "scalar": f"{where}, which is {either([f.found])}",
-        "text": f"{where}, which is a text like {f.value!r}: find the field that holds the number",
-    }.get(f.case, "a list or a dict")
-    return f"{f.tool}({argument}=…) must be {either(f.expected)}, but it is given {given}"
 
 
 def _unknown_key(f: Finding) -> str:

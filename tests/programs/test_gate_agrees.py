@@ -85,28 +85,16 @@ def test_the_check_finds_what_the_gate_refuses(checker: Checker, protocol: Proto
 
 
 @pytest.mark.parametrize(
-    ("program", "found"),
+    "program",
     [
-        ("answer = look(city_name=cities())", False),
-        ("answer = look(city_name=cities(), distance=cities())", True),
-        ("answer = book(city_name=cities())", True),
-        ("answer = look(city_name=[cities()['name']])", False),
-        ("answer = book(city_name=[cities()['name']])", False),
-        ("name = cities()['name']\nanswer = look(city_name=[name, name])", True),
-        ("unit = 'miles'\nanswer = look(city_name='Rome', unit=unit)", False),
-        ("unit = 'miles'\nanswer = book(city_name='Rome', unit=unit)", False),
-        ("name = cities()['name']\nanswer = look(city_name=name, codes=[name, name])", False),
-        ("name = cities()['name']\nanswer = book(city_name=name, codes=[name, 'x'])", False),
-        ("name = cities()['name']\nanswer = look(city_name=name, codes=[each for each in (name, 'x')])", False),
-        ("codes = ['a', 'b']\nanswer = look(city_name='Rome', codes=codes)", False),
-        ("codes = []\nfor n in (1, 2):\n    codes.append(str(n))\nanswer = look(city_name='Rome', codes=codes)", False),
-        ("codes = {'a': 'b'}\nanswer = look(city_name='Rome', codes=codes)", True),
-        ("codes = ['a', 'b']\nanswer = look(city_name=codes)", True),
-        ("unit = 'league'\nanswer = look(city_name='Rome', unit=unit)", False),
+        "answer = look(city_name=cities())",
+        "answer = book(city_name=[cities()['name']])",
+        "unit = 'league'\nanswer = look(city_name='Rome', unit=unit)",
+        "name = cities()['name']\nanswer = look(city_name=[name, name])",
     ],
 )
-def test_so_it_does_with_what_is_not_written_out(checker: Checker, program: str, found: bool) -> None:
-    assert bool(kinds(checker, program)) == found
+def test_what_is_not_written_out_is_left_to_the_gate(checker: Checker, program: str) -> None:
+    assert kinds(checker, program) == set()
 
 
 def test_what_a_rule_repairs_is_a_finding_where_it_is_off() -> None:

@@ -81,7 +81,7 @@ class Checker:
             return [_not_parsed(program)]
         flow, seen, names = program.flow(self._protocols), Seen(calls), Names(tree, self._protocols, inputs)
         found = policy_findings(tree, packages=self._packages)
-        found += call_findings(flow, self._protocols, self._rules, seen)
+        found += call_findings(flow, self._protocols, self._rules)
         found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
         found += (unclear := unclear_tools(program, self._protocols, inputs))
         found += [_refused(program, node.lineno, case="await") for node in awaits_outside(program)]
