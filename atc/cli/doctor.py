@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import platform
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -70,7 +69,6 @@ def doctor(
         *_system(),
         _model(),
         *asyncio.run(_sandbox()),
-        _type_checker(),
         _atlas(),
         _encoder(),
         _docker(),
@@ -169,18 +167,6 @@ _GROUP_FIX = (
     "an extra: `systemd-run --user --scope atc …`; in a service of systemd 254 or later: Delegate=yes and "
     "DelegateSubgroup=host"
 )
-
-
-def _type_checker() -> Check:
-    from atc.programs.check.types import find_ty
-
-    try:
-        version = subprocess.run(
-            [find_ty(), "--version"], capture_output=True, text=True, timeout=20, check=False
-        ).stdout.strip()
-    except AtcError as error:
-        return Check("type checker", False, str(error), "pip install ty")
-    return Check("type checker", bool(version), version or "it does not start", "pip install --force-reinstall ty")
 
 
 def _atlas() -> Check:
@@ -311,7 +297,6 @@ def _print_settings(as_json: bool) -> None:
             "variable": f"ATC_{name.upper()}",
         }
         for name, field in Settings.model_fields.items()
-        if not field.exclude
     }
     if as_json:
         print_json(rows)

@@ -40,7 +40,6 @@ _REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
-    "compare": "comparing programs",
     "repair": "putting arguments right",
     "tools": "searching for tools",
     "step": "taking a step",

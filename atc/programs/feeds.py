@@ -15,7 +15,7 @@ from typing import Any
 
 from atc.dry_run_facts import Feed
 from atc.programs.analysis.interpreter import ToolCall
-from atc.programs.analysis.values import UNKNOWN, Cell, Origin, Value
+from atc.programs.analysis.values import UNKNOWN, Origin
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.program import Program
 from atc.result import Call
@@ -114,7 +114,7 @@ class Feeds:
         for place in self._sites(call):
             passed = next((place.arguments[key] for key in (name, at[1], at[0]) if key in place.arguments), UNKNOWN)
             followed = followed or not passed.open
-            for origin, exact in _origins(passed):
+            for origin, exact in passed.parts():
                 for feed in self._from_response(call, name, value, given, origin, exact):
                     found.setdefault((feed.call, feed.path), feed)
         if found:
@@ -196,18 +196,6 @@ def _position(protocol: Protocol | None, original: str) -> tuple[int, str]:
         if parameter.original == original:
             return position, parameter.name
     return len(parameters) + 1_000, original
-
-
-def _origins(value: Value) -> Iterator[tuple[Origin, bool]]:
-    """The parts of responses in a value, or in what it holds; and whether it is the part itself."""
-    seen: set[Cell] = set()
-    todo = [value]
-    while todo:
-        part = todo.pop()
-        yield from ((origin, not part.open) for origin in sorted(part.origins, key=str))
-        for cell in part.cells - seen:
-            seen.add(cell)
-            todo.append(cell.everything())
 
 
 def leaves(value: Any, most: int = MAX_LEAVES) -> Iterator[tuple[str, Path]]:

@@ -1,6 +1,6 @@
 """JSON Schema → the type of a response on one line: ``{'cities': [{'city_id': int, 'name': str}], 'total': int}``.
 
-For a model alone: shorter than classes (:mod:`atc.tools.types`), which a type checker reads. A key that may be missing
+For a model alone: shorter than classes (:mod:`atc.tools.types`). A key that may be missing
 ends with a question mark; a list is its member in brackets; what cannot be told is ``Any``.
 """
 

@@ -1,4 +1,4 @@
-"""Protocol → typed Python stub: what a model is shown of a tool, and what a type checker holds programs to.
+"""Protocol → typed Python stub: what a model is shown of a tool.
 
 Text of a protocol only ever lands inside a comment, a docstring or a string literal, as one line without quotes that
 could end it; :func:`render_stubs` parses what it made and refuses anything but classes, functions and imports.
@@ -25,13 +25,11 @@ from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import JsonSchema, Protocol, Status
-from atc.tools.types import RESERVED, TypeWriter, camel, names_of_values, one_line, sentences
+from atc.tools.types import TypeWriter, camel, names_of_values, one_line, sentences
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
 """Characters of an example response that a model is shown."""
-MAX_CHECKED = 60_000
-"""Characters of the classes of one tool that a type checker reads; what lies beyond them is ``Any`` to it."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
 MAX_ABOUT, MAX_SENTENCE = 120, 240
 """Characters of a parameter's description, and of one whose last sentence ends behind them."""
@@ -106,7 +104,10 @@ def whole_stub(
         return _plain_stub(protocol, hints, room, pages, demonstrate)
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
-        _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT, room=room
+        protocol.returns or {},
+        camel(protocol.name),
+        comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT,
+        room=room,
     )
     returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes, room=room)
@@ -159,55 +160,6 @@ def observed_response(returns: JsonSchema | None) -> str:
     """What a stub says of such a response where classes show it."""
     more = ", with more keys than are shown" if has_more(returns) else ""
     return f"The response is as it was before{times_text(returns)}{more}; it is not documented."
-
-
-def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
-    """The lenient reading of all tools, as a ``.pyi`` for a type checker, with what every program has besides."""
-    parts = [HEADER, _BUILTIN_STUBS]
-    taken = {*RESERVED, *(protocol.name for protocol in protocols)}
-    for protocol in protocols:
-        prefix = camel(protocol.name)
-        writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken, room=MAX_CHECKED)
-        returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
-        arguments = TypeWriter(
-            protocol.parameters,
-            prefix,
-            classes=writer.classes,
-            taken=taken,
-            room=MAX_CHECKED,
-            observed=False,
-            arguments=True,
-        )
-        signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
-        stub = guarded(Stub(writer.classes, f"def {protocol.name}({signature}) -> {returns}: ..."), protocol.name)
-        parts.append("\n".join([*stub.classes.values(), stub.function]))
-        taken |= writer.classes.keys()
-    return "\n".join(parts) + "\n"
-
-
-def record_names(stubs: str) -> frozenset[str]:
-    """The names of the ``TypedDict`` classes in what :func:`render_checker_stubs` made."""
-    names = set()
-    for node in ast.parse(stubs).body:
-        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "TypedDict" for b in node.bases):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):  # Name = TypedDict('Name', {…})
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return frozenset(names)
-
-
-_BUILTIN_STUBS = """\
-class ToolError(Exception):
-    tool: str
-    message: str
-    status: Any
-def parallel(*thunks: Any) -> list[Any]: ...
-def all_pages(tool: Any, /, *args: Any, **kwargs: Any) -> list[Any]: ...
-"""
-
-
-def _root(protocol: Protocol) -> dict[str, Any]:
-    return protocol.returns or {}
 
 
 def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:

@@ -1,9 +1,4 @@
-"""JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions.
-
-Two readings of one schema. *Exact* is what a model is shown. *Lenient* is what a type checker is given: where a
-response may be null or of several types a correct program often knows better than the schema, so it is not held
-against it.
-"""
+"""JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions."""
 
 from __future__ import annotations
 
@@ -15,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from atc.invisible import JOINERS, legible, written
-from atc.schemas.reading import CHOICES, Reader, allows_more, name_of
+from atc.schemas.reading import CHOICES, Reader, name_of
 from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.names import is_readable_name
@@ -53,28 +48,22 @@ class TypeWriter:
     Args:
         root: the schema whose ``$defs`` references point into.
         prefix: CamelCase name of the tool; every class name begins with it.
-        lenient: the type checker's reading.
         taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
-        observed: write types that were only observed (:data:`OBSERVED`), too.
         shared: a definition's class has its name without the prefix, for other tools to share it.
         more: ``root`` is one of :mod:`atc.tools.shortened`: a ``...`` marks what was left out, and says this after how
             much that is; ``None``: it is a schema from outside, with nothing to mark.
-        arguments: what a program gives, for a type checker: an object that may have more keys than are named is any.
     """
 
     root: JsonSchema
     prefix: str
-    lenient: bool = False
     comment_length: int = 80
     classes: dict[str, str] = field(default_factory=dict)
     taken: Collection[str] = RESERVED
     room: int | None = None
-    observed: bool = True
     shared: bool = False
     more: str | None = None
-    arguments: bool = False
     _by_reference: dict[str, str] = field(default_factory=dict)
     _referenced: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
@@ -104,13 +93,10 @@ class TypeWriter:
             return self._literal([schema["const"]])
         if isinstance(schema.get("enum"), list):
             return self._literal(schema["enum"])
-        if self.lenient and OBSERVED in schema:  # it was seen so: a program that takes it otherwise is not refused
-            return "Any"
         for choice in CHOICES:
             if isinstance(schema.get(choice), list):
                 return self._union([self.write(member, name, depth + 1) for member in schema[choice]])
-        observed = {"type": schema.get(OBSERVED)} if self.observed else {}
-        types = sorted(types_of(schema) or types_of(observed)) or (
+        types = sorted(types_of(schema) or types_of({"type": schema.get(OBSERVED)})) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
@@ -130,8 +116,6 @@ class TypeWriter:
         types = sorted(types_of(target)) or ["object"]
         if "object" not in types or not self._is_record(target) or not _WRITTEN_FIRST.isdisjoint(target):
             return self.write(target, name, depth + 1)
-        if self.lenient and OBSERVED in target:
-            return "Any"
         others = [self._typed(kind, target, name, depth) for kind in types if kind != "object"]
         outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
         class_name = self._class_name(name_of(reference) or name or "response")
@@ -145,7 +129,7 @@ class TypeWriter:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
-            if not (self.lenient or self.arguments) and (places := places_of(schema)):
+            if places := places_of(schema):
                 return f"tuple[{', '.join(self.write(p, f'{name}_{n}', depth + 1) for n, p in enumerate(places, 1))}]"
             return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
         if kind == "object":
@@ -157,9 +141,7 @@ class TypeWriter:
 
     def _is_record(self, schema: JsonSchema) -> bool:
         properties = schema.get("properties")
-        if not isinstance(properties, dict) or not properties or len(properties) > MAX_FIELDS:
-            return False
-        return not ((self.lenient or self.arguments) and allows_more(schema))
+        return isinstance(properties, dict) and 0 < len(properties) <= MAX_FIELDS
 
     def _record(self, schema: JsonSchema, class_name: str, depth: int) -> str:
         self.classes[class_name] = ""  # keeps the order of first use
@@ -170,9 +152,9 @@ class TypeWriter:
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
             comment = self._comment(value)
             lines.append((key, text if key in required else f"NotRequired[{text}]", comment))
-            self._written += len(key) + len(text) + (0 if self.lenient else len(comment))
+            self._written += len(key) + len(text) + len(comment)
         if all(_is_attribute_name(key) for key, _, _ in lines):
-            fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
+            fields = "".join(f"\n    {key}: {text}{note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
             fields = ", ".join(f"{written(key)}: {text}" for key, text, _ in lines)
@@ -210,10 +192,6 @@ class TypeWriter:
     def _union(self, members: list[str]) -> str:
         unique = sorted(dict.fromkeys(members), key=lambda member: member == "None")  # `str | None`, as people write it
         if "Any" in unique or not unique:
-            return "Any"
-        if self.lenient and len(rest := [m for m in unique if m != "None"]) != len(unique):
-            unique = rest or ["None"]
-        if self.lenient and len(unique) > 1:
             return "Any"
         return " | ".join(unique)
 

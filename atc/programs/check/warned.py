@@ -120,8 +120,8 @@ def _is_about(finding: Finding, fault: Fault) -> bool:
     """Whether a failure is at the place that a finding warned about: its line, or its tool's call or response."""
     if finding.kind == "no_call":
         return fault.case == "no_calls"
-    if finding.kind == "answer_type" or fault.case == "answer_type":
-        return finding.kind == "answer_type" and fault.case == "answer_type"
+    if fault.case == "answer_type":
+        return False
     if finding.line and finding.line == fault.line:
         return True
     if finding.tool is None or finding.tool != fault.tool:
