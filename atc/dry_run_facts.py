@@ -12,7 +12,7 @@ FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "p
 
 
 class Feed(Record):
-    """Where an argument of a planned call comes from.
+    """Where an argument of a call with effects comes from: of one that is planned, or that the user is asked about.
 
     Attributes:
         argument: its name, as the tool's own document has it.
@@ -22,6 +22,7 @@ class Feed(Record):
             stands in the program alone.
         call: the number of that call in the run, and ``tool`` its tool; of the first three, and of ``planned``.
         path: leads to the field in the response: keys, and positions in lists.
+        row: the object that has this field: its other fields, the first short ones. So ``6`` can be told for a kite.
     """
 
     argument: str
@@ -29,6 +30,7 @@ class Feed(Record):
     call: int | None = None
     tool: str = ""
     path: tuple[str | int, ...] = ()
+    row: Arguments = Field(default_factory=dict)
 
 
 class PlannedCall(Record):

@@ -31,21 +31,22 @@ FindingKind = Literal[
     "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
     "broken_tool", "unused_fact",
 ]  # fmt: skip
-"""``unused_fact`` stands in records of older versions alone."""
+"""``type_error``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
     "await",
 ]  # fmt: skip
-"""Which form of its kind a finding has. ``typed``: the type checker found it."""
+"""Which form of its kind a finding has; ``typed``, ``container`` and ``unset`` in records of older versions alone."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 FaultCase = Literal[
     "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread", "stated",
+    "unread", "stated", "unresolved",
 ]  # fmt: skip
-"""Which form of its kind a fault has."""
+"""Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
+settle; it is a remark alone."""
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:
@@ -264,7 +265,7 @@ class Finding(_Worded):
         place: the part of a response that ``name`` is looked up in, or that is given as an argument.
         expected: the types that are wanted. ``found``: the type, or an example, of what is given.
         value: a literal that is given.
-        reason: why, in the words of Python's parser, the schema validator or the type checker.
+        reason: why, in the words of Python's parser or the schema validator.
         source_line: the program's text there.
         instead: names and expressions that may be meant.
         message: all that in one sentence, for people and for the model.

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from atc.prices import money_text
-from atc.wording.went_on import incomplete_run
+from atc.wording.outcomes import effects
+from atc.wording.went_on import caveats
 
 if TYPE_CHECKING:
     from atc.result import Result
@@ -22,7 +23,9 @@ _CALLS, _TEXT, _CELL = 50, 2_000, 160
 def html_of(result: Result) -> str:
     """Render what came of a run, its program and its calls: no script, no style sheet, no address."""
     cost = "" if result.cost is None else money_text(result.cost, result.currency)
-    known = {"cost": cost, "incomplete": incomplete_run(result)}
+    ended = result.status not in ("answered", "planned")
+    changed = effects(result.done, result.not_done) if ended else []
+    known = {"cost": cost, "caveats": caveats(result), "effects": changed}
     return _template().render(result=result, calls=result.calls[:_CALLS], text=_text, cell=_cell, **known)
 
 

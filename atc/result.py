@@ -12,7 +12,18 @@ from typing_extensions import TypeVar
 
 from atc.dry_run_facts import DryRun, Feed
 from atc.errors import Cause, RunFailed
-from atc.facts import ArgumentRepair, Arguments, BodyError, Drift, Fault, Finding, Record, Value, value_from_json
+from atc.facts import (
+    ArgumentRepair,
+    Arguments,
+    BodyError,
+    Drift,
+    Fault,
+    Finding,
+    Invocation,
+    Record,
+    Value,
+    value_from_json,
+)
 from atc.packing import pack
 from atc.sketch_facts import SketchFacts
 
@@ -24,6 +35,9 @@ Money = Annotated[Decimal, PlainSerializer(float, when_used="json")]
 RunStatus = Literal[
     "answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt", "needs_input", "planned"
 ]
+
+
+RefusedBy = Literal["user", "rule", "nobody"]
 
 
 class Effect(StrEnum):
@@ -52,6 +66,8 @@ class Call(Record):
         body_error: the error that the response states in its body, if it does: the service answered, and did nothing.
         seconds: time at the tool; 0 for a replay.
         cause: why it failed, where no other program can help (:data:`atc.errors.Cause`).
+        refused_by: of a call that was not approved: the ``user`` said no (or the function that decides for them), a
+            ``rule`` of the permissions denies it, or ``nobody`` was asked.
         error: what went wrong; of a call that succeeded, why its response cannot be had, and ``value`` is not it. In an
             exception of the user's own function, what looks secret is masked.
         service_message: the service's own words in ``error``, if they can be told from ATC's.
@@ -71,6 +87,7 @@ class Call(Record):
     service_message: str | None = None
     error_status: int | str | None = None
     cause: Cause | None = None
+    refused_by: RefusedBy | None = None
     line: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
@@ -159,13 +176,16 @@ class Result(Record, Generic[T]):
             grounded in value and calls only.
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
+        done: the calls with effects that this task has made, of all its programs and resumes. ``not_done``: those that
+            were not approved, and that no later call made.
         fault: why it ended without an answer; where a program answered all the same, the write that it did without.
         partial: the run did only a part. With ``denied`` or ``in_doubt`` a program went on without a write that was
             refused or is in doubt, and set an answer: ``value`` has it, and no ``answer`` says it. With ``answered`` it
             caught the failure of a write, or did not look at an error in the body of its response, and no later call
             made that good.
-        remarks: failures that the program which answered caught, of reads too, and errors in the bodies of writes'
-            responses that it did not look at; the first ones.
+        remarks: failures that the program which answered caught, of reads too; errors in the bodies of writes'
+            responses that it did not look at; then warnings of the check about it that the run did not settle
+            (``case="unresolved"``); the first ones.
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.
@@ -183,6 +203,8 @@ class Result(Record, Generic[T]):
     program: str = ""
     calls: tuple[Call, ...] = ()
     revisions: tuple[Revision, ...] = ()
+    done: tuple[Invocation, ...] = ()
+    not_done: tuple[Invocation, ...] = ()
     fault: Fault | None = None
     partial: bool = False
     remarks: tuple[Fault, ...] = ()

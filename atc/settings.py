@@ -35,9 +35,6 @@ MAX_INSTRUCTIONS = 4_000
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
-_LEFT = "no setting any more: a part of a strategy, `atc-paper` or Chain(Ways({}=…)); it works for one more version"
-
-
 _SWITCH = "answer=True and answer=False are sentence=True and sentence=False now; they work for one more version"
 
 
@@ -127,7 +124,8 @@ class Settings(BaseSettings):
     revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
     check: bool = Field(True, description="check programs before they run")
     rules: str = Field(
-        "default", description="rules that help small models: `all`, `none`, `default`, or changes such as `-id,+id`"
+        "default",
+        description="rules that help small models: `default` (all), `none`, or changes such as `-id,-id` or `none,+id`",
     )
     show_values: ShowValues = Field(
         "previews",
@@ -254,12 +252,6 @@ class Settings(BaseSettings):
         description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
 
-    tool_format: Literal["stubs", "json"] | None = Field(None, exclude=True, description=_LEFT.format("tools"))
-    revision: Literal["notes", "edit"] | None = Field(None, exclude=True, description=_LEFT.format("revision"))
-    attribution: Literal["structure", "model", "none"] | None = Field(
-        None, exclude=True, description=_LEFT.format("attribution")
-    )
-
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -319,9 +311,6 @@ class Settings(BaseSettings):
         """
         try:
             loaded = cls(**{name: value for name, value in given.items() if value is not None})
-            for name, field in cls.model_fields.items():
-                if field.exclude and getattr(loaded, name) is not None:
-                    warnings.warn(f"{name} is {field.description}", FutureWarning, stacklevel=3)
             if isinstance(loaded.answer, bool):
                 warnings.warn(_SWITCH, FutureWarning, stacklevel=3)
                 said = loaded.sentence if "sentence" in loaded.model_fields_set else loaded.answer

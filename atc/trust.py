@@ -29,8 +29,7 @@ from atc.whole_file import write_whole
 
 FILE = "atc.toml"
 FREE = frozenset({
-    "attribution", "cache", "find_tools", "max_tools", "retrieval", "revision", "revision_temperature", "seed",
-    "sentence", "temperature", "tool_format",
+    "cache", "find_tools", "max_tools", "retrieval", "revision_temperature", "seed", "sentence", "temperature",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
 SECRET = frozenset({"api_key", "rerank_key", "sandbox_token", "store", "vectors_key"})

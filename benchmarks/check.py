@@ -67,19 +67,16 @@ class Bench:
     async def run(self) -> Figures:
         """Measure everything."""
         checker = Checker(list(self.protocols.values()))
-        try:
-            async with ProcessSandbox() as sandbox:
-                for task in self.tasks.values():
-                    await self._alarm("as written", task, task.reference, checker)
-                for style, task, source in self._restyled():
-                    if await self._right(task, source, sandbox):
-                        await self._alarm(style, task, source, checker)
-                    else:
-                        self.figures.not_the_same += 1
-                for mutant in self._mutants():
-                    await self._catch(mutant, checker, sandbox)
-        finally:
-            checker.close()
+        async with ProcessSandbox() as sandbox:
+            for task in self.tasks.values():
+                self._alarm("as written", task, task.reference, checker)
+            for style, task, source in self._restyled():
+                if await self._right(task, source, sandbox):
+                    self._alarm(style, task, source, checker)
+                else:
+                    self.figures.not_the_same += 1
+            for mutant in self._mutants():
+                await self._catch(mutant, checker, sandbox)
         return self.figures
 
     def _restyled(self) -> list[tuple[str, AtlasTask, str]]:
@@ -112,19 +109,19 @@ class Bench:
         given = trips_named(ran.outcome.value, atlas.trips.state())
         return check(given, trips_named(reference.value, reference.trips), unordered=task.unordered)
 
-    async def _check(self, source: str, checker: Checker) -> list[Any]:
+    def _check(self, source: str, checker: Checker) -> list[Any]:
         began = time.perf_counter()
-        findings = await checker.check(Program(source))
+        findings = checker.check(Program(source))
         self.figures.milliseconds.append(1000 * (time.perf_counter() - began))
         return findings
 
-    async def _alarm(self, style: str, task: AtlasTask, source: str, checker: Checker) -> None:
+    def _alarm(self, style: str, task: AtlasTask, source: str, checker: Checker) -> None:
         self.figures.correct[style] += 1
-        for finding in await self._check(source, checker):
+        for finding in self._check(source, checker):
             self.figures.false_alarms.append((style, task.id, finding.message))
 
     async def _catch(self, mutant: Mutant, checker: Checker, sandbox: ProcessSandbox) -> None:
-        if await self._check(mutant.source, checker):
+        if self._check(mutant.source, checker):
             self.figures.caught[mutant.kind] += 1
         elif await self._right(self.tasks[mutant.base], mutant.source, sandbox):
             self.figures.equivalent.append(mutant)

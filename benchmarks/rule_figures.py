@@ -13,9 +13,8 @@ from atc.programs.rules import RULES
 from benchmarks.rows import Row
 from benchmarks.summary import RULER, mcnemar, paired
 
-NONE, WITHOUT, WITH = "atc-rules", "atc-rules:", "atc+rules:"
-"""The systems without any rule, without one, and with one that is off by default."""
-ALL = "atc+rules"
+NONE, WITHOUT = "atc-rules", "atc-rules:"
+"""The systems without any rule, and without one."""
 LEGEND = """\
 fired: tries in which the rule found what it is for, of those that were counted; solved: among these. The columns behind
 pair these same tries with another system: what the rule's side solved alone, what the other one did, and McNemar's
@@ -25,37 +24,29 @@ Line = dict[str, Any]
 
 def rule_figures(rows: Sequence[Row]) -> list[Line]:
     """One line for each rule: ``tries`` that were counted, in how many it ``fired``, ``times`` in all, ``solved`` among
-    them; paired over those with ATC without any rule (``none``) and without this one alone (``alone``).
-
-    A rule that is off by default is looked for in the tries of ``atc+rules:ID``, where ``alone`` is ``atc``; else in
-    those of ``atc+rules``. What the file has no tries of is ``None``.
+    them; paired over those with ATC without any rule (``none``) and without this one alone (``alone``). What the file
+    has no tries of is ``None``.
     """
     by_system: dict[str, list[Row]] = {}
     for row in rows:
         if row.status != "environment":
             by_system.setdefault(row.system, []).append(row)
     lines = []
+    counted = [row for row in by_system.get(RULER, []) if row.rules is not None]
     for rule in RULES:
-        with_it = RULER if rule.default else WITH + rule.id if WITH + rule.id in by_system else ALL
-        counted = [row for row in by_system.get(with_it, []) if row.rules is not None]
         fired = [row for row in counted if (row.rules or {}).get(rule.id)]
-        alone = WITHOUT + rule.id if rule.default else RULER
-        if not rule.default and with_it == ALL:
-            alone = ""  # other rules are on in these tries, too
         lines.append(
             {
                 "rule": rule.id,
-                "default": rule.default,
-                "system": with_it,
                 "tries": len(counted),
                 "fired": len(fired),
                 "times": sum((row.rules or {}).get(rule.id, 0) for row in fired),
                 "solved": sum(row.solved for row in fired),
                 "none": _pairing(fired, by_system.get(NONE, [])),
-                "alone": _pairing(fired, by_system.get(alone, [])),
+                "alone": _pairing(fired, by_system.get(WITHOUT + rule.id, [])),
             }
         )
-    return sorted(lines, key=lambda line: (not line["default"], -line["fired"], line["rule"]))
+    return sorted(lines, key=lambda line: (-line["fired"], line["rule"]))
 
 
 def _pairing(fired: Sequence[Row], others: Sequence[Row]) -> Line | None:
@@ -80,9 +71,10 @@ def print_rules(lines: Sequence[Line], console: Console) -> None:
     for name in ("rule", "fired", "times", "solved", f"± {NONE}", "± without it alone"):
         table.add_column(name, justify="left" if name == "rule" else "right", no_wrap=True)
     for line in lines:
-        name = line["rule"] + ("" if line["default"] else " (off)")
         fired = f"{line['fired']}/{line['tries']}"
-        table.add_row(name, fired, str(line["times"]), str(line["solved"]), _shown(line["none"]), _shown(line["alone"]))
+        table.add_row(
+            line["rule"], fired, str(line["times"]), str(line["solved"]), _shown(line["none"]), _shown(line["alone"])
+        )
     console.print(table)
     console.print(LEGEND, markup=False)
     if not any(line["tries"] for line in lines):

@@ -31,7 +31,7 @@ from benchmarks.read_tasks import Part, in_part
 from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.rule_figures import print_rules, rule_figures
 from benchmarks.summary import print_table, summarise
-from benchmarks.systems import ALPHA, CHOOSE, OFFER, PAPER_ALPHA, SYSTEMS, WITH_RULE, WITHOUT_RULE, System, named_system
+from benchmarks.systems import ALPHA, CHOOSE, OFFER, PAPER_ALPHA, SYSTEMS, WITHOUT_RULE, System, named_system
 from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
@@ -228,7 +228,8 @@ def _caps(name: str) -> str:
     return f"({getattr(Caps(), name):g}; with --quick {getattr(QUICK_CAPS, name):g})"
 
 
-def _say(row: Row) -> None:
+def say(row: Row) -> None:
+    """Print how a try ended."""
     how = "solved" if row.solved else f"not solved ({row.status}{': ' + row.error if row.error else ''})"
     err.print(f"{row.env}/{row.task} {row.system} seed {row.seed}: {how}, {row.seconds:.1f} s", markup=False)
 
@@ -244,9 +245,9 @@ def main(
     system: Annotated[
         str | None,
         typer.Option(
-            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, `{WITH_RULE}ID` with one "
-            f"that is off, `{CHOOSE}N` chooses among N programs (`{CHOOSE}N+ID`: with a rule), `{OFFER}N` is offered N "
-            f"tools at most, `{ALPHA}N` and `{PAPER_ALPHA}N` make N revisions at most. All, if not said."
+            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, `{CHOOSE}N` chooses among "
+            f"N programs, `{OFFER}N` is offered N tools at most, `{ALPHA}N` and `{PAPER_ALPHA}N` make N revisions at "
+            "most. All, if not said."
         ),
     ] = None,
     data: Annotated[
@@ -383,7 +384,7 @@ def run_and_report(
 
 async def _to_the_end(plan: Plan, source: Upstream, file: Path) -> None:
     async with Gateway(source, RESULTS / "replies").opened() as gateway:
-        await run_plan(plan, gateway, file, _say)
+        await run_plan(plan, gateway, file, say)
 
 
 def _own(plan: Plan, source: Upstream, file: Path) -> list[Row]:

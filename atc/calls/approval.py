@@ -16,8 +16,11 @@ from typing import Protocol as Interface
 from atc import wording
 from atc.calls import question
 from atc.calls.entry import CallKey
+from atc.dry_run_facts import Feed
 from atc.errors import UsageError
+from atc.facts import Invocation
 from atc.result import Effect
+from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.tools.protocol import Protocol
@@ -37,6 +40,9 @@ class ApprovalRequest:
         repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
         protocol: of the tool.
+        feeds: where its arguments come from, as far as that can be followed (:class:`atc.dry_run_facts.Feed`).
+        done: the calls with effects that the task has made already.
+        wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
     """
 
     tool: str
@@ -48,6 +54,9 @@ class ApprovalRequest:
     repeats: str = ""
     in_doubt: bool = False
     protocol: Protocol | None = field(default=None, compare=False, repr=False)
+    feeds: tuple[Feed, ...] = field(default=(), repr=False)
+    done: tuple[Invocation, ...] = field(default=(), repr=False)
+    wait_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -149,7 +158,8 @@ async def ask_at_terminal(request: ApprovalRequest) -> bool:
     did = f"{'may have done' if request.in_doubt else 'did'} the same"
     again = f" again (run {question.visible_name(request.repeats)} {did})" * bool(request.repeats)
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
-    return await question.ask(heading, request.arguments, request.warnings)
+    about = question.About(plans.origins(request.feeds), [wording.call(each) for each in request.done], request.wait_s)
+    return await question.ask(heading, request.arguments, request.warnings, about)
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Refusal
+from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Policy, Refusal
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey, Entry
 from atc.calls.own_exceptions import OwnExceptions
@@ -17,7 +17,7 @@ from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
 from atc.packing import pack
-from atc.result import Effect
+from atc.result import Effect, RefusedBy
 from atc.tools.tool import Tool
 from atc.traces.events import ApprovalAsked, Emit
 
@@ -36,6 +36,7 @@ class Approving:
         redactor: of the run.
         emit: is told of every question.
         waiting: stops the clock of the program.
+        explained: adds to a request what somebody who is asked wants to know.
     """
 
     bans: Bans
@@ -43,10 +44,11 @@ class Approving:
     redactor: Redactor
     emit: Emit
     waiting: Callable[[], AbstractContextManager[None]]
+    explained: Callable[[CallRecord, ApprovalRequest], Awaitable[ApprovalRequest]]
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
-        self._denied: dict[CallKey, Refusal] = {}
+        self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
@@ -69,7 +71,7 @@ class Approving:
         """
         if record.effect is Effect.READ:
             if (asker := approval.of_read()) is not None:
-                await self._ask(asker, self._request(record, tool, (), (), None), record, key)
+                await self._ask(asker, self._request(record, tool, (), (), None), record, key, policy=approval.policy)
             return
         instead_of = tuple(self.bans.instead_of(record.tool))
         earlier = approval.earlier
@@ -78,6 +80,7 @@ class Approving:
             try:
                 await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
             except CallRefused as refused:
+                record.refused_by = record.refused_by or "nobody"
                 if refused.status == "warned" and AFTER_LOOK in warnings:
                     raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
@@ -114,13 +117,14 @@ class Approving:
         """
         refusal = None if approval.policy is None else approval.policy.denies(self._request(record, tool, (), (), None))
         if refusal is not None:
+            record.refused_by = "rule"
             raise _refused(refusal)
 
     async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
         warnings, instead_of = request.warnings, request.instead_of
         if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
             announced = approval.policy.ruled(request) is None
-            await self._ask(approval.policy.asker, request, record, key, announced=announced)
+            await self._ask(approval.policy.asker, request, record, key, announced=announced, policy=approval.policy)
             return
         verdict = approval.decide(request)
         if verdict == "allowed":
@@ -138,15 +142,24 @@ class Approving:
         await self._ask(verdict, request, record, key)
 
     async def _ask(
-        self, asker: Asker, request: ApprovalRequest, record: CallRecord, key: CallKey, *, announced: bool = True
+        self,
+        asker: Asker,
+        request: ApprovalRequest,
+        record: CallRecord,
+        key: CallKey,
+        *,
+        announced: bool = True,
+        policy: Policy | None = None,
     ) -> None:
         async with self._asking:
-            if (before := self._denied.get(key)) is not None:
+            if (known := self._denied.get(key)) is not None:
+                before, record.refused_by = known
                 raise _refused(before)
-            if announced and request.effect is not Effect.READ:
-                self._emit_asked(record, request.warnings, request.instead_of)
             try:
                 with self.waiting():
+                    if announced and request.effect is not Effect.READ:
+                        request = await self.explained(record, request)
+                        self._emit_asked(record, request)
                     answer = asker(request)
                     if inspect.isawaitable(answer):
                         answer = await answer
@@ -156,12 +169,23 @@ class Approving:
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
-                self._denied[key] = said or Refusal("the user did not approve this call before")
+                record.refused_by = "nobody"
+                if policy is not None and policy.denies(request) is not None:
+                    record.refused_by = "rule"
+                elif announced and (said is None or said.by_user):
+                    record.refused_by = "user"
+                self._denied[key] = said or Refusal("the user did not approve this call before"), record.refused_by
                 raise _refused(said or Refusal("the user did not approve this call"))
 
-    def _emit_asked(self, record: CallRecord, warnings: Sequence[str], instead_of: Sequence[str]) -> None:
-        started = record.started(pack(self.redactor.value(record.arguments)))
-        asked: ApprovalAsked = {**started, "warnings": list(warnings), "instead_of": list(instead_of)}
+    def _emit_asked(self, record: CallRecord, request: ApprovalRequest) -> None:
+        asked: ApprovalAsked = {
+            **record.started(pack(self.redactor.value(record.arguments))),
+            "warnings": list(request.warnings),
+            "instead_of": list(request.instead_of),
+            "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
+            "done": [call.model_dump(mode="json") for call in request.done],
+            "wait_s": request.wait_s,
+        }
         self.emit("approval_asked", self.redactor.value(asked))
 
 

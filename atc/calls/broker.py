@@ -6,16 +6,17 @@ granted? → arguments → replay → approval → journal → transport → res
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from atc import wording
 from atc.calls import planning
-from atc.calls.approval import Approval
+from atc.calls.approval import Approval, ApprovalRequest
 from atc.calls.approving import AFTER_LOOK, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs
 from atc.calls.bans import Bans
@@ -30,8 +31,9 @@ from atc.calls.redact import Redactor
 from atc.calls.responses import Responses
 from atc.calls.sending import Sender
 from atc.calls.sizes import refuse_too_many
+from atc.dry_run_facts import Feed
 from atc.errors import CallRefused, ToolError
-from atc.facts import Drift, Replacement
+from atc.facts import Drift, Invocation, Replacement
 from atc.fired_rules import fired
 from atc.host_time import HostTime
 from atc.packing import pack
@@ -71,6 +73,8 @@ class Broker:
             before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
+        feeds_of: says where the arguments of a call came from, for who is asked about it; ``None``: nobody knows.
+        until: the event loop's time at which the run's own time is used up; ``None``: never.
         repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
     Raises:
@@ -96,13 +100,15 @@ class Broker:
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
     past_the_end: set[int] = field(default_factory=set)
+    feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
+    until: float | None = None
 
     def __post_init__(self) -> None:
         self.bans = Bans(self.journal.banned)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
-        self._approving = Approving(self.bans, exceptions, self.redactor, self.emit, self.waiting)
+        self._approving = Approving(self.bans, exceptions, self.redactor, self.emit, self.waiting, self._explained)
         self._sender = Sender(
             self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run, self.host_time
         )
@@ -179,6 +185,21 @@ class Broker:
         The run's own budget goes on.
         """
         return self.clock.paused()
+
+    @property
+    def writes(self) -> list[Entry]:
+        """The calls with effects that this request has made, of all its programs and processes."""
+        journal = self.journal
+        entries = (entry for number, entry in sorted(journal.entries.items()) if number > journal.before)
+        return [entry for entry in entries if entry.effect is not Effect.READ and entry.state == "done"]
+
+    async def _explained(self, record: CallRecord, request: ApprovalRequest) -> ApprovalRequest:
+        """A request with where its arguments come from, what is done already, and how long the run can wait."""
+        call = record.finish(CallReply(), self.redactor)
+        feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
+        done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes)
+        wait_s = None if self.until is None else max(0.0, self.until - asyncio.get_running_loop().time())
+        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program. Whatever goes wrong with the call is the reply's error.

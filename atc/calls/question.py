@@ -16,6 +16,7 @@ import sys
 import threading
 import unicodedata
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -30,12 +31,32 @@ SHOWN_OF_ONE = 80
 """Characters of one argument that are always shown, however many there are."""
 MOST_ARGUMENTS = 40
 MOST_WARNINGS, SHOWN_OF_WARNING = 10, 500
+SHOWN_OF_ORIGIN = 500
+"""Characters of where one argument came from, where few have that much."""
 MOST_LINES = 12
 """Lines that a program's own question may have; what follows stands on the last one."""
 _MAX_ANSWER = 100
 _GUTTER = "  | "  # before every line that an argument can fill: no line of a question begins with text from outside
 _CODE = "    "  # in Markdown a line that begins so is code: nothing in it is a link, an image or bold
 _YES, _WHOLE = {"y", "yes"}, {"s", "show"}
+
+
+@dataclass(frozen=True)
+class About:
+    """What a question about a call says beside its arguments.
+
+    Attributes:
+        origins: by argument, where it comes from.
+        done: the calls with effects that are done already.
+        wait_s: seconds until nobody waits any more.
+    """
+
+    origins: Mapping[str, str] = field(default_factory=dict)
+    done: Sequence[str] = ()
+    wait_s: float | None = None
+
+
+_NOTHING = About()
 _one_at_a_time = threading.Lock()  # of the process: two runs share one terminal
 
 
@@ -47,13 +68,18 @@ def has_terminal() -> bool:
         return False
 
 
-async def ask(heading: str, arguments: Mapping[str, Any], warnings: Sequence[str] = ()) -> bool:
+async def ask(
+    heading: str, arguments: Mapping[str, Any], warnings: Sequence[str] = (), about: About = _NOTHING
+) -> bool:
     """Ask once. The end of the input, and any answer but yes, is a no."""
     async with _alone():
         whole = False
         while True:
-            lines, cut = _lines(arguments, whole)
+            lines, cut = _lines(arguments, whole, about.origins)
             lines += _warned(warnings)
+            lines += _done(about.done)
+            if about.wait_s is not None:
+                lines.append(f"the run waits {about.wait_s:,.0f} s for you; then it ends")
             _show("\n".join([heading, *lines]) + "\n")
             _forget_what_was_typed()
             more = cut and not whole
@@ -105,32 +131,37 @@ def visible_name(name: str) -> str:
     return visible(_spelt(name))
 
 
-def indented(arguments: Mapping[str, Any]) -> tuple[list[str], bool]:
+def indented(arguments: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> tuple[list[str], bool]:
     """The arguments for a dialog that may render Markdown: a line each, set in by four places, where nothing is markup.
+
+    Args:
+        origins: by argument, where it comes from.
 
     Returns:
         The lines, and whether something is not shown.
     """
-    texts, cut = _texts(arguments, False)
+    texts, cut = _texts(arguments, False, origins or {})
     if left := len(arguments) - len(texts):
         texts.append(_left(left))
     return [_CODE + text for text in texts], cut
 
 
-def indented_warnings(warnings: Sequence[str]) -> list[str]:
-    """Warnings in the same way."""
+def indented_warnings(warnings: Sequence[str], what: str = "warnings") -> list[str]:
+    """Warnings, or other texts, in the same way."""
     left = len(warnings) - MOST_WARNINGS
     lines = [_CODE + visible(_cut(each, SHOWN_OF_WARNING)) for each in warnings[:MOST_WARNINGS]]
-    return [*lines, f"{_CODE}… and {left} more warnings"] if left > 0 else lines
+    return [*lines, f"{_CODE}… and {left} more {what}"] if left > 0 else lines
 
 
 def _spelt(name: str) -> str:
     return name if name.isidentifier() and len(name) <= SHOWN else abridged(name, SHOWN).text
 
 
-def _lines(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
+def _lines(
+    arguments: Mapping[str, Any], whole: bool, origins: Mapping[str, str] | None = None
+) -> tuple[list[str], bool]:
     """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
-    texts, cut = _texts(arguments, whole)
+    texts, cut = _texts(arguments, whole, origins or {})
     lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
     if left := len(arguments) - len(texts):
         lines.append(_left(left))
@@ -143,17 +174,19 @@ def _left(arguments: int) -> str:
     return f"… and {arguments:,} more arguments that are not shown"
 
 
-def _texts(arguments: Mapping[str, Any], whole: bool) -> tuple[list[str], bool]:
-    """A line for each argument that is shown, and whether something is not."""
+def _texts(arguments: Mapping[str, Any], whole: bool, origins: Mapping[str, str]) -> tuple[list[str], bool]:
+    """A line for each argument that is shown, with its origin, and whether something is not."""
     room = MOST_WHOLE if whole else SHOWN
     given = list(islice(arguments.items(), room // SHOWN_OF_ONE if whole else MOST_ARGUMENTS))
     lengths = [len(abridged(part, room).text) for pair in given for part in pair]
     limit = _fair_share(lengths, room)
+    room_of_origin = min(SHOWN_OF_ORIGIN, max(SHOWN_OF_ONE, SHOWN // max(1, len(given))))
     texts, cut = [], len(given) < len(arguments)
     for name, value in given:
         shown_name, shown = _name(name, limit), abridged(value, limit)
         cut = cut or shown.cut or shown_name.cut
-        texts.append(f"{shown_name.text} = {shown.text}")
+        came = f" ← {_cut(origin, room_of_origin)}" if (origin := origins.get(name)) else ""
+        texts.append(f"{shown_name.text} = {shown.text}{came}")
     return texts, cut
 
 
@@ -169,6 +202,15 @@ def _warned(warnings: Sequence[str]) -> list[str]:
         lines += ["warning:", *(_GUTTER + piece for piece in _pieces(visible(_cut(warning, SHOWN_OF_WARNING))))]
     left = len(warnings) - MOST_WARNINGS
     return [*lines, f"… and {left} more warnings"] if left > 0 else lines
+
+
+def _done(calls: Sequence[str]) -> list[str]:
+    """The calls that are done already, the latest ones."""
+    if not calls:
+        return []
+    shown = [f"… {len(calls) - MOST_WARNINGS:,} calls before"] if len(calls) > MOST_WARNINGS else []
+    shown += [visible(_cut(each, SHOWN_OF_WARNING)) for each in calls[-MOST_WARNINGS:]]
+    return ["done already:", *(_GUTTER + piece for text in shown for piece in _pieces(text))]
 
 
 def _fair_share(lengths: Sequence[int], left: int) -> int:

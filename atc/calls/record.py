@@ -13,7 +13,7 @@ from atc.dry_run_facts import Feed
 from atc.errors import Cause
 from atc.facts import ArgumentRepair, BodyError, Drift
 from atc.packing import as_text, pack
-from atc.result import Call, CallStatus, Effect
+from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.tools.tool import NextPage
 from atc.traces.events import CallStarted
 
@@ -43,6 +43,7 @@ class CallRecord:
     effect: Effect = Effect.UNKNOWN
     status: CallStatus = "ok"
     cause: Cause | None = None
+    refused_by: RefusedBy | None = None
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
     original: dict[str, Any] | None = None
@@ -93,6 +94,7 @@ class CallRecord:
             error=reply.error,
             error_status=reply.status,
             cause=self.cause,
+            refused_by=self.refused_by,
             line=self.line,
             seconds=round(self.seconds, 6),
             notes=tuple(map(redactor.text, self.notes)),

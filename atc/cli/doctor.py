@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import platform
-import subprocess
 import sys
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc import wording
 from atc.calls.contract import CallReply, CallRequest
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
@@ -49,6 +49,12 @@ class Check:
 
 @guarded
 def doctor(
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools", "-t", help="Look at these tools, too: whether they open, and which credentials are missing."
+        ),
+    ] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value and meaning instead.")
     ] = False,
@@ -63,7 +69,6 @@ def doctor(
         *_system(),
         _model(),
         *asyncio.run(_sandbox()),
-        _type_checker(),
         _atlas(),
         _encoder(),
         _docker(),
@@ -71,6 +76,7 @@ def doctor(
         *_telemetry(),
         *_vectors(),
         _extras(),
+        *(check for source in tools or () for check in _tools(source)),
     ]
     if as_json:
         print_json([asdict(check) for check in checks])
@@ -163,18 +169,6 @@ _GROUP_FIX = (
 )
 
 
-def _type_checker() -> Check:
-    from atc.programs.check.types import find_ty
-
-    try:
-        version = subprocess.run(
-            [find_ty(), "--version"], capture_output=True, text=True, timeout=20, check=False
-        ).stdout.strip()
-    except AtcError as error:
-        return Check("type checker", False, str(error), "pip install ty")
-    return Check("type checker", bool(version), version or "it does not start", "pip install --force-reinstall ty")
-
-
 def _atlas() -> Check:
     try:
         from atc.atlas import atlas_toolset
@@ -252,6 +246,21 @@ def _vectors() -> list[Check]:
     return [Check("vectors", True, f"in {choice.where}{'' if choice.where == EDGE else ' (not asked)'}", needed=False)]
 
 
+def _tools(source: str) -> list[Check]:
+    """Whether tools can be opened, and what credentials their documents ask for that are not set."""
+    try:
+        opened = options.opened([source])
+    except AtcError as error:
+        return [Check(f"tools {source}", False, "cannot be opened", str(error))]
+    missing = opened.missing_credentials()
+    count = f"{len(opened)} tool{'s' * (len(opened) != 1)}"
+    if not missing:
+        return [Check(f"tools {source}", True, count)]
+    found = [f"{count}; no credential for {each.scheme!r}, which {len(each.tools)} need" for each in missing]
+    fixes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    return [Check(f"tools {source}", False, text, fix) for text, fix in zip(found, fixes, strict=True)]
+
+
 def _extras() -> Check:
     """What else can be used."""
     there = {name: all(map(find_spec, packages)) for name, packages in _EXTRAS.items()}
@@ -288,7 +297,6 @@ def _print_settings(as_json: bool) -> None:
             "variable": f"ATC_{name.upper()}",
         }
         for name, field in Settings.model_fields.items()
-        if not field.exclude
     }
     if as_json:
         print_json(rows)

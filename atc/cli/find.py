@@ -167,7 +167,10 @@ def search(
 ) -> None:
     """Find the tools for a task: the likeliest first, and those that they need."""
     if (folder is None) == (not sources):
-        raise UsageError("give an index with --index DIR, or tools with --tools: one of the two, not both")
+        raise UsageError(
+            "say what is searched: tools, such as --tools atlas, or an index (`atc tools index`) with --index DIR; "
+            "one of the two"
+        )
     settings = Settings.load(scorers=scorers)
     way = way or settings.retrieval
     if folder is not None:

@@ -192,7 +192,9 @@ def correct(
 @app.command()
 @guarded
 def forget(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[TOOL]...", help="The tools to forget.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOOL]...", help="The tools to forget; default: all of --tools.")
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Forget all tools, of all services.")] = False,
     tools: MaybeTools = None,
     only: options.Only = None,
@@ -202,19 +204,24 @@ def forget(
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
-    """Forget what runs taught about tools, predictions, your corrections and the ranking that was learnt for them."""
-    if everything == bool(names):
-        raise UsageError("name the tools to forget, or give --all to forget everything")
+    """Forget what runs taught about tools, predictions, your corrections and the ranking that was learnt for them.
+
+    With --tools alone it forgets all tools of that source, those that it has no more, too.
+    """
+    if everything and names:
+        raise UsageError("--all forgets all tools of all services: leave the names out, or leave --all out")
     if everything and tools:
-        raise UsageError("--all forgets all tools of all services: leave --tools out, or name the tools to forget")
+        raise UsageError("--all forgets all tools of all services: leave --all out to forget those of --tools alone")
+    if not (everything or names or tools):
+        raise UsageError("name the tools to forget, or a source with --tools, or give --all to forget everything")
     if names and not tools:
         raise UsageError("say with --tools where the tools are: a name may stand for tools of several services")
     chosen: dict[str, Protocol] | None = None
-    if names:
-        protocols = _protocols(tools or [], only, service_url, auth, documents, openapi)
-        chosen = {known_tool(name, protocols): protocols[name] for name in names}
+    if tools:
+        protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+        chosen = {known_tool(name, protocols): protocols[name] for name in names or protocols}
     with _store() as store:
-        facts = store.forget(chosen)
+        facts = store.forget(chosen, whole=not (names or only))
     from atc.retrieval.own_adapters import OwnAdapters
 
     rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
@@ -224,7 +231,10 @@ def forget(
     else:
         if rankings:
             _say(f"deleted {rankings} {'file' if rankings == 1 else 'files'} of ranking that was learnt for them")
-        _say(f"forgot {_many(facts)} about {', '.join(chosen) if chosen else 'all tools'}")
+        whose = (
+            "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(tools or [])}"
+        )
+        _say(f"forgot {_many(facts)} about {whose}")
 
 
 @app.command("export")

@@ -21,6 +21,8 @@ def check(gateway: Gateway, *, as_json: bool) -> None:
         print_json(asdict(found) | {"tokens": found.tokens})
         return
     lines = [f"{found.behind:,} tools behind {len(found.offered)} that a client sees:"]
+    if found.sources:
+        lines.insert(0, f"tools of {', '.join(f'{each.name} ({each.tools:,})' for each in found.sources)}")
     for each in found.offered:
         lines += ["", f"{each.name}, at most {each.tokens:,} tokens with its schemas", each.description]
     lines += ["", f"instructions: {found.instructions}", ""]

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atc.errors import UsageError
+from atc.errors import AtcError, UsageError
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.tools.sources import FORMS, open_tools
+from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
@@ -119,7 +120,20 @@ def opened(
     given = _of_openapi(only, service_url, auth, undeclared or bool(documents), openapi)
     tools = open_tools(sources, **given)
     tools = tools.documented(documents) if documents else tools
-    return tools.select(*only) if only else tools
+    return _selected(tools, sources, only, given) if only else tools
+
+
+def _selected(tools: Toolset, sources: Sequence[str], only: Sequence[str], given: dict[str, Any]) -> Toolset:
+    """The tools that patterns name. Where one names none, the message knows the operations that were not read, too."""
+    try:
+        return tools.select(*only)
+    except UsageError as error:
+        narrowed = [word for word in sources if is_openapi(word)]
+        with suppress(AtcError):  # a document that is too large as a whole: the first message has to do
+            unread = open_tools(narrowed, **{k: v for k, v in given.items() if k not in ("only", "strict")})
+            others = Toolset(tool for tool in tools.values() if tool.protocol.source.kind != "openapi")
+            error = (others + unread).problem_of(only) or error
+        raise error
 
 
 def opened_live(
@@ -141,15 +155,18 @@ def opened_live(
     from atc.tools.mcp.live import live_tools
     from atc.tools.mcp.live_entry import Limits
 
-    limits = Limits()
-    return live_tools(
+    limits, given = Limits(), _of_openapi(only, service_url, auth, bool(documents), openapi)
+    live = live_tools(
         sources,
         folder=settings.catalogue / FOLDER,
         only=only,
         documents=documents,
         limits=replace(limits, timeout_s=max(limits.timeout_s, settings.call_timeout_s)),
-        openapi=_of_openapi(None, service_url, auth, bool(documents), openapi),
+        openapi=given,
     )
+    if only and not any(map(mcp_source, sources)):
+        _selected(live.others, sources, only, given)
+    return live
 
 
 def _of_openapi(

@@ -16,6 +16,7 @@ from atc.errors import UsageError
 from atc.invisible import visible
 from atc.permissions import Decision, Permissions, Rule, Who, wording
 from atc.permissions.conditions import shown
+from atc.permissions.effects import may_name
 from atc.permissions.of_agent import permissions_named
 from atc.result import Effect
 from atc.settings import Settings
@@ -161,8 +162,8 @@ def _but(rule: Rule) -> str:
 
 def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
     """The rules that speak of none of the tools, whoever calls."""
-    names = {name for tool in tools.values() for name in (tool.name, tool.protocol.source.operation)}
-    return [rule.number for rule in permissions.rules if not any(map(rule.tools.may_fit, names))]
+    protocols = tools.protocols
+    return [rule.number for rule in permissions.rules if not any(may_name(rule.tools, each) for each in protocols)]
 
 
 def _why(decision: Decision) -> str:

@@ -12,7 +12,8 @@ from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.cli import options
 from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
 from atc.models.resolve import prepare_model
-from atc.wording.went_on import incomplete_run
+from atc.wording import outcomes
+from atc.wording.went_on import caveats
 
 if TYPE_CHECKING:
     from atc.result import Result
@@ -242,9 +243,12 @@ def report(result: Result, *, viewed: bool) -> None:
     if warned := refused.count("warned"):
         hint = "--approve always --warnings allow makes them; on a terminal you are asked"
         err.print(f"not made: {warned} calls that depend on a warning of the check ({hint})", markup=False)
-    denied = refused.count("denied")
+    denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; declare a function that only reads with @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
-    if not viewed and (incomplete := incomplete_run(result)):
-        err.print(clean(incomplete), markup=False)
+    if not viewed and result.status not in ("answered", "planned"):
+        for line in outcomes.effects(result.done, result.not_done):
+            err.print(clean(line), markup=False)
+    for caveat in caveats(result) if not viewed else ():
+        err.print(clean(caveat), markup=False)

@@ -103,7 +103,7 @@ def runs(
     for row in rows:
         cost = [_cost(row)] if priced else []
         task = Text(short(row["task"], 80))
-        table.add_row(row["run_id"], row["status"], str(row["calls"]), str(row["revisions"]), *cost, task)
+        table.add_row(row["run_id"], _status(row), str(row["calls"]), str(row["revisions"]), *cost, task)
     print_table(table)
 
 
@@ -303,6 +303,13 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
 
 def _source(stored: StoredRun) -> dict[str, Any]:
     return options.source_from((stored.first("run_started") or {}).get("source"))
+
+
+def _status(row: dict[str, Any]) -> str:
+    """The status of a run for a cell."""
+    if row["waits"]:
+        return "waits for you"
+    return f"{row['status']}, unresolved warning" if row["unresolved"] else row["status"]
 
 
 def _cost(row: dict[str, Any]) -> Text:

@@ -9,9 +9,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc import wording
 from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
-from atc.errors import UsageError
+from atc.graph.edge_text import known_tool
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.tools.fit import SEPARATOR, Fit, Fitter
@@ -25,16 +26,20 @@ app.command("search")(find.search)
 app.command("index")(find.index)
 app.command("browse")(browse.browse)
 Source = Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")]
+Sources = Annotated[list[str], typer.Argument(help="Where the tools are, one or several; as for `atc run --tools`.")]
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
 
 
 @app.command("list")
 @guarded
 def list_tools(
-    source: Source, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
+    sources: Sources, only: options.Only = None, openapi: options.OpenApi = None, as_json: options.Json = False
 ) -> None:
-    """List the tools of a source: name, effect, arguments, what it does."""
-    tools = options.opened([source], only=only, openapi=openapi)
+    """List the tools of one or several sources: name, effect, arguments, what it does."""
+    tools = options.opened(sources, only=only, openapi=openapi)
+    for missing in tools.missing_credentials():
+        told = wording.no_credential(missing.scheme, missing.variable, missing.tools)
+        err.print(Text(clean(f"note: {told}"), style="yellow"))
     if as_json:
         print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])
         return
@@ -95,6 +100,5 @@ async def _bound(text: str) -> int:
 
 
 def _one(tools: Toolset, name: str) -> Toolset:
-    if name not in tools:
-        raise UsageError(f"there is no tool {name!r}; the tools are {', '.join(list(tools)[:40])}")
+    known_tool(name, {each: tool.protocol for each, tool in tools.items()})
     return tools

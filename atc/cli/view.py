@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import json
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
@@ -16,15 +17,15 @@ from rich.text import Text
 from atc import sketch_wording, wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.dry_run_facts import DryRun
-from atc.facts import BodyError, Drift, Replacement
+from atc.dry_run_facts import DryRun, Feed
+from atc.facts import BodyError, Drift, Invocation, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
 from atc.result import Effect
 from atc.sketch_facts import SketchFacts
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
-from atc.wording import plans, went_on
+from atc.wording import outcomes, plans, went_on
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -39,7 +40,6 @@ _REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
     "attribute": "tracing the fault",
-    "compare": "comparing programs",
     "repair": "putting arguments right",
     "tools": "searching for tools",
     "step": "taking a step",
@@ -68,7 +68,6 @@ class RunView:
         self._console, self._stored, self._verbose = console, stored, verbose
         self._status: Status | None = None
         self._program = ""
-        self._wrong: list[str] = []
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -176,9 +175,8 @@ class RunView:
 
     def _on_findings(self, data: dict[str, Any]) -> None:
         self.line("── not run; the check found ──", "bold yellow")
-        self._wrong = [finding["message"] for finding in data["findings"]]
-        for message in self._wrong:
-            self.line(f"  {message}", "yellow")
+        for finding in data["findings"]:
+            self.line(f"  {finding['message']}", "yellow")
 
     def _on_program_started(self, data: dict[str, Any]) -> None:
         for warning in data.get("warnings", ()):
@@ -188,6 +186,10 @@ class RunView:
 
     def _on_approval_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # a spinner would write over the question
+        if self._stored:  # else it is on the screen, or on a page
+            self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
+            for feed in (Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())):
+                self.line(f"      {visible_name(feed.argument)} ← {plans.feed(feed)}", "dim")
 
     def _on_question_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # the call that asks is shown by itself
@@ -198,9 +200,8 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        parts = [f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()]
-        parts += dict.fromkeys(f"{visible_name(feed['argument'])}=…" for feed in data.get("awaits", ()))
-        arguments = ", ".join(parts)
+        awaits = dict.fromkeys(f"{visible_name(feed['argument'])}=…" for feed in data.get("awaits", ()))
+        arguments = ", ".join(filter(None, [_arguments(data["arguments"]), *awaits]))
         status = data["status"]
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
@@ -230,7 +231,6 @@ class RunView:
         tool = f" of {fault['tool']}" if fault["tool"] else ""
         self.line(f"── fault{tool} ({fault['kind']}) ──", "bold red")
         self.line(f"  {fault['message']}", "red")
-        self._wrong = [fault["message"]]
         if fault["source_line"]:
             self.line(f"  in: {fault['source_line']}", "dim")
         if fault["evidence"]:
@@ -246,7 +246,10 @@ class RunView:
         self.line(f"{data['by']} took the place of {data['tool']}", "dim")
 
     def _on_answered(self, data: dict[str, Any]) -> None:
-        self.line("── answer ──", "bold green")
+        if data.get("unresolved"):
+            self.line("── answer, with an unresolved warning ──", "yellow")
+        else:
+            self.line("── answer ──", "bold green")
         if data["answer"]:
             self.line(data["answer"])
         if data["answer"] != data["value"]:
@@ -261,15 +264,19 @@ class RunView:
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
             raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
             if data["fault"] and not raised:
-                if data["fault"]["message"] not in self._wrong:
-                    self.line(data["fault"]["message"], "red")
+                self.line(data["fault"]["message"], "red")
                 if data["fault"].get("hint"):
                     self.line(data["fault"]["hint"], "yellow")
+            made = [_invocations(data.get(name, ())) for name in ("done", "not_done")]
+            for line in outcomes.effects(*made):
+                self.line(line, "yellow")
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
             self.line(f"value: {_short(data['value'], 2000)}")
-        for message in caught:
-            self.line(f"  note: {went_on.remark(message)}", "yellow")
+        remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
+        for message, case in remarks:
+            if case != went_on.UNRESOLVED:
+                self.line(f"  note: {went_on.remark(message)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:
@@ -280,6 +287,9 @@ class RunView:
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",
         )
+        for message, case in remarks:
+            if case == went_on.UNRESOLVED:
+                self.line(message, "bold yellow")
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None
             self.line(went_on.incomplete(data["status"], fault, caught), "bold yellow")
@@ -306,3 +316,11 @@ def _short(value: Any, limit: int) -> str:
         value = unpack(value)
     text = as_text(value)
     return text if len(text) <= limit else text[:limit] + " …"
+
+
+def _arguments(given: dict[str, Any]) -> str:
+    return ", ".join(f"{visible_name(name)}={_short(value, 60)}" for name, value in given.items())
+
+
+def _invocations(data: Iterable[Any]) -> list[Invocation]:
+    return [Invocation.model_validate_json(json.dumps(each)) for each in data]

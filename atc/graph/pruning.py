@@ -87,8 +87,8 @@ def _drop_tools(file: sqlite3.Connection, where: str, values: tuple[Any, ...]) -
     return count
 
 
-def forget(file: sqlite3.Connection, places: Collection[tuple[str, str]] | None) -> int:
-    """Forget tools by service and name, or everything; how many facts that were."""
+def forget(file: sqlite3.Connection, places: Collection[tuple[str, str]] | None, services: Collection[str] = ()) -> int:
+    """Forget tools by service and name and whole services, or everything; how many facts that were."""
     if places is None:
         facts = ("edge", "shape", "prediction", "correction")
         count = sum(file.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0] for table in facts)
@@ -101,6 +101,9 @@ def forget(file: sqlite3.Connection, places: Collection[tuple[str, str]] | None)
         count += file.execute(
             "DELETE FROM correction WHERE (a_service, a_name) = (?, ?) OR (b_service, b_name) = (?, ?)", place * 2
         ).rowcount
+    for service in services:
+        count += _drop_tools(file, "service = ?", (service,))
+        count += file.execute("DELETE FROM correction WHERE ? IN (a_service, b_service)", (service,)).rowcount
     return count
 
 

@@ -196,8 +196,12 @@ class GraphStore:
 
         self._file.write(work)
 
-    def forget(self, tools: Mapping[str, Protocol] | None = None) -> int:
+    def forget(self, tools: Mapping[str, Protocol] | None = None, *, whole: bool = False) -> int:
         """Forget all about some tools, in every version, corrections too; or everything.
+
+        Args:
+            tools: to forget; everything when not given.
+            whole: forget also the tools that their services had once, and have no more.
 
         Returns:
             How many facts were forgotten: edges, shapes, corrections and predictions.
@@ -208,7 +212,8 @@ class GraphStore:
         if not self.path.exists():
             return 0
         places = None if tools is None else {place_of(protocol) for protocol in tools.values()}
-        count = self._file.write(lambda file: forget(file, places))
+        services = {service for service, _ in places or ()} if whole else set[str]()
+        count = self._file.write(lambda file: forget(file, places, services))
         self._file.compact()
         return count
 

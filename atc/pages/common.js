@@ -38,6 +38,34 @@ function moment(at) {
   return `${day} ${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
+const clock = (at) => moment(at).slice(11);
+/** How long ago a moment was, in words; its day where that is a week or more. */
+function ago(at) {
+  const minutes = Math.max(0, Date.now() / 1000 - at) / 60;
+  if (minutes < 1) return "just now";
+  if (minutes < 60) return `${Math.floor(minutes)} min ago`;
+  if (minutes < 24 * 60) return `${Math.floor(minutes / 60)} h ago`;
+  const days = Math.floor(minutes / 60 / 24);
+  return days < 7 ? plural(days, "day") + " ago" : moment(at).slice(0, 10);
+}
+/** A moment as how long ago it was, with the exact time as its title. */
+function since(at) {
+  return at ? el("time", { datetime: new Date(at * 1000).toISOString(), title: moment(at), "data-at": at, text: ago(at) }) : "";
+}
+/** How long a question still waits: until what time, and how long that is. */
+const left = (until) => {
+  const seconds = Math.max(0, Math.round(until - Date.now() / 1000));
+  return `waits until ${clock(until)} (${seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min`} left), then it is a no`;
+};
+/** Writes anew what changes with time alone. */
+function tick() {
+  for (const each of document.querySelectorAll("[data-at], [data-until]")) {
+    const text = each.dataset.at ? ago(Number(each.dataset.at)) : left(Number(each.dataset.until));
+    if (each.textContent !== text) each.textContent = text;
+  }
+}
+setInterval(tick, 1000);
+
 /** A text field of an event: whole, or the node of one that is cut. */
 const textOf = (field) => (typeof field === "string" ? field : field && typeof field.t === "string" ? `${field.t}…` : "");
 /** The names of a list of names; what else stands there says how many more there are. */
@@ -51,6 +79,7 @@ const STATUS = new Map([
   ["answered", ["✓", "good", "answered"]],
   ["planned", ["○", "warn", "planned"]],
   ["running", ["◐", "live", "running"]],
+  ["waiting", ["?", "warn", "waits for you"]],
   ["needs_input", ["?", "warn", "waits for your answer"]],
   ["in_doubt", ["?", "warn", "in doubt"]],
   ["budget", ["✕", "bad", "budget used up"]],
@@ -65,6 +94,12 @@ const statusOf = (status) => STATUS.get(status) || ["✕", "bad", status];
 function badge(status) {
   const [mark, tone, words] = statusOf(status);
   return el("span", { class: `badge ${tone}` }, el("span", { "aria-hidden": "true", text: mark }), ` ${words}`);
+}
+
+/** What else there is to know of a run that answered: that it did only a part, a warning, or how many remarks there are. */
+function caveat({ status, partial, unresolved, remarks }) {
+  if (status !== "answered" || !(partial || remarks)) return [];
+  return [" ", el("span", { class: "chip warn", text: partial ? "incomplete" : unresolved ? "warning" : plural(remarks, "remark") })];
 }
 
 /** Says a sentence to whoever listens rather than looks, and shows it for a while. */
@@ -84,6 +119,7 @@ function ready() {
   performance.mark("ready");
 }
 
+const TITLE = document.title;
 const DATA = JSON.parse(byId("data").textContent);
 const LIVE = DATA.live;
 const may = (right) => LIVE !== null && Array.isArray(LIVE.rights) && LIVE.rights.includes(right);
@@ -106,9 +142,9 @@ async function ask(path, body) {
   return found;
 }
 
-/** A button whose work may fail: it says so, and cannot be pressed twice. */
-function doing(words, tone, act) {
-  const button = el("button", { class: `act ${tone}`, type: "button", text: words });
+/** A button whose work may fail: it says so, and cannot be pressed twice. `about`: the id of what describes it. */
+function doing(words, tone, act, about = null) {
+  const button = el("button", { class: `act ${tone}`, type: "button", "aria-describedby": about, text: words });
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
@@ -159,6 +195,25 @@ function keep(place, wanted) {
 }
 const SETTLED = { approve: "approved", deny: "denied", late: "nobody answered in time", ended: "the run or its server has ended" };
 
+const known = new Set(); // questions that a reader was told of
+/** Tells of a question that has come, once; the title of the page counts those that wait. */
+function tell(waiting) {
+  document.title = `${waiting.size ? `(${waiting.size}) ` : ""}${TITLE}`;
+  for (const { key, tool } of waiting.values()) {
+    if (!known.has(key)) say(may("approve") ? `${tool} waits for your approval` : `${tool} waits for approval`);
+    known.add(key);
+  }
+}
+
+/** Where an argument comes from. */
+const comesFrom = (text) => [el("span", { "aria-hidden": "true", text: "← " }), el("span", { class: "quiet", text: "from " }), text];
+/** What a run did before the call that it asks about. */
+function doneAlready(row) {
+  if (!(row.done || []).length) return null;
+  const before = row.done_before ? el("li", { class: "faint", text: plural(row.done_before, "earlier call") }) : null;
+  return el("div", { class: "note" }, "done already:", el("ul", {}, before, row.done.map((text) => el("li", {}, el("code", { text })))));
+}
+
 /** A question that waits for approval: what would be called, and the two ways to settle it. */
 function approval(row, where) {
   const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
@@ -181,18 +236,22 @@ function approval(row, where) {
     event.stopImmediatePropagation();
     say("the questions have just changed: look once more, then press");
   };
+  const from = new Map(row.origins || []);
+  const about = `asks-${row.key}`;
   const card = el("li", { class: "approval", "data-key": row.key },
-    el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
+    el("p", { id: about }, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
       el("span", { class: "chip", text: row.effect || "write" }), where || ""),
     row.description ? el("p", { class: "faint", text: row.description }) : null,
-    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", { text })])) : null,
+    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from.has(name) ? el("span", { class: "from" }, comesFrom(from.get(name))) : null)])) : null,
     row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null,
     row.cut || row.left_out ? whole(row) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,
     row.repeats ? el("p", { class: "note warn", text: `run ${row.repeats} did the same before` }) : null,
     (row.warnings || []).map((text) => el("p", { class: "note warn", text })),
     (row.instead_of || []).length ? el("p", { class: "note warn", text: `in place of ${row.instead_of.join(", ")}, which failed` }) : null,
-    may("approve") ? el("p", { class: "acts" }, doing("Approve", "good", settle("approve")), doing("Deny", "bad", settle("deny"))) : null);
+    doneAlready(row),
+    may("approve") ? el("p", { class: "acts" }, doing("Approve", "good", settle("approve"), about), doing("Deny", "bad", settle("deny"), about)) : null,
+    row.until ? el("p", { class: "faint", role: "timer", "data-until": row.until, text: left(row.until) }) : null);
   const acts = card.querySelector(".acts");
   if (acts) acts.addEventListener("click", still, true);
   return card;

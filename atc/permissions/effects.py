@@ -32,7 +32,19 @@ def effect_of(protocol: Protocol, said: Sequence[tuple[Patterns, Effect]] = ()) 
 
 
 def _says(patterns: Patterns, effect: Effect, protocol: Protocol) -> bool:
-    """A word that makes a tool a read counts for the name that programs use alone (:class:`.facts.Grant`)."""
-    if effect is Effect.READ:
-        return patterns.fit(protocol.name)
-    return patterns.may_fit(protocol.name) or patterns.may_fit(protocol.source.operation)
+    """A word that makes a tool a read is as strict as a rule that allows (:class:`.facts.Grant`)."""
+    return surely_names(patterns, protocol) if effect is Effect.READ else may_name(patterns, protocol)
+
+
+def surely_names(patterns: Patterns, protocol: Protocol) -> bool:
+    """Whether patterns name a tool, for a rule that widens: by the name that programs use, or letter by letter in full.
+
+    A wildcard does not count for the full name: ``get_*`` is no word about all tools of a module ``get_data``.
+    """
+    return patterns.fit(protocol.name) or protocol.full_name in patterns.texts
+
+
+def may_name(patterns: Patterns, protocol: Protocol) -> bool:
+    """Whether patterns may name a tool, for a rule that restricts: by any name that it has here or at its source."""
+    names = {protocol.name, protocol.plain_name, protocol.source.operation}
+    return any(map(patterns.may_fit, names)) or protocol.full_name in patterns.texts

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from typing import Protocol as Interface
 
 from atc.permissions.conditions import Condition
+from atc.permissions.effects import may_name, surely_names
 from atc.permissions.patterns import Patterns
 from atc.result import Effect
 from atc.tools.protocol import Protocol
@@ -82,11 +83,12 @@ class Rule:
 class Grant(Rule):
     """A rule that allows. It has no place for the name that a client gives itself, so that no claim can widen.
 
-    A tool counts under the name that programs call it by, and every doubt about an argument speaks against it.
+    A tool counts under the name that programs call it by, or its full one (:func:`.effects.surely_names`), and every
+    doubt about an argument speaks against it.
     """
 
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
-        if not self.tools.fit(protocol.name) or not self._common(caller, effect):
+        if not surely_names(self.tools, protocol) or not self._common(caller, effect):
             return False
         return self.sources is None or self.sources.fit(source_of(protocol))
 
@@ -107,7 +109,7 @@ class Restriction(Rule):
     clients: Patterns | None = None
 
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
-        if not (self.tools.may_fit(protocol.name) or self.tools.may_fit(protocol.source.operation)):
+        if not may_name(self.tools, protocol):
             return False
         if self.clients is not None and not self.clients.may_fit(caller.name):
             return False

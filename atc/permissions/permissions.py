@@ -13,7 +13,7 @@ from typing import Any
 
 from atc.invisible import is_invisible
 from atc.permissions.document import Section, read_document
-from atc.permissions.effects import effect_of
+from atc.permissions.effects import effect_of, surely_names
 from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.permissions.patterns import Patterns, literal, pattern_problem
 from atc.result import Effect
@@ -149,7 +149,7 @@ class Permissions:
     def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
         """The refusal of a tool as a whole, whatever rules say."""
         section = self.section(client)
-        if section.tools is not None and not section.tools.fit(protocol.name):
+        if section.tools is not None and not surely_names(section.tools, protocol):
             return Decision("deny", line=granting(protocol.name, client.principal, section), why="grant", effect=effect)
         if effect is not Effect.READ and (self.read_only or section.read_only):
             return Decision("deny", why="read_only", effect=effect)

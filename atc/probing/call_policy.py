@@ -56,7 +56,7 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
     """
     if any(fnmatchcase(protocol.name, pattern) for pattern in allowed):
         return ""
-    word = telltale(protocol.source.operation) or telltale(protocol.name)
+    word = telltale(protocol.source.operation) or telltale(protocol.plain_name)
     if protocol.effect is not Effect.READ:
         named = f" (its name says {word!r})" if word and protocol.effect is Effect.UNKNOWN else ""
         effect = f"{protocol.effect.value}{named}"

@@ -1,4 +1,4 @@
-"""Where the arguments of planned calls come from: the flow says what may have fed them, the responses what did.
+"""Where the arguments of calls with effects come from: the flow says what may have fed them, the responses what did.
 
 Where both name the same value at the same place it is that place (as :mod:`atc.programs.lessons.witness` counts edges).
 Without a program that can be followed, an equal value in an earlier response is named as such, and no more.
@@ -10,11 +10,12 @@ import ast
 import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from atc.dry_run_facts import Feed
 from atc.programs.analysis.interpreter import ToolCall
-from atc.programs.analysis.values import UNKNOWN, Cell, Origin, Value
+from atc.programs.analysis.values import UNKNOWN, Origin
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.program import Program
 from atc.result import Call
@@ -27,6 +28,8 @@ MAX_LEAVES, MAX_ALL = 200, 20_000
 """Scalars of one value, and of all responses, that are compared."""
 MAX_COMPARED = 500_000
 """Values that are compared for all calls of a run; the feeds of further ones are named without their places."""
+MAX_ROW, MAX_FIELD = 6, 80
+"""Fields of a row, and characters of a text in one, that a feed shows."""
 MAX_EXPRESSION = 500
 """Characters of an expression of the program."""
 _LEAST_TEXT, _LEAST_NUMBER = 3, 10
@@ -57,11 +60,17 @@ class Feeds:
         program = Program(source)
         self._protocols = protocols
         self.flow = program.flow(dict(protocols)) if source and program.tree is not None else None
-        self._answered = [call for call in calls if call.succeeded]
+        self._answered: list[Call] = []
+        self.see(calls)
         self._task = task.casefold()
         self._inputs = {text for value in inputs.values() for text, _ in leaves(value)}
-        self._known: dict[str, tuple[Call, Path]] | None = None
+        self._known: dict[str, tuple[Call, Path]] = {}
+        self._indexed, self._room = 0, MAX_ALL
         self._left = MAX_COMPARED
+
+    def see(self, calls: Sequence[Call]) -> None:
+        """Take the calls that were made meanwhile into account: all of the run, in order."""
+        self._answered = [call for call in calls if call.succeeded]
 
     def of(self, call: Call) -> tuple[Feed, ...]:
         """What feeds a planned call: its arguments in order, then those that are not known."""
@@ -105,7 +114,7 @@ class Feeds:
         for place in self._sites(call):
             passed = next((place.arguments[key] for key in (name, at[1], at[0]) if key in place.arguments), UNKNOWN)
             followed = followed or not passed.open
-            for origin, exact in _origins(passed):
+            for origin, exact in passed.parts():
                 for feed in self._from_response(call, name, value, given, origin, exact):
                     found.setdefault((feed.call, feed.path), feed)
         if found:
@@ -149,19 +158,35 @@ class Feeds:
 
     def _same(self, call: Call, name: str, given: Sequence[str]) -> list[Feed]:
         """Equal values in earlier responses, where no program says how they came."""
-        if self._known is None:
-            self._known = {}
-            left = MAX_ALL
-            for source in self._answered:
-                for text, path in leaves(source.value, left):
-                    left -= 1
-                    self._known.setdefault(text, (source, path))
+        for source in self._answered[self._indexed :]:
+            for text, path in leaves(source.value, self._room):
+                self._room -= 1
+                self._known.setdefault(text, (source, path))
+        self._indexed = len(self._answered)
         found = [self._known[text] for text in given if _distinct(text) and text in self._known]
         return [_fed(name, "same", source, path) for source, path in found if source.index < call.index][:MAX_FEEDS]
 
 
 def _fed(argument: str, kind: Any, source: Call, path: Path) -> Feed:
-    return Feed(argument=argument, kind=kind, call=source.index, tool=source.tool, path=path)
+    row = _row(source.value, path)
+    return Feed(argument=argument, kind=kind, call=source.index, tool=source.tool, path=path, row=row)
+
+
+def _row(value: Any, path: Path) -> dict[str, Any]:
+    """The fields beside the one that a path leads to, the first short ones; nothing where it leads to no field."""
+    if not path or not isinstance(path[-1], str):
+        return {}
+    ((_, found),) = places(value, path[:-1], exact=True)
+    if not isinstance(found, dict):
+        return {}
+    short: Iterator[tuple[str, Any]] = (
+        (key, field)
+        for key, field in found.items()
+        if key != path[-1]
+        and len(key) <= MAX_FIELD
+        and (isinstance(field, int | float | bool) or (isinstance(field, str) and 0 < len(field) <= MAX_FIELD))
+    )
+    return dict(islice(short, MAX_ROW))
 
 
 def _position(protocol: Protocol | None, original: str) -> tuple[int, str]:
@@ -171,18 +196,6 @@ def _position(protocol: Protocol | None, original: str) -> tuple[int, str]:
         if parameter.original == original:
             return position, parameter.name
     return len(parameters) + 1_000, original
-
-
-def _origins(value: Value) -> Iterator[tuple[Origin, bool]]:
-    """The parts of responses in a value, or in what it holds; and whether it is the part itself."""
-    seen: set[Cell] = set()
-    todo = [value]
-    while todo:
-        part = todo.pop()
-        yield from ((origin, not part.open) for origin in sorted(part.origins, key=str))
-        for cell in part.cells - seen:
-            seen.add(cell)
-            todo.append(cell.everything())
 
 
 def leaves(value: Any, most: int = MAX_LEAVES) -> Iterator[tuple[str, Path]]:

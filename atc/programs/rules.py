@@ -26,7 +26,6 @@ class Rule:
         why: what was seen that it is for.
         does: what it does then.
         apply: the function that does it, as ``module:name``, below ``atc.``.
-        default: whether it is on where nothing is said.
     """
 
     id: str
@@ -34,7 +33,6 @@ class Rule:
     why: str
     does: str
     apply: str
-    default: bool = True
 
 
 RULES = (
@@ -114,10 +112,6 @@ RULES = (
          "a key was looked up in the wrong object, again and again",
          "the finding says where the tools' responses have that key",
          "programs.check.checker:Checker.check"),
-    Rule("answer-type", "check",
-         "a number was asked for by `answer=`, and the program computed a text",
-         "a warning, if the answer's type is known and is another one",
-         "programs.check.answers:answer_findings"),
     Rule("argument-respelling", "call",
          "documents refused calls that the services answered; nearly all of these calls spelt a key differently",
          "the key becomes the one parameter that differs only in case, separators, plural or one letter",
@@ -170,31 +164,16 @@ RULES = (
          "two programs found the same empty answer, and a third was asked for",
          "what two programs in a row answered is the answer, even if it is empty",
          "strategies.chain_policy:ChainPolicy.confirms"),
-    Rule("layered-after-two", "revise",
-         "two whole programs ran and failed, and so did those after them",
-         "the run goes on layer by layer, if an order of the tools is known; writes that were done stay demanded",
-         "strategies.hand_over:fails_as_a_whole",
-         default=False),
-    Rule("layered-undocumented", "revise",
-         "the model guessed a field of a response that no document describes, and gave it to another tool",
-         "the run goes layer by layer from the start, so that the model sees the response before it uses it",
-         "strategies.hand_over:must_be_seen",
-         default=False),
-    Rule("compare-candidates", "revise",
-         "no two of several programs found the same, and the first was taken",
-         "the model sees the programs and their values, and says which one answers the task",
-         "strategies.candidates:best_candidate",
-         default=False),
 )  # fmt: skip
-IDS = frozenset(rule.id for rule in RULES)
-DEFAULT: Rules = frozenset(rule.id for rule in RULES if rule.default)
+IDS: Rules = frozenset(rule.id for rule in RULES)
+DEFAULT = IDS
 
 
 def parse_rules(text: str) -> Rules:
-    """Return the rules that are on: the defaults, changed by what is said from left to right.
+    """Return the rules that are on: all, changed by what is said from left to right.
 
     Args:
-        text: ids behind ``+`` or ``-``, and ``all``, ``none`` or ``default``, parted by commas: ``none,+key-spelling``.
+        text: ids behind ``+`` or ``-``, and ``default`` (all) or ``none``, parted by commas: ``none,+key-spelling``.
 
     Raises:
         ValueError: there is no such rule; the message names it and those that are like it.
@@ -202,10 +181,10 @@ def parse_rules(text: str) -> Rules:
     chosen = DEFAULT
     for word in (part.strip() for part in text.split(",")):
         match word[:1], word[1:].strip():
-            case _ if word in ("", "default"):
-                chosen = DEFAULT if word else chosen
-            case _ if word in ("all", "none"):
-                chosen = IDS if word == "all" else frozenset()
+            case "", _:
+                pass
+            case _ if word in ("default", "none"):
+                chosen = DEFAULT if word == "default" else frozenset()
             case ("+", name) if name in IDS:
                 chosen |= {name}
             case ("-", name) if name in IDS:
@@ -226,7 +205,7 @@ def _unknown(word: str) -> str:
 
 def table() -> str:
     """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc.programs.rules`` prints it)."""
-    rows = [f"| `{r.id}`{'' if r.default else ' (off)'} | {r.stage} | {r.why} | {r.does} |" for r in RULES]
+    rows = [f"| `{r.id}` | {r.stage} | {r.why} | {r.does} |" for r in RULES]
     return "\n".join(["| rule | stage | seen | done |", "| --- | --- | --- | --- |", *rows])
 
 

@@ -43,7 +43,27 @@ def sets_answer(tree: ast.Module) -> bool:
     """Whether some statement gives the module's ``answer`` a value; a function of that name is none."""
     if any(isinstance(node, ast.Global) and "answer" in node.names for node in ast.walk(tree)):
         return True
-    return any(_binds(node, "answer") for node in _module_level(tree))
+    return any("answer" in binds(node) for node in _within(tree.body) if not isinstance(node, _SCOPES))
+
+
+def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """What Python's parser lets pass and its compiler refuses, by line: ``return`` and ``yield`` outside a function,
+    ``break`` and ``continue`` outside a loop.
+    """
+    todo: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
+    while todo:
+        node, in_function, in_loop = todo.pop()
+        match node:
+            case ast.Return() | ast.Yield() | ast.YieldFrom() if not in_function:
+                yield node.lineno, f"'{'return' if isinstance(node, ast.Return) else 'yield'}' outside function"
+            case ast.Break() | ast.Continue() if not in_loop:
+                yield node.lineno, f"'{type(node).__name__.lower()}' outside loop"
+        if isinstance(node, _SCOPES):
+            in_function, in_loop = not isinstance(node, ast.ClassDef), False
+        for name, value in ast.iter_fields(node):
+            inside = in_loop or (name == "body" and isinstance(node, ast.For | ast.AsyncFor | ast.While))
+            parts = value if isinstance(value, list) else [value]
+            todo += [(part, in_function, inside) for part in parts if isinstance(part, ast.AST)]
 
 
 def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
@@ -104,10 +124,6 @@ def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _within(function.body))
 
 
-def _module_level(tree: ast.Module) -> Iterator[ast.AST]:
-    return _within(tree.body)
-
-
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
     """All nodes of a body that belong to its own scope."""
     todo: list[ast.AST] = list(body)
@@ -118,16 +134,16 @@ def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
             todo += ast.iter_child_nodes(node)
 
 
-def _binds(node: ast.AST, name: str) -> bool:
+def binds(node: ast.AST) -> list[str]:
+    """The names that a node gives a meaning."""
     match node:
-        case ast.Name(id=found, ctx=ast.Store()):
-            return found == name
-        case ast.alias(name=found, asname=renamed):
-            return (renamed or found) == name
-        case ast.MatchAs(name=found) | ast.MatchStar(name=found):
-            return found == name
-        case _:
-            return False
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
+            return [name]
+        case ast.alias(name=name, asname=renamed):
+            return [renamed or name.split(".")[0]]
+        case _:  # a function, a class, an error that is caught, a pattern, a type parameter
+            named = getattr(node, "name", None)
+            return [named] if isinstance(named, str) else []
 
 
 def enclosing(tree: ast.Module, line: int, span: Span | None) -> tuple[ast.stmt | None, list[ast.AST]]:

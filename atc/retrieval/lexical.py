@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.counts import Counts, blocks
-from atc.retrieval.stopwords import STOP_WORDS
+from atc.retrieval.stopwords import MEASURES, STOP_WORDS
 from atc.retrieval.words import words
 
 K1, B = 4.0, 0.75
@@ -72,8 +72,14 @@ class LexicalIndex:
 
 
 def _asked(query: str) -> list[str]:
-    """The different words of a query, without those that say nothing, unless it has no others."""
-    asked = list(dict.fromkeys(words(query)))
+    """The different words of a query, without those that say nothing, unless it has no others.
+
+    `how long` counts as the nouns that it asks for: no tool for the length of a day says `long`, and others do.
+    """
+    written, asked = words(query), list[str]()
+    for before, word in zip(["", *written], written, strict=False):
+        asked += MEASURES.get(word, [word]) if before == "how" else [word]
+    asked = list(dict.fromkeys(asked))
     return ([word for word in asked if word not in STOP_WORDS] or asked)[:MAX_QUERY_WORDS]
 
 

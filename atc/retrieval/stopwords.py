@@ -10,6 +10,11 @@ from bm25s.stopwords import STOPWORDS_EN_PLUS
 
 from atc.retrieval.words import words
 
+_MEASURES = {
+    "long": "length duration", "far": "distance", "high": "height elevation", "tall": "height", "deep": "depth",
+    "wide": "width", "big": "size area", "large": "size area", "heavy": "weight", "fast": "speed", "old": "age",
+    "often": "frequency", "hot": "temperature", "warm": "temperature", "cold": "temperature",
+}  # fmt: skip
 _ASKING = """
 please want need help tell know give like also let looking look provide would could may might must shall us make sure
 thank thanks hi hello hey interested kindly
@@ -17,3 +22,6 @@ thank thanks hi hello hey interested kindly
 
 STOP_WORDS = frozenset(words(" ".join([*STOPWORDS_EN_PLUS, _ASKING])))
 """In the form that the tokeniser gives them."""
+
+MEASURES = {words(adjective)[0]: words(nouns) for adjective, nouns in _MEASURES.items()}
+"""What `how` with an adjective asks for, in the words of documents: they say `length`, and people `how long`."""

@@ -73,6 +73,8 @@ def checked(found: Any, strategy: str) -> Ending:
         except ValueError as error:
             what = f"a value that has no JSON form: {error}"
         else:
+            if found.status not in ("answered", "planned") and found.fault is None:
+                return replace(found, fault=Fault(kind="answer", reason=f"strategy {strategy!r} gave no reason"))
             return found
     raise UsageError(f"strategy {strategy!r} ended with {what}")
 

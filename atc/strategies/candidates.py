@@ -1,8 +1,7 @@
 """Choose among a few programs: drop those with findings; where tools only read, run the rest and take the majority.
 
 The check costs milliseconds and a model that reads its prompt once writes three programs in little more than the time
-of one, so a revision is several programs of which the best goes on. The model is asked to compare only where they ran
-and do not agree.
+of one, so a revision is several programs of which the best goes on.
 """
 
 from __future__ import annotations
@@ -12,22 +11,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from atc.calls.canonical import canonical
-from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.facts import Finding
-from atc.fired_rules import fired
-from atc.models.base import Message
 from atc.packing import as_text
-from atc.prompting import fenced, prompt
 from atc.result import Effect
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
 Check = Callable[[Draft], Awaitable[Sequence[Finding]]]
-MAX_COMPARED = 4
-"""Programs that the model is shown beside each other."""
-MAX_PROGRAM, MAX_VALUE = 1_500, 300
-"""Characters of a program and of a value there; a longer program is not compared."""
 
 
 async def best_candidate(loop: ProgramLoop, count: int, check: Check) -> Draft:
@@ -35,8 +26,7 @@ async def best_candidate(loop: ProgramLoop, count: int, check: Check) -> Draft:
 
     Fewest findings first, then fewest warnings. If no tool on offer can have an effect, and none of them asks the user,
     the programs without findings are run (what they read is kept in the journal), and the first of those whose value
-    most of them agree on is returned. Where several values have as many programs, the model says which, if the rule
-    ``compare-candidates`` is on.
+    most of them agree on is returned.
 
     Args:
         loop: the run's steps.
@@ -57,39 +47,15 @@ async def best_candidate(loop: ProgramLoop, count: int, check: Check) -> Draft:
 
 async def _agreed(loop: ProgramLoop, drafts: list[Draft]) -> Draft | None:
     """The first draft with the value that most drafts computed; ``None`` if none ran to an answer."""
-    values: list[tuple[Draft, Any]] = []
+    values: list[tuple[Draft, str]] = []
     for draft in drafts:
         outcome = await loop.execute(draft)
         if await loop.traced(draft, outcome) is None:
-            values.append((draft, outcome.value))
+            values.append((draft, _key(outcome.value)))
     if not values:
         return None
-    by_value: dict[str, tuple[Draft, Any]] = {}
-    for draft, value in values:
-        by_value.setdefault(_key(value), (draft, value))
-    counts = Counter(_key(value) for _, value in values)
-    most = max(counts.values())
-    best = [by_value[key] for key, times in counts.items() if times == most]
-    if len(best) > 1 and "compare-candidates" in loop.context.settings.active_rules:
-        fired("compare-candidates")
-        return await _compared(loop, best)
-    return best[0][0]
-
-
-async def _compared(loop: ProgramLoop, found: list[tuple[Draft, Any]]) -> Draft:
-    """Of programs with different answers the one that the model names; the first where its reply is of no use."""
-    shown = [(draft, value) for draft, value in found if len(draft.source) <= MAX_PROGRAM][:MAX_COMPARED]
-    if len(shown) > 1:
-        programs = [(fenced(draft.source), fenced(as_text(value)[:MAX_VALUE])) for draft, value in shown]
-        question = prompt("compare", task=loop.context.task, programs=programs)
-        choices = [str(number) for number in range(1, len(shown) + 1)]
-        try:
-            reply = await loop.context.ask("compare", [Message("user", question)], max_tokens=16, choices=choices)
-        except (ModelError, ModelUnavailable, BudgetExceeded):
-            return found[0][0]  # the programs are there; the run says by itself when its budget is used up
-        if reply.value in choices:
-            return shown[int(reply.value) - 1][0]
-    return found[0][0]
+    [(most, _)] = Counter(key for _, key in values).most_common(1)  # of equal ones the first
+    return next(draft for draft, key in values if key == most)
 
 
 def _key(value: Any) -> str:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.context import RunContext
-from atc.strategies.hand_over import fails_as_a_whole, must_be_seen
-from atc.strategies.layered import act_in_layers, goes_in_layers
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
 from atc.strategies.ways import DEFAULT_WAYS, Ways
@@ -28,14 +25,10 @@ class Chain(Strategy):
         self._ways = ways
 
     async def solve(self, context: RunContext) -> Ending:
-        if self._ways.revision != "edit" and must_be_seen(context):
-            return await act_in_layers(context, self._ways)
         return await self._act(context)
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
-        if goes_in_layers(stored):
-            return await act_in_layers(context, self._ways, stored)
         if not (programs := stored.programs()):
             return await self.solve(context)
         return await self._act(context, programs, stored)
@@ -43,6 +36,4 @@ class Chain(Strategy):
     async def _act(self, context: RunContext, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
         async with ProgramLoop.open(context, self._ways, look=True) as loop:
             first = loop.resumed(stored) if stored is not None else None
-            ending = await revise(loop, self.policy(loop, before), first, partial(fails_as_a_whole, loop))
-            handed_over = ending.status == "unsolved" and fails_as_a_whole(loop)
-        return await act_in_layers(context, self._ways) if handed_over else ending
+            return await revise(loop, self.policy(loop, before), first)

@@ -14,6 +14,7 @@ from atc.facts import Fault, Finding
 from atc.fired_rules import fired
 from atc.result import Effect, Revision
 from atc.strategies.candidates import best_candidate
+from atc.strategies.endings import refused_by_check
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
 
@@ -81,8 +82,7 @@ class ChainPolicy:
         last = self._history[-1]
         if last.fault is not None:
             return last.fault
-        finding = last.findings[0]
-        return Fault(kind="program", case="findings", finding=finding, line=finding.line, tool=finding.tool)
+        return refused_by_check(last.findings)
 
     # ------------------------------------------------------------------------------------------------------------------
 

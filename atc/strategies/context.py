@@ -22,12 +22,14 @@ from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
 from atc.calls.respellings import bounded_respellings, read_respellings
 from atc.catalogue import Catalogue, Report
+from atc.dry_run_facts import Feed
 from atc.errors import CallRefused, UsageError, WritesPlanned
-from atc.facts import Misfit
+from atc.facts import Finding, Misfit
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
 from atc.outcome import Outcome
+from atc.programs.feeds import Feeds
 from atc.result import Call, Revision
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
@@ -67,6 +69,7 @@ class RunContext:
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
         said: what that program says of its answer, in its own words; empty where it says nothing.
+        unresolved: by the journal's number of a program that ran: what the check warned about, and no run settles.
         images: that the user shows with the task (:meth:`task_message`).
         frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
@@ -88,6 +91,7 @@ class RunContext:
     revisions: list[Revision] = field(default_factory=list)
     isolation: str = ""
     said: str = ""
+    unresolved: dict[int, tuple[Finding, ...]] = field(default_factory=dict)
     images: tuple[Image, ...] = ()
     frame: Frame = field(default_factory=Frame)
     answer_type: AnswerType | None = None
@@ -106,6 +110,10 @@ class RunContext:
         self._grouped = False
         self._acting = asyncio.Lock()
         self._graph: tuple[Toolset, ToolGraph] | None = None
+        self._source = ""
+        """The program that runs; empty where calls are made without one."""
+        self._feeds: Feeds | None = None
+        self.broker.feeds_of = self._feeds_of
 
     @property
     def all_tools(self) -> Toolset:
@@ -186,7 +194,7 @@ class RunContext:
         asked, limit = self.frame.query(self.task), self.settings.max_tools
         found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
         tools = self._with_used(found.tools)
-        self.sketch = found if tools is found.tools else found.offering(tools, "earlier")
+        self.sketch = (found if tools is found.tools else found.offering(tools, "earlier")).noting_credentials()
         if fixed is None:
             self.broker.repairs.respellings = bounded_respellings(self.whole_graph.learnt.respellings)
         self.emit("tools_chosen", chosen_event(self.sketch) | self._respellings())
@@ -293,6 +301,7 @@ class RunContext:
     ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
+        self._source, self._feeds = program, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         self.emit("program_started", {"attempt": attempt, "warnings": list(told)})
         values = self.inputs if inputs is None else inputs
@@ -312,6 +321,19 @@ class RunContext:
             raise WritesPlanned(program, outcome)
         return outcome
 
+    async def _feeds_of(self, call: Call) -> tuple[Feed, ...]:
+        """Where the arguments of a call of the program that runs come from."""
+        calls, protocols = self.calls, {name: tool.protocol for name, tool in self.broker.tools.items()}
+        inputs = dict(self.inputs)
+
+        def found() -> tuple[Feed, ...]:  # a program and the answers that it had may be long
+            if self._feeds is None:
+                self._feeds = Feeds(self._source, calls, protocols, self.task, inputs)
+            self._feeds.see(calls)
+            return self._feeds.of(call)
+
+        return await asyncio.to_thread(found)
+
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
         """Call an offered tool without a program. A failure is in the result.
 
@@ -329,6 +351,7 @@ class RunContext:
             return await self._called_tool(tool, arguments)
         async with self._alone():
             self.broker.begin_program()
+            self._source, self._feeds = "", None
             made = await self._called_tool(tool, arguments)
             self._called = made.succeeded
             return made

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from atc.errors import Cause
-from atc.facts import Fault
+from atc.facts import Fault, Finding
 from atc.outcome import Outcome
-from atc.result import RunStatus
+from atc.result import Call, RefusedBy, RunStatus
 from atc.strategies.base import Ending
 
 STATUS: dict[Cause, RunStatus] = {
@@ -16,9 +18,13 @@ STATUS: dict[Cause, RunStatus] = {
     "bad_response": "tool_broken",
     "in_doubt": "in_doubt",
 }
-_ADVICE: dict[Cause, str] = {
-    "denied": "It was not done. Approve it (approve=, --approve), or declare a function that only reads as "
+_DENIED: dict[RefusedBy, str] = {
+    "user": "The answer to the question about this call was no, so it was not done.",
+    "rule": "This call was not done. If it should be allowed, change the rule.",
+    "nobody": "This call was not done. Approve it (approve=, --approve), or declare a function that only reads as "
     "@atc.tool(effect='read').",
+}
+_ADVICE: dict[Cause, str] = {
     "credential": "Give the service a credential that it accepts, then run again.",
     "unreachable": "See that the service runs at this address, then run again.",
     "broken": "Its arguments were valid, and no others would help: repair the tool, then run again.",
@@ -27,11 +33,24 @@ _ADVICE: dict[Cause, str] = {
 }
 
 
-def advised(fault: Fault) -> Fault:
-    """The fault, with what its user can do as its hint where no other program helps."""
+def advised(fault: Fault, calls: Iterable[Call]) -> Fault:
+    """The fault, with what its user can do as its hint where no other program helps.
+
+    Args:
+        calls: of the run: who refused a call says what can be done about it.
+    """
     if fault.cause is None:
         return fault
+    if fault.cause == "denied":
+        by = next((call.refused_by for call in calls if call.index == fault.call), None)
+        return fault.model_copy(update={"hint": _DENIED[by or "nobody"]})
     return fault.model_copy(update={"hint": _ADVICE[fault.cause]})
+
+
+def refused_by_check(findings: Sequence[Finding]) -> Fault:
+    """The fault of a program that the check kept from running: its first finding."""
+    first = findings[0]
+    return Fault(kind="program", case="findings", finding=first, line=first.line, tool=first.tool)
 
 
 def ended_by(cause: Cause, fault: Fault, outcome: Outcome) -> Ending:

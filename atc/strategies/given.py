@@ -24,7 +24,7 @@ from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS
+from atc.strategies.endings import STATUS, refused_by_check
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.ways import Ways
 from atc.strategies.writer import Draft
@@ -86,10 +86,12 @@ class Given(Strategy):
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
+        context.task = ""  # the run is named by the program's own text, which gives none of its values
         if stored is not None:
             context.recovery.restore(stored)
         tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
-        context.sketch = Sketch(tools, of=len(context.all_tools), why={name: Why(kind="given") for name in tools})
+        why = {name: Why(kind="given") for name in tools}
+        context.sketch = Sketch(tools, of=len(context.all_tools), why=why).noting_credentials()
         context.emit("tools_chosen", chosen_event(context.sketch))
         await context.offer(tools)
 
@@ -129,7 +131,7 @@ class Given(Strategy):
             if facts.findings:
                 facts.rejected = True
                 loop.reject(draft, facts.findings)
-                return Ending("unsolved", fault=None)
+                return Ending("unsolved", fault=refused_by_check(facts.findings))
             outcome = await loop.execute(draft)
             fault = await loop.traced(draft, outcome)
             if fault is not None and fault.finding is not None:

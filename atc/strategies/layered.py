@@ -41,43 +41,27 @@ class Layered(Strategy):
         self._ways = ways
 
     async def solve(self, context: RunContext) -> Ending:
-        return await act_in_layers(context, self._ways)
+        return await self._act(context)
 
     async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
         """Go on with the step that was under way: its last program runs again."""
-        return await act_in_layers(context, self._ways, stored)
+        return await self._act(context, stored)
 
-
-async def act_in_layers(context: RunContext, ways: Ways, stored: StoredRun | None = None) -> Ending:
-    """Solve a task step by step.
-
-    Args:
-        context: the run. What programs did in it before is answered from the journal in the first step, and demanded.
-        ways: how programs are written, checked and traced.
-        stored: a run that goes on.
-
-    Raises:
-        As :meth:`atc.strategies.base.Strategy.solve`.
-    """
-    cut = CutOff.of(context, stored) if stored is not None else None
-    layers = cut.layers if cut is not None else Layers.of(context)
-    programs: Sequence[str] = cut.programs if cut is not None else ()
-    if stored is not None and cut is None:
-        if goes_in_layers(stored) or len(layers.tools) > 1:
-            context.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
-        else:
-            programs = stored.programs()
-    if len(layers.tools) > 1:
-        first = Draft(Program(programs[-1])) if programs and programs[-1] else None
-        return await _Run(context, ways, layers).act(first, programs)
-    async with ProgramLoop.open(context, ways, look=True) as loop:
-        goes_on = loop.resumed(stored) if stored is not None and programs else None
-        return await revise(loop, ChainPolicy(loop, programs), goes_on)
-
-
-def goes_in_layers(stored: StoredRun) -> bool:
-    """Whether a stored run was acting step by step when it was cut off."""
-    return stored.last("layer_started") is not None
+    async def _act(self, context: RunContext, stored: StoredRun | None = None) -> Ending:
+        cut = CutOff.of(context, stored) if stored is not None else None
+        layers = cut.layers if cut is not None else Layers.of(context)
+        programs: Sequence[str] = cut.programs if cut is not None else ()
+        if stored is not None and cut is None:
+            if stored.last("layer_started") is not None or len(layers.tools) > 1:
+                context.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
+            else:
+                programs = stored.programs()
+        if len(layers.tools) > 1:
+            first = Draft(Program(programs[-1])) if programs and programs[-1] else None
+            return await _Run(context, self._ways, layers).act(first, programs)
+        async with ProgramLoop.open(context, self._ways, look=True) as loop:
+            goes_on = loop.resumed(stored) if stored is not None and programs else None
+            return await revise(loop, ChainPolicy(loop, programs), goes_on)
 
 
 class _Run:

@@ -4,7 +4,7 @@ A program may catch a ``ToolError`` and go on, which is right for what it knows 
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
 value is kept, and the result is ``partial``. So is an answer without a write that failed, or whose response states an
 error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
-the journal, never by what the program says.
+the journal, never by what the program says. A warning of the check that no run can settle is a remark, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import cast
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry, call_key
 from atc.errors import Cause
-from atc.facts import Fault, FaultCase
+from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import invocation, names_error
@@ -28,8 +28,8 @@ from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 
-MAX_REMARKS = 20
-"""Failures that a result names; its calls have them all."""
+MAX_REMARKS, MAX_WARNINGS = 20, 5
+"""Failures and warnings that a result names, and warnings among them; its calls have all failures."""
 
 
 def settled(ending: Ending, context: RunContext) -> Ending:
@@ -38,12 +38,40 @@ def settled(ending: Ending, context: RunContext) -> Ending:
         return ending
     left = LeftUndone(context.broker, context.calls, context.revisions)
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
-    remarks = tuple(_fault_of(call, lines) for call in left.caught)[:MAX_REMARKS]
+    unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
+    remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
-    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}))
+    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone])
     return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
+
+
+def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
+    """The warnings about calls that the answer rests on, and that the run did not settle."""
+    grounds = left.grounds
+    for attempt, findings in context.unresolved.items():
+        made = {call.tool: call.index for call in grounds if call.attempt == attempt}
+        for found in findings:
+            if found.tool in made or (found.tool is None and made):
+                call = made.get(found.tool or "")
+                yield Fault(
+                    kind="program", case="unresolved", finding=found, tool=found.tool, call=call, line=found.line
+                )
+
+
+def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
+    """The calls with effects that a request has made, and those that were not approved and that none made later.
+
+    Args:
+        broker: its journal has what earlier programs and processes did.
+        calls: of this request, in order.
+    """
+    stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
+    done = [entry for entry in broker.writes if entry.number not in stated]
+    made = {(entry.tool, as_text(entry.arguments)) for entry in done}
+    denied = {(c.tool, as_text(c.arguments)): c for c in calls if c.effect is not Effect.READ and _is_denied(c)}
+    return [*map(invocation, done)], [invocation(call) for key, call in denied.items() if key not in made]
 
 
 def refused_write(context: RunContext) -> bool:
@@ -98,6 +126,11 @@ class LeftUndone:
         for call in chain(self._failed(), self._stated()):
             found.setdefault((call.tool, call.line, call.error, call.body_error), call)
         return sorted(found.values(), key=lambda call: call.effect is Effect.READ)
+
+    @property
+    def grounds(self) -> list[Call]:
+        """The calls on which the answer rests."""
+        return [call for call in self.calls if call.succeeded and self._answers(call)]
 
     @property
     def partial(self) -> bool:

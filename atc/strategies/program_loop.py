@@ -32,7 +32,6 @@ from atc.strategies.step import Step
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
-from atc.tools.tool import Toolset
 from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
@@ -49,7 +48,7 @@ class ProgramLoop:
     """
 
     def __init__(self, context: RunContext, ways: Ways, step: Step | None = None, *, look: bool = False) -> None:
-        self.context, self.ways, self.step = context, ways.under(context.settings), step
+        self.context, self.ways, self.step = context, ways, step
         self._begun = self._since = len(context.revisions) if step is not None else 0
         answers = step is None or step.last
         self.answer_type = context.answer_type if answers else None
@@ -74,8 +73,6 @@ class ProgramLoop:
         )
         look = look and not context.model.wants_example  # of a model that small each word of a prompt has a price
         self.requests = ToolRequests(context, self.writer, step.planned if step is not None else (), look=look)
-        self._checker: Checker | None = None
-        self._checked: Toolset | None = None
         self._warned: dict[str, Warned] = {}
 
     @classmethod
@@ -85,13 +82,9 @@ class ProgramLoop:
     ) -> AsyncIterator[Self]:
         """A loop over the tools that are offered now. ``look``: programs may look at values."""
         loop = cls(context, ways, step, look=look)
-        try:
-            await loop.requests.begin()
-            await context.recovery.begin(loop.requests.add)
-            loop._renew_checker()  # before the model is paid for a program that cannot be checked
-            yield loop
-        finally:
-            loop._close_checker()
+        await loop.requests.begin()
+        await context.recovery.begin(loop.requests.add)
+        yield loop
 
     @property
     def history(self) -> list[Revision]:
@@ -167,20 +160,20 @@ class ProgramLoop:
         """What is wrong with a program, before it runs: errors and warnings."""
         if not draft.source:
             return [Finding(kind="no_program", reason=draft.problem)]
-        if self._checked is not self.context.tools:
-            self._renew_checker()
-        if self._checker is None or self._checked is None:
+        context, settings = self.context, self.context.settings
+        if not (self.ways.check and settings.check):
             return []
-        judged = self.ways.author == "model" and not self.context.images  # what an image says, only the model has read
+        judged = self.ways.author == "model" and not context.images  # what an image says, only the model has read
         known = await asyncio.to_thread(self._known) if judged else None
-        calls = self.context.broker.calls
-        found = await self._checker.check(draft.program, known, self.context.inputs, self.answer_type, calls)
-        found += broken_tool_findings(draft.program, broken_tools(self.context))
-        if self.context.look is not None and looks(draft.program):
+        packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
+        protocols = {protocol.name: protocol for protocol in context.tools.protocols}
+        checker = Checker([*protocols.values()], rules=settings.active_rules, graph=self._graph(), packages=packages)
+        found = checker.check(draft.program, known, context.inputs, context.broker.calls)
+        found += broken_tool_findings(draft.program, broken_tools(context))
+        if context.look is not None and looks(draft.program):
             found = [finding for finding in found if finding.kind != "no_answer"]
         if self.ways.author == "caller":  # who knows whether a program may do without a call
             found = [finding for finding in found if finding.kind != "no_call"]
-        protocols = {protocol.name: protocol for protocol in self._checked.protocols}
         self._warned[draft.source] = warned(draft.program, protocols, found)
         return found
 
@@ -200,28 +193,11 @@ class ProgramLoop:
         self.context.emit("findings", {"attempt": len(self.context.revisions), "findings": data})
         self._record(draft, findings=tuple(findings))
 
-    def _renew_checker(self) -> None:
-        """Check against the tools that are offered now."""
-        self._close_checker()
-        self._checked = self.context.tools
-        settings, graph = self.context.settings, self._graph()
-        packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
-        self._checker = (
-            Checker(self._checked.protocols, rules=settings.active_rules, graph=graph, packages=packages)
-            if self.ways.check
-            else None
-        )
-
     def _graph(self) -> ToolGraph:
         """What feeds what, for the check: also among tools of other steps, which may know what a program made up."""
         context, planned = self.context, self.step.planned if self.step is not None else ()
         others = context.all_tools.only(*(name for name in planned if name not in context.tools))
         return context.whole_graph.of((context.tools + others).protocols) if others else context.graph
-
-    def _close_checker(self) -> None:
-        if self._checker is not None:
-            self._checker.close()
-            self._checker = None
 
     # -- execute, attribute, record ------------------------------------------------------------------------------------
 
@@ -231,7 +207,9 @@ class ProgramLoop:
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
-            return await self.context.execute(draft.source, warnings)
+            outcome = await self.context.execute(draft.source, warnings)
+            self.context.unresolved[self.context.broker.journal.attempt] = self.warned(draft).silent
+            return outcome
         except InputNeeded as needed:
             self.record(draft, asked_fault(needed))
             raise
@@ -316,7 +294,8 @@ class ProgramLoop:
         elif fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
-        fault = advised(await self.context.recovery.recovered(fault, self.requests.add, draft.program))
+        fault = await self.context.recovery.recovered(fault, self.requests.add, draft.program)
+        fault = advised(fault, own)
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
             fault = fault.model_copy(update={"traceback": made.traceback})

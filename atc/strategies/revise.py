@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from atc.strategies.base import Ending
@@ -14,19 +13,13 @@ from atc.strategies.writer import Draft
 _NOTHING = object()
 
 
-async def revise(
-    loop: ProgramLoop,
-    policy: ChainPolicy,
-    first: Draft | None = None,
-    leave: Callable[[], bool] = lambda: False,
-) -> Ending:
+async def revise(loop: ProgramLoop, policy: ChainPolicy, first: Draft | None = None) -> Ending:
     """Programs, one after the other, until one answers or nothing more can be done.
 
     Args:
         loop: the steps of the run.
         policy: which program comes next, and what a finding costs.
         first: a program that is there already.
-        leave: asked after a program that ran and failed: whether to end here, unsolved, and go on in another way.
 
     Raises:
         As :meth:`atc.strategies.base.Strategy.solve`.
@@ -53,6 +46,4 @@ async def revise(
         policy.count(fault)
         if fault.cause is not None and not fault.substitutes:  # no other program can help
             return ended_by(fault.cause, fault, outcome)
-        if leave():
-            break
     return Ending("unsolved", fault=policy.fault())

@@ -27,7 +27,7 @@ from atc.strategies import dry_run, say
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
-from atc.strategies.left_undone import call_of, settled
+from atc.strategies.left_undone import call_of, settled, writes_of
 from atc.traces.events import Answered, Emit
 from atc.traces.stores.base import StoredRun
 
@@ -54,6 +54,7 @@ class Session:
         """
         budget_s = context.settings.budget_s
         until = None if budget_s is None else asyncio.get_running_loop().time() + budget_s
+        self.broker.until = until
         counted = self.broker.host_time.steps
         ending: Ending | None = None
         sentence_text, fitted = "", None
@@ -111,6 +112,7 @@ class Session:
             seconds=time.perf_counter() - self.began,
             host_seconds=self.broker.host_time.used_s,
         )
+        done, not_done = writes_of(self.broker, calls)
         fitted = fitted or Fitted(ending.value, ending.value)
         return Result.typed(
             fitted.value,
@@ -122,6 +124,8 @@ class Session:
             program=revisions[-1].program if revisions else "",
             calls=tuple(sorted(calls, key=lambda call: call.index)),
             revisions=revisions,
+            done=tuple(done),
+            not_done=tuple(not_done),
             fault=ending.fault,
             partial=ending.partial,
             remarks=ending.remarks,
@@ -145,6 +149,8 @@ class Session:
         """Write the end of the run into the trace."""
         if result.status == "answered":
             answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
+            if any(each.case == "unresolved" for each in result.remarks):
+                answered["unresolved"] = True
             self.emit("answered", answered)
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
 

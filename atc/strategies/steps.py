@@ -13,7 +13,7 @@ from atc import wording
 from atc.calls.entry import Entry, call_key
 from atc.calls.json_values import to_json_value
 from atc.errors import Cause
-from atc.facts import Fault
+from atc.facts import Fault, FaultKind
 from atc.prompting import fenced
 from atc.result import Call, Effect, Revision
 from atc.strategies.base import Ending
@@ -147,11 +147,9 @@ def fault_of_call(call: Call) -> Fault:
     """The fault of a call that did not succeed."""
     refused = call.status == "refused" and call.cause is None
     message = f"{call.tool}: {call.error}"
-    return advised(
-        Fault(
-            kind="arguments" if refused else "tool", reason=message, tool=call.tool, call=call.index, cause=call.cause
-        )
-    )
+    kind: FaultKind = "arguments" if refused else "tool"
+    fault = Fault(kind=kind, reason=message, tool=call.tool, call=call.index, cause=call.cause)
+    return advised(fault, [call])
 
 
 async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal
-
-from atc.settings import Settings
+from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -35,12 +33,6 @@ class Ways:
     check: bool = True
     dialects: bool = True
     author: Literal["model", "caller"] = "model"
-
-    def under(self, settings: Settings) -> Ways:
-        """These ways, with what the settings say instead: ``check``, and three former settings."""
-        left = {"tools": settings.tool_format, "revision": settings.revision, "attribution": settings.attribution}
-        changed: dict[str, Any] = {name: value for name, value in left.items() if value is not None}
-        return replace(self, check=self.check and settings.check, **changed)
 
 
 DEFAULT_WAYS = Ways()

@@ -114,7 +114,7 @@ class Writer:
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
         self._step = step.text if step is not None else ""
-        self._ways = ways.under(settings)
+        self._ways = ways
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
         self._query = frame.query(task)

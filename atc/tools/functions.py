@@ -24,11 +24,15 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode
 from pydantic_core import CoreSchema, to_jsonable_python
 from pydantic_core.core_schema import (
+    DataclassField,
     DataclassSchema,
     DecimalSchema,
+    EnumSchema,
     IsInstanceSchema,
+    ModelField,
     ModelSchema,
     NamedTupleSchema,
+    TypedDictField,
 )
 
 from atc.errors import ToolError, ToolImportError
@@ -40,6 +44,7 @@ from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
 from atc.tools.typeddicts import keys_of, with_modern_typeddicts
+from atc.tools.types import VALUE_NAMES, value_names
 
 MAX_MESSAGE = 20_000
 """Characters of a function's own exception that are looked at; the broker masks them and passes on fewer."""
@@ -129,6 +134,7 @@ def tool_from_function(
         returns = {**returns, "description": docs.returns}
     elif docs.returns and description is None:
         text = f"{text}\n\nReturns: {docs.returns}".strip()
+    graded = _effect(effect or metadata.effect or Effect.UNKNOWN, where)
     try:
         protocol = Protocol(
             name=name or metadata.name or function.__name__,
@@ -136,7 +142,7 @@ def tool_from_function(
             parameters=_parameters_schema(arguments, docs, where),
             returns=returns,
             statuses=docs.statuses,
-            effect=Effect(effect or metadata.effect or Effect.UNKNOWN),
+            effect=graded,
             examples=tuple(Example.model_validate(example) for example in metadata.examples),
             source=Source(kind="function", location=where, operation=function.__name__),
         )
@@ -147,6 +153,13 @@ def tool_from_function(
 
 
 # The function -------------------------------------------------------------------------------------------------------
+
+
+def _effect(given: object, where: str) -> Effect:
+    if not isinstance(given, str) or given not in list(Effect):
+        known = ", ".join(map(repr, map(str, Effect)))
+        raise ToolImportError(f"{where} has the effect {given!r}: an effect is one of {known}")
+    return Effect(given)
 
 
 def _location(function: Any) -> str:
@@ -249,8 +262,24 @@ def _stands_in_a_schema(default: Any) -> bool:
 class _PlainSchema(GenerateJsonSchema):
     """JSON Schema without the titles that only repeat a name: they cost tokens and carry nothing."""
 
+    _written_as_usual: list[bool]
+    """Of the model or dataclass whose fields are read, and those around it."""
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def enum_schema(self, schema: EnumSchema) -> JsonSchema:
+        """The values of an enumeration, with their names: ``3`` alone does not say that it is ``HIGH``."""
+        made = super().enum_schema(schema)
+        members = schema["members"]
+        names = {VALUE_NAMES: [each.name for each in members]}
+        return made | names if value_names(made | names) else made
+
+    def field_is_required(self, field: ModelField | DataclassField | TypedDictField, total: bool) -> bool:
+        """What a function returns has the fields with a default, too: they are written out whatever their value is."""
+        if self.mode == "serialization" and field["type"] != "typed-dict-field" and self._written_as_usual[-1]:
+            return field.get("serialization_exclude_if") is None
+        return super().field_is_required(field, total)
 
     def decimal_schema(self, schema: DecimalSchema) -> JsonSchema:
         """A returned decimal is a number (:mod:`atc.tools.to_json`); what a function takes may be text too."""
@@ -274,20 +303,24 @@ class _PlainSchema(GenerateJsonSchema):
 
     def model_schema(self, schema: ModelSchema) -> JsonSchema:
         """The schema of a pydantic model; what a function returns has its fields and no others."""
-        return self._closed(super().model_schema(schema), schema)
+        return self._closed(super().model_schema, schema)
 
     def dataclass_schema(self, schema: DataclassSchema) -> JsonSchema:
         """The schema of a dataclass, as that of a model."""
-        return self._closed(super().dataclass_schema(schema), schema)
+        return self._closed(super().dataclass_schema, schema)
 
-    def _closed(self, made: JsonSchema, schema: ModelSchema | DataclassSchema) -> JsonSchema:
+    def _closed(self, make: Callable[[Any], JsonSchema], schema: ModelSchema | DataclassSchema) -> JsonSchema:
         """Say that there are no other keys, unless a derived class or a serialisation of its own may bring some."""
         as_usual = "serialization" not in schema and to_json.dispatch(schema["cls"]) in _USUAL
+        self._written_as_usual.append(as_usual)
+        made = make(schema)
+        self._written_as_usual.pop()
         if self.mode == "serialization" and "properties" in made and as_usual and not schema["cls"].__subclasses__():
             made.setdefault("additionalProperties", False)
         return made
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchema:
+        self._written_as_usual = [True]
         document = super().generate(schema, mode)
         for key, definition in document.get("$defs", {}).items():
             if key.endswith(str(definition.get("title"))):

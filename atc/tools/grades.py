@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from atc.result import Effect
 from atc.schemas.limits import limits_of
@@ -130,12 +130,12 @@ def short_stub(
 
 
 def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
-    return Parameter(parameter.name, parameter.original, schema, parameter.required)
+    return replace(parameter, schema=schema)
 
 
-def _briefly(parameter: Parameter, limit: int) -> str:
+def _briefly(parameter: Parameter, root: JsonSchema, limit: int) -> str:
     """The description of an argument, if it is short; else the limits of its values."""
-    text = about(parameter)
+    text = about(parameter, root)
     if len(text) <= limit or limit >= WHOLE.notes:
         return text
     kind = parameter.schema.get("format")
@@ -164,7 +164,7 @@ def _note(
     if not grade.classes and (keys := keys_text(shortener.root, shortener.cut(root, parameter.schema))):
         parts.append(keys)
     if grade.notes:
-        parts.append(_briefly(parameter, grade.notes))
+        parts.append(_briefly(parameter, root, grade.notes))
         parts.append(one_line(hints.get(parameter.original, ""), 120))
     text = "; ".join(filter(None, parts))
     return f"{parameter.name}: {text}" if text else None

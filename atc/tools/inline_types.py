@@ -1,6 +1,6 @@
 """JSON Schema → the type of a response on one line: ``{'cities': [{'city_id': int, 'name': str}], 'total': int}``.
 
-For a model alone: shorter than classes (:mod:`atc.tools.types`), which a type checker reads. A key that may be missing
+For a model alone: shorter than classes (:mod:`atc.tools.types`). A key that may be missing
 ends with a question mark; a list is its member in brackets; what cannot be told is ``Any``.
 """
 
@@ -14,7 +14,7 @@ from atc.schemas.reading import CHOICES, Reader
 from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.protocol import JsonSchema
-from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, one_line, places_of
+from atc.tools.types import MAX_DEPTH, MAX_LITERALS, OBSERVED, SIMPLE, one_line, places_of, value_names
 
 MAX_NODES = 2_000
 """Schemas in one response that are looked at: what is shared is written each time that it is used."""
@@ -67,7 +67,8 @@ class _Writer:
         if "const" in schema:
             return _literal(schema["const"])
         if isinstance(values := schema.get("enum"), list) and len(values) <= MAX_LITERALS:
-            return _union([_literal(value) for value in values])
+            names = value_names(schema) or [""] * len(values)
+            return _union([_literal(value, name) for value, name in zip(values, names, strict=True)])
         for choice in CHOICES:
             if isinstance(members := schema.get(choice), list):
                 return _union([self.write(member, depth + 1) for member in members])
@@ -112,8 +113,9 @@ class _Writer:
         return text
 
 
-def _literal(value: Any) -> str:
-    return one_line(written(value), 200) if value is None or isinstance(value, str | int | float) else "Any"
+def _literal(value: Any, name: str = "") -> str:
+    text = one_line(written(value), 200) if value is None or isinstance(value, str | int | float) else "Any"
+    return f"{text} ({one_line(name, 40)})" if name and text != "Any" else text
 
 
 def _union(members: list[str]) -> str:

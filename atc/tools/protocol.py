@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import keyword
 from enum import StrEnum
+from functools import lru_cache
+from itertools import accumulate
+from pathlib import PurePath
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from atc.result import Effect
+from atc.tools.names import tool_name
 
 JsonSchema = dict[str, Any]
 """A JSON Schema (2020-12). ``$ref`` may point into the schema's own ``$defs`` only."""
@@ -20,6 +25,11 @@ JsonSchema = dict[str, Any]
 MAX_DESCRIPTION = 20_000
 """Characters of a description that are kept; the rest of a longer one is cut."""
 
+
+MAX_LABEL = 200
+"""Characters of a source's label that are looked at for a name."""
+MAX_PREFIX = 30
+"""Characters of a source's label in front of the name of a tool."""
 
 IN_PROCESS = ("function", "langchain", "pydantic-ai", "smolagents")
 """Kinds of sources whose tools are Python objects of this process."""
@@ -58,6 +68,20 @@ class Example(_Document):
     program: str = ""
 
 
+class Link(_Document):
+    """A field of a response that supplies an argument of another operation, as the document states it.
+
+    Attributes:
+        operation: the other one: its name at the source, or its method and path template.
+        parameter: the name of its argument.
+        path: where the field lies in the response; ``[]`` stands for the items of a list.
+    """
+
+    operation: str
+    parameter: str
+    path: tuple[str, ...] = ()
+
+
 class Source(_Document):
     """Where a tool comes from.
 
@@ -66,16 +90,46 @@ class Source(_Document):
             ``smolagents``, or the name of another package's.
         location: the document, server or module.
         operation: the name that the tool has there.
+        title: what the service or server calls itself, or is called where it is configured.
+        name: what the tool is called if no other source has a tool of that name; set where one has, and the tool is
+            called after its source.
+        path: of an HTTP service, the method and the path template of the operation: ``GET /users/{user_id}``.
     """
 
     kind: str = Field(default="document", pattern=r"^[a-z][a-z0-9_.-]{0,63}$")
     location: str = ""
     operation: str = ""
+    title: str = ""
+    name: str = ""
+    path: str = ""
 
     @property
     def service(self) -> str:
         """The scope of identifiers: a document or a server; the user's own functions are one scope."""
         return "functions" if self.in_process else self.location
+
+    @property
+    def place(self) -> str:
+        """The part of the location that tells most: a host and port, the name of a file, a module."""
+        if self.in_process:
+            return self.location.partition(":")[0].rpartition(".")[2].strip("_")
+        if "://" in self.location:
+            return _netloc(self.location)
+        return PurePath(self.location).stem
+
+    @property
+    def label(self) -> str:
+        """What people call the source: its title, else its place; empty where nothing is known of it."""
+        return self.title or self.place
+
+    @property
+    def prefix(self) -> str:
+        """The label as it stands in front of a tool's name: its first words."""
+        return _first_words(self.label)
+
+    def full_name(self, name: str) -> str:
+        """The name of one of its tools with the source in front."""
+        return _full_name(self.label, name)
 
     @property
     def in_process(self) -> bool:
@@ -86,6 +140,28 @@ class Source(_Document):
     def remote(self) -> bool:
         """Whether a call leaves this process for a service that may be out of reach."""
         return not self.in_process and self.kind != "document"
+
+
+@lru_cache(maxsize=1 << 16)
+def _full_name(label: str, name: str) -> str:
+    """A tool's name with its source in front; rules of permissions ask for it again and again."""
+    return tool_name(f"{_first_words(label)} {name}")
+
+
+@lru_cache(maxsize=1 << 10)
+def _first_words(label: str) -> str:
+    words = tool_name(label[:MAX_LABEL]).rstrip("_").split("_") if label else []
+    lengths = accumulate(len(word) + 1 for word in words)
+    kept = [word for word, length in zip(words, lengths, strict=True) if length <= MAX_PREFIX]
+    return "_".join(kept or words[:1])
+
+
+def _netloc(url: str) -> str:
+    """The host and port of an address, without credentials."""
+    try:
+        return urlsplit(url).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
 
 
 class Protocol(_Document):
@@ -99,6 +175,7 @@ class Protocol(_Document):
         statuses: the ways a call can end, where the source says so.
         effect: whether a call only reads.
         examples: calls with their responses; the first with a response is shown to the model.
+        links: the arguments of other operations that its response supplies, where the source says so.
         source: where the tool comes from; ``source.operation`` is its original name.
         provenance: written by a person, imported from a document, or inferred by probing.
     """
@@ -110,6 +187,7 @@ class Protocol(_Document):
     statuses: tuple[Status, ...] = ()
     effect: Effect = Effect.UNKNOWN
     examples: tuple[Example, ...] = ()
+    links: tuple[Link, ...] = ()
     source: Source = Source()
     provenance: Provenance = Provenance.WRITTEN
 
@@ -132,6 +210,16 @@ class Protocol(_Document):
         if schema.get("type", "object") != "object":
             raise ValueError(f"parameters must be the schema of an object, not of {schema.get('type')!r}")
         return {"type": "object", "properties": {}, **schema}
+
+    @property
+    def plain_name(self) -> str:
+        """The name without its source in front: what the tool is called where no other has that name."""
+        return self.source.name or self.name
+
+    @property
+    def full_name(self) -> str:
+        """The name with its source in front, whether or not another source has a tool of that name."""
+        return self.source.full_name(self.plain_name)
 
     @property
     def required(self) -> tuple[str, ...]:

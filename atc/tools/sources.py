@@ -8,8 +8,11 @@ a word names it.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +27,11 @@ GROUP = "atc.tools"
 """The group of entry points by which other packages add sources."""
 _DOCUMENTS = (".json", ".yaml", ".yml")
 _HEAD = 200_000
+_KEY = re.compile(rb"""\b(?:openapi|swagger)["']?\s{0,4}:""")
+"""The key that an OpenAPI document has; the document of a tool that was made of one only mentions the word."""
+_ADDRESS = re.compile(r"[\w.-]+:\d{1,5}(?:/|$)")
+"""A host and a port; what stands behind the colon of a Python source is a name."""
+_MAX_BESIDE = 1_000
 _MCP = "mcp:"
 _URL = ("http://", "https://")
 
@@ -44,7 +52,7 @@ class ToolSource:
 
 
 def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
-    """Join the toolsets that the words name.
+    """Join the toolsets that the words name; tools of equal names are called after their sources.
 
     Args:
         sources: words in one of the :data:`FORMS`.
@@ -56,7 +64,7 @@ def open_tools(sources: Sequence[str], **openapi_options: Any) -> Toolset:
     if not sources:
         raise ToolImportError(f"no tools are named: give {FORMS}")
     made = Toolset()
-    for word in sources:
+    for word in dict.fromkeys(sources):
         made = made + _open(word, openapi_options)
     return made
 
@@ -67,11 +75,27 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
             return source.open(word, options)
     if (installed := _installed(word)) is not None:
         return _from_package(installed, word)
+    if _ADDRESS.match(word):
+        raise ToolImportError(f"{word!r} is an address without its scheme: write http://{word} or https://{word}")
     if python_source.is_attribute(word):
         return python_source.tools_of(word)
     names = ", ".join(f"{each.name}:…" for each in _entry_points())
     added = f"; installed sources: {names}" if names else ""
-    raise ToolImportError(f"{word!r} names no tools: there is no such file or folder. Give {FORMS}{added}")
+    raise ToolImportError(
+        f"{word!r} names no tools: there is no such file or folder{_near(word) or '.'} Give {FORMS}{added}"
+    )
+
+
+def _near(word: str) -> str:
+    """What was meant, perhaps: the bundled tools, or a file beside the one that was named."""
+    path = Path(word)
+    try:
+        beside = [each.name for each in islice(path.parent.iterdir(), _MAX_BESIDE)]
+    except (OSError, ValueError):
+        beside = []
+    alike = get_close_matches(path.name[:100], ["atlas", *beside] if path.parent == Path() else beside, 1, 0.7)
+    found = [name for name in beside if Path(name).stem == path.name and Path(name).suffix in (".py", *_DOCUMENTS)]
+    return "".join(f": did you mean {path.with_name(name)}?" for name in (found or alike)[:1])
 
 
 # -- the sources of other packages -------------------------------------------------------------------------------------
@@ -137,9 +161,9 @@ def _open_mcp(word: str, _options: Mapping[str, Any]) -> Toolset:
     return Toolset.from_mcp(source)
 
 
-def _is_openapi(word: str) -> bool:
-    head = _head(word)
-    return word.startswith(_URL) or b"openapi" in head or b"swagger" in head
+def is_openapi(word: str) -> bool:
+    """Whether a word names an OpenAPI document, or a service that may publish one."""
+    return word.startswith(_URL) or _KEY.search(_head(word)) is not None
 
 
 def _is_document(word: str) -> bool:
@@ -148,8 +172,15 @@ def _is_document(word: str) -> bool:
 
 def _open_documents(word: str, _options: Mapping[str, Any]) -> Toolset:
     if not Path(word).exists():
-        raise ToolImportError(f"there is no file {word}")
+        raise ToolImportError(f"there is no file {word}{_near(word)}")
     return Toolset.from_protocols(word)
+
+
+def _open_python(word: str, _options: Mapping[str, Any]) -> Toolset:
+    file = word if word.endswith(".py") else word.rpartition(":")[0]
+    if not Path(file).is_file():
+        raise ToolImportError(f"there is no file {file}{_near(file)}")
+    return python_source.tools_of(word)
 
 
 def _head(word: str) -> bytes:
@@ -179,11 +210,11 @@ SOURCES = (
     ),
     ToolSource(
         "an OpenAPI file or URL (also a service's address)",
-        _is_openapi,
+        is_openapi,
         lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
     ),
     ToolSource("a folder of protocol documents", _is_document, _open_documents),
-    ToolSource("FILE.py, FILE.py:NAME", python_source.is_file, lambda word, _: python_source.tools_of(word)),
+    ToolSource("FILE.py, FILE.py:NAME", python_source.is_file, _open_python),
 )
 """The sources of this package, in the order in which they are asked; then entry points, then ``MODULE:NAME``."""
 FORMS = f"{', '.join(source.forms for source in SOURCES)}, MODULE:NAME, or NAME:ARG of an installed tool source"

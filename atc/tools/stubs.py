@@ -1,4 +1,4 @@
-"""Protocol → typed Python stub: what a model is shown of a tool, and what a type checker holds programs to.
+"""Protocol → typed Python stub: what a model is shown of a tool.
 
 Text of a protocol only ever lands inside a comment, a docstring or a string literal, as one line without quotes that
 could end it; :func:`render_stubs` parses what it made and refuses anything but classes, functions and imports.
@@ -16,6 +16,7 @@ from atc.invisible import written
 from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.limits import limits_of
+from atc.schemas.reading import Reader
 from atc.tools.binary import takes_bytes
 from atc.tools.demonstrations import demonstration
 from atc.tools.inline_types import inline_type
@@ -23,20 +24,20 @@ from atc.tools.names import NAMED, has_lost_letters
 from atc.tools.observed import has_more, is_observed, times_text
 from atc.tools.paging import paging_line
 from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import RESERVED, TypeWriter, camel, one_line, sentences
+from atc.tools.protocol import JsonSchema, Protocol, Status
+from atc.tools.types import TypeWriter, camel, names_of_values, one_line, sentences
 
 HEADER = "from typing import Any, Literal, NotRequired, TypedDict\n"
 MAX_EXAMPLE = 400
 """Characters of an example response that a model is shown."""
-MAX_CHECKED = 60_000
-"""Characters of the classes of one tool that a type checker reads; what lies beyond them is ``Any`` to it."""
 MAX_DESCRIPTION, MAX_HINT = 260, 300
 MAX_ABOUT, MAX_SENTENCE = 120, 240
 """Characters of a parameter's description, and of one whose last sentence ends behind them."""
 _BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "maxLength", "maxItems")
 COMMENT, COMMENT_BESIDE_EXAMPLE = 80, 40
 """Characters of a response field's description; a longer text beside an example is left out."""
+_REFUSALS = frozenset({"", "bad request", "unprocessable entity", "unprocessable content", "validation error"})
+"""What documents say of a refusal of arguments where they say nothing of their own."""
 _CUT = " …"
 _CONTAINERS = {"{}": "dict", "[]": "list", "()": "list"}
 _NAMES = {"Any", "bool", "bytes", "dict", "float", "int", "list", "None", "str"}
@@ -103,7 +104,10 @@ def whole_stub(
         return _plain_stub(protocol, hints, room, pages, demonstrate)
     shown = any(example.response is not None for example in protocol.examples)  # then it speaks for most fields
     writer = TypeWriter(
-        _root(protocol), camel(protocol.name), comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT, room=room
+        protocol.returns or {},
+        camel(protocol.name),
+        comment_length=COMMENT_BESIDE_EXAMPLE if shown else COMMENT,
+        room=room,
     )
     returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
     arguments = TypeWriter(protocol.parameters, camel(protocol.name), classes=writer.classes, room=room)
@@ -158,55 +162,6 @@ def observed_response(returns: JsonSchema | None) -> str:
     return f"The response is as it was before{times_text(returns)}{more}; it is not documented."
 
 
-def render_checker_stubs(protocols: Sequence[Protocol]) -> str:
-    """The lenient reading of all tools, as a ``.pyi`` for a type checker, with what every program has besides."""
-    parts = [HEADER, _BUILTIN_STUBS]
-    taken = {*RESERVED, *(protocol.name for protocol in protocols)}
-    for protocol in protocols:
-        prefix = camel(protocol.name)
-        writer = TypeWriter(_root(protocol), prefix, lenient=True, taken=taken, room=MAX_CHECKED)
-        returns = "Any" if protocol.returns is None else writer.write(protocol.returns, "response")
-        arguments = TypeWriter(
-            protocol.parameters,
-            prefix,
-            classes=writer.classes,
-            taken=taken,
-            room=MAX_CHECKED,
-            observed=False,
-            arguments=True,
-        )
-        signature = ", ".join(parameter_text(arguments, parameter) for parameter in parameters_of(protocol))
-        stub = guarded(Stub(writer.classes, f"def {protocol.name}({signature}) -> {returns}: ..."), protocol.name)
-        parts.append("\n".join([*stub.classes.values(), stub.function]))
-        taken |= writer.classes.keys()
-    return "\n".join(parts) + "\n"
-
-
-def record_names(stubs: str) -> frozenset[str]:
-    """The names of the ``TypedDict`` classes in what :func:`render_checker_stubs` made."""
-    names = set()
-    for node in ast.parse(stubs).body:
-        if isinstance(node, ast.ClassDef) and any(isinstance(b, ast.Name) and b.id == "TypedDict" for b in node.bases):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):  # Name = TypedDict('Name', {…})
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-    return frozenset(names)
-
-
-_BUILTIN_STUBS = """\
-class ToolError(Exception):
-    tool: str
-    message: str
-    status: Any
-def parallel(*thunks: Any) -> list[Any]: ...
-def all_pages(tool: Any, /, *args: Any, **kwargs: Any) -> list[Any]: ...
-"""
-
-
-def _root(protocol: Protocol) -> dict[str, Any]:
-    return protocol.returns or {}
-
-
 def parameter_text(writer: TypeWriter, parameter: Parameter) -> str:
     """A parameter as a signature has it: ``name: type``, with ``= ...`` where it is optional."""
     text = f"{parameter.name}: {writer.write(parameter.schema, parameter.name)}"
@@ -221,7 +176,9 @@ def _docstring(
     if named := named_there(protocol):
         lines.append(f"    {named}")
     for parameter in parameters_of(protocol):
-        text = "; ".join(filter(None, [about(parameter), one_line(hints.get(parameter.original, ""), MAX_HINT)]))
+        text = "; ".join(
+            filter(None, [about(parameter, protocol.parameters), one_line(hints.get(parameter.original, ""), MAX_HINT)])
+        )
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if pages and (line := paging_line(protocol)):
@@ -230,7 +187,7 @@ def _docstring(
         lines.append(
             "    Changes data: call it once per item." if protocol.effect is Effect.WRITE else "    May have an effect."
         )
-    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2")][:4]:
+    if errors := [s for s in protocol.statuses if not str(s.code).startswith("2") and not _is_usual(s)][:4]:
         lines.append("    Errors: " + "; ".join(one_line(f"{s.code} {s.description}".strip(), 60) for s in errors))
     if demonstrate:
         lines += [f"    {line}" for line in demonstration(protocol)]
@@ -238,8 +195,18 @@ def _docstring(
     return [*lines[:-1], f'{lines[-1]}"""'] if len(lines) == 1 else [*lines, '    """']
 
 
-def about(parameter: Parameter) -> str:
-    """What a docstring states of a parameter: description, default, format and limits."""
+def _is_usual(status: Status) -> bool:
+    """Whether a status says no more than that wrong arguments are refused, as every tool does."""
+    return str(status.code) in ("400", "422") and status.description.strip(" .").casefold() in _REFUSALS
+
+
+def about(parameter: Parameter, root: JsonSchema | None = None) -> str:
+    """What a docstring states of a parameter: description, default, format, limits, and the names of its values.
+
+    Args:
+        parameter: of a tool.
+        root: the schema into which its references point.
+    """
     schema = parameter.schema
     text = sentences(str(schema.get("description", "")), MAX_ABOUT, MAX_SENTENCE)
     default = schema.get("default")
@@ -249,6 +216,9 @@ def about(parameter: Parameter) -> str:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
         text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
+    if root is not None and (names := names_of_values(Reader(root), schema)):
+        names = one_line(names, 120)
+        text = f"{text} ({names})" if text else names
     text = text or _for_instance(schema)
     named = schema.get(NAMED, parameter.original)
     return text if named == parameter.name else f"{text} (named {one_line(written(named), 80)})".strip()

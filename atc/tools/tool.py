@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import abc
+import hashlib
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -13,6 +16,7 @@ from typing import Protocol as Interface
 
 from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
+from atc.tools.names import MAX_NAME, tool_name
 from atc.tools.protocol import Protocol
 
 
@@ -114,6 +118,30 @@ class GradedTransport(abc.ABC):
 
 
 @dataclass(frozen=True)
+class MissingCredential:
+    """A credential that the document of some tools asks for, and that nobody has given.
+
+    Attributes:
+        scheme: the name of the document's security scheme.
+        variable: of the environment, which may hold it.
+        tools: the names of the tools that cannot do without it.
+    """
+
+    scheme: str
+    variable: str
+    tools: tuple[str, ...] = ()
+
+
+class CredentialedTransport(abc.ABC):
+    """Mixin of a transport to a service whose document may ask for a credential."""
+
+    @property
+    @abc.abstractmethod
+    def missing(self) -> MissingCredential | None:
+        """The credential that is asked for and not given. The document may be wrong: a call is tried all the same."""
+
+
+@dataclass(frozen=True)
 class Tool:
     """One tool: what is known about it and how it is called. Without a transport it can be shown, not called.
 
@@ -130,6 +158,11 @@ class Tool:
         """The name under which programs call it."""
         return self.protocol.name
 
+    def called(self, name: str) -> Tool:
+        """The tool under a name that has its source in front; its plain name is kept in its protocol."""
+        source = self.protocol.source.model_copy(update={"name": self.protocol.plain_name})
+        return replace(self, protocol=self.protocol.model_copy(update={"name": name, "source": source}))
+
     def graded(self, effect: Effect) -> Tool:
         """The tool with this effect; itself if it has this effect already."""
         if effect is self.protocol.effect:
@@ -140,6 +173,39 @@ class Tool:
         return replace(self, protocol=self.protocol.model_copy(update={"effect": effect}), transport=transport)
 
 
+def _told_apart(tools: list[Tool]) -> list[Tool]:
+    """Call the tools of several sources that have one name after their sources; all others keep their names."""
+    counts = Counter(tool.protocol.plain_name for tool in tools)
+    shared = [tool for tool in tools if counts[tool.protocol.plain_name] > 1]
+    places: dict[str, set[tuple[str, str]]] = {}
+    for tool in shared:
+        source = tool.protocol.source
+        places.setdefault(tool.protocol.plain_name, set()).add((source.kind, source.location))
+    apart = {id(tool) for tool in shared if len(places[tool.protocol.plain_name]) > 1 and tool.protocol.source.label}
+    taken = {tool.name for tool in tools if id(tool) not in apart}
+    ways: list[Callable[[Protocol], str]] = [lambda each: each.full_name, _placed_name, _marked_name]
+    uses = [Counter(way(tool.protocol) for tool in tools if id(tool) in apart) for way in ways]
+
+    def name_of(tool: Tool) -> str:
+        names = [way(tool.protocol) for way in ways]
+        free = (name for name, used in zip(names, uses, strict=True) if used[name] == 1 and name not in taken)
+        return next(free, names[-1])
+
+    return [tool.called(name_of(tool)) if id(tool) in apart else tool for tool in tools]
+
+
+def _placed_name(protocol: Protocol) -> str:
+    """A name with title and place in front, for two sources of one title, as ``FastAPI`` often is."""
+    return tool_name(f"{protocol.source.prefix} {protocol.source.place} {protocol.plain_name}")
+
+
+def _marked_name(protocol: Protocol) -> str:
+    """A name with a digest of where the tool comes from, where nothing that can be read tells two sources apart."""
+    source = protocol.source
+    digest = hashlib.sha256(f"{source.kind}\0{source.location}".encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{protocol.full_name[: MAX_NAME - 7].rstrip('_')}_{digest[:6]}"
+
+
 class Toolset(Mapping[str, Tool]):
     """An immutable set of tools, by name, in the order they were given.
 
@@ -147,15 +213,21 @@ class Toolset(Mapping[str, Tool]):
     other frameworks with :meth:`from_langchain`, :meth:`from_pydantic_ai` or :meth:`from_smolagents`; join two with
     ``+``; narrow one with :meth:`select` (patterns) or :meth:`only` (names).
 
+    Tools of several sources that have one name are all called after their source, whatever the order: ``list_items`` of
+    the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
+    title, else by its module, file or host.
+
     Raises:
-        UsageError: two tools have the same name.
+        UsageError: two tools of one source have the same name.
     """
 
     def __init__(self, tools: Iterable[Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        for tool in tools:
+        for tool in _told_apart(list(tools)):
             if tool.name in self._tools:
-                raise UsageError(f"two tools are named {tool.name!r}: rename one before joining the toolsets")
+                where = tool.protocol.source.location
+                both = f" and both come from {where}" if where else ""
+                raise UsageError(f"two tools are named {tool.name!r}{both}: leave one out, or rename it at its source")
             self._tools[tool.name] = tool
 
     def __getitem__(self, name: str) -> Tool:
@@ -192,13 +264,51 @@ class Toolset(Mapping[str, Tool]):
     def select(self, *patterns: str) -> Toolset:
         """The tools whose name fits one of the shell patterns (``"get_*"``).
 
+        A tool may also be named with its source in front where it needs none (``"shop_list_items"``); it then has that
+        name. A pattern with wildcards is about the name without the source, too.
+
         Raises:
             UsageError: a pattern fits no tool.
         """
-        for pattern in patterns:
-            if not any(fnmatchcase(name, pattern) for name in self):
-                raise UsageError(f"no tool fits the pattern {pattern!r} in {self!r}")
-        return Toolset(tool for tool in self.values() if any(fnmatchcase(tool.name, p) for p in patterns))
+        if (problem := self.problem_of(patterns)) is not None:
+            raise problem
+        return self.fitting(patterns)
+
+    def problem_of(self, patterns: Iterable[str]) -> UsageError | None:
+        """What is wrong with the first of some patterns that fits no tool, and what was meant, perhaps."""
+        unfit = (pattern for pattern in patterns if not self.fitting([pattern]))
+        return next((UsageError(self._unfit(pattern)) for pattern in unfit), None)
+
+    def fitting(self, patterns: Collection[str]) -> Toolset:
+        """As :meth:`select`, where a pattern may fit no tool."""
+        unknown = {pattern for pattern in patterns if pattern.isidentifier() and pattern not in self}
+        chosen = []
+        for tool in self.values():
+            plain = tool.protocol.plain_name
+            if any(fnmatchcase(tool.name, each) or (each != plain and fnmatchcase(plain, each)) for each in patterns):
+                chosen.append(tool)
+            elif unknown and (full := tool.protocol.full_name) in unknown:
+                chosen.append(tool.called(full))
+        return Toolset(chosen)
+
+    def _unfit(self, pattern: str) -> str:
+        if not self:
+            return f"no tool fits the pattern {pattern!r}"
+        shared = [name for name, tool in self.items() if tool.protocol.plain_name == pattern]
+        if shared:
+            return f"several sources have a tool {pattern!r}: name the one that you mean, {' or '.join(shared)}"
+        near = get_close_matches(pattern, self, 3) if len(pattern) <= MAX_NAME else []
+        meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(list(self)[:6])}"
+        more = ", …" if not near and len(self) > 6 else ""
+        return f"no tool fits the pattern {pattern!r}: {meant}{more}"
+
+    def missing_credentials(self) -> list[MissingCredential]:
+        """The credentials that these tools' documents ask for, and that nobody has given."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for tool in self.values():
+            if isinstance(tool.transport, CredentialedTransport) and (missing := tool.transport.missing) is not None:
+                found.setdefault((missing.scheme, missing.variable), []).append(tool.name)
+        return [MissingCredential(*key, tuple(tools)) for key, tools in found.items()]
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Toolset]:

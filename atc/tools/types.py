@@ -1,9 +1,4 @@
-"""JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions.
-
-Two readings of one schema. *Exact* is what a model is shown. *Lenient* is what a type checker is given: where a
-response may be null or of several types a correct program often knows better than the schema, so it is not held
-against it.
-"""
+"""JSON Schema → Python types as text: ``TypedDict``, ``Literal``, lists, unions."""
 
 from __future__ import annotations
 
@@ -11,10 +6,11 @@ import keyword
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from atc.invisible import JOINERS, legible, written
-from atc.schemas.reading import CHOICES, Reader, allows_more, name_of
+from atc.schemas.reading import CHOICES, Reader, name_of
 from atc.schemas.validate import types_of
 from atc.tools.binary import takes_bytes
 from atc.tools.names import is_readable_name
@@ -30,8 +26,12 @@ OBSERVED = "x-atc-observed"
 model, and nothing enforces it."""
 EVIDENCE = "x-atc-evidence"
 """In a schema of what was seen: how many values it rests on, ``{"seen": 3, "of": 4, "null": 1}``."""
+VALUE_NAMES = "x-enum-varnames"
+"""Beside ``enum``: what its values are called, in their order, as generators of OpenAPI clients read it."""
 LEFT_OUT = "x-left-out"
 """In a schema that this project shortened: how many keys of a record are not shown."""
+_NEAR, _NEAR_CHOICES = 2, 8
+_SEPARATORS = re.compile(r"[\W_]+")
 _WRITTEN_FIRST = frozenset({"$ref", "const", "enum", *CHOICES})
 RESERVED = frozenset({"Any", "Literal", "NotRequired", "TypedDict", "ToolError", "Exception"})
 _SENTENCE = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?](?=\s)")
@@ -48,28 +48,22 @@ class TypeWriter:
     Args:
         root: the schema whose ``$defs`` references point into.
         prefix: CamelCase name of the tool; every class name begins with it.
-        lenient: the type checker's reading.
         taken: names that no class may have.
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
-        observed: write types that were only observed (:data:`OBSERVED`), too.
         shared: a definition's class has its name without the prefix, for other tools to share it.
         more: ``root`` is one of :mod:`atc.tools.shortened`: a ``...`` marks what was left out, and says this after how
             much that is; ``None``: it is a schema from outside, with nothing to mark.
-        arguments: what a program gives, for a type checker: an object that may have more keys than are named is any.
     """
 
     root: JsonSchema
     prefix: str
-    lenient: bool = False
     comment_length: int = 80
     classes: dict[str, str] = field(default_factory=dict)
     taken: Collection[str] = RESERVED
     room: int | None = None
-    observed: bool = True
     shared: bool = False
     more: str | None = None
-    arguments: bool = False
     _by_reference: dict[str, str] = field(default_factory=dict)
     _referenced: set[str] = field(default_factory=set)
     _next: dict[str, int] = field(default_factory=dict)
@@ -99,13 +93,10 @@ class TypeWriter:
             return self._literal([schema["const"]])
         if isinstance(schema.get("enum"), list):
             return self._literal(schema["enum"])
-        if self.lenient and OBSERVED in schema:  # it was seen so: a program that takes it otherwise is not refused
-            return "Any"
         for choice in CHOICES:
             if isinstance(schema.get(choice), list):
                 return self._union([self.write(member, name, depth + 1) for member in schema[choice]])
-        observed = {"type": schema.get(OBSERVED)} if self.observed else {}
-        types = sorted(types_of(schema) or types_of(observed)) or (
+        types = sorted(types_of(schema) or types_of({"type": schema.get(OBSERVED)})) or (
             ["object"] if "properties" in schema else ["array"] if "items" in schema else []
         )
         return self._union([self._typed(kind, schema, name, depth) for kind in types]) if types else "Any"
@@ -125,8 +116,6 @@ class TypeWriter:
         types = sorted(types_of(target)) or ["object"]
         if "object" not in types or not self._is_record(target) or not _WRITTEN_FIRST.isdisjoint(target):
             return self.write(target, name, depth + 1)
-        if self.lenient and OBSERVED in target:
-            return "Any"
         others = [self._typed(kind, target, name, depth) for kind in types if kind != "object"]
         outer, self.prefix = self.prefix, "" if self.shared else self.prefix  # and of all classes inside it
         class_name = self._class_name(name_of(reference) or name or "response")
@@ -140,7 +129,7 @@ class TypeWriter:
         if kind in SIMPLE:
             return "bytes" if kind == "string" and takes_bytes(schema) else SIMPLE[kind]
         if kind == "array":
-            if not (self.lenient or self.arguments) and (places := places_of(schema)):
+            if places := places_of(schema):
                 return f"tuple[{', '.join(self.write(p, f'{name}_{n}', depth + 1) for n, p in enumerate(places, 1))}]"
             return f"list[{self.write(schema.get('items'), f'{name}_item', depth + 1)}]"
         if kind == "object":
@@ -152,9 +141,7 @@ class TypeWriter:
 
     def _is_record(self, schema: JsonSchema) -> bool:
         properties = schema.get("properties")
-        if not isinstance(properties, dict) or not properties or len(properties) > MAX_FIELDS:
-            return False
-        return not ((self.lenient or self.arguments) and allows_more(schema))
+        return isinstance(properties, dict) and 0 < len(properties) <= MAX_FIELDS
 
     def _record(self, schema: JsonSchema, class_name: str, depth: int) -> str:
         self.classes[class_name] = ""  # keeps the order of first use
@@ -165,9 +152,9 @@ class TypeWriter:
             text = self.write(value, f"{class_name.removeprefix(self.prefix)}_{key}", depth + 1)
             comment = self._comment(value)
             lines.append((key, text if key in required else f"NotRequired[{text}]", comment))
-            self._written += len(key) + len(text) + (0 if self.lenient else len(comment))
+            self._written += len(key) + len(text) + len(comment)
         if all(_is_attribute_name(key) for key, _, _ in lines):
-            fields = "".join(f"\n    {key}: {text}{'' if self.lenient else note}" for key, text, note in lines)
+            fields = "".join(f"\n    {key}: {text}{note}" for key, text, note in lines)
             self.classes[class_name] = f"class {class_name}(TypedDict):{fields}{self._rest(schema)}"
         else:
             fields = ", ".join(f"{written(key)}: {text}" for key, text, _ in lines)
@@ -177,7 +164,9 @@ class TypeWriter:
     def _comment(self, schema: Any) -> str:
         about, form = (self._reader.about(schema, keyword) for keyword in ("description", "format"))
         form = "" if takes_bytes(self._reader.follow(schema)[0]) else form  # its type says it
-        text = one_line(str(about or form or names_of_places(self._reader.follow(schema)[0])), 200)
+        names = names_of_values(self._reader, schema)
+        text = str(about or form or names_of_places(self._reader.follow(schema)[0]))
+        text = one_line(f"{text} ({names})" if text and names else text or names, 200)
         return f"  # {text}" if text and len(text) <= self.comment_length else ""
 
     def _rest(self, schema: JsonSchema, mark: str = "\n    ...") -> str:
@@ -204,10 +193,6 @@ class TypeWriter:
         unique = sorted(dict.fromkeys(members), key=lambda member: member == "None")  # `str | None`, as people write it
         if "Any" in unique or not unique:
             return "Any"
-        if self.lenient and len(rest := [m for m in unique if m != "None"]) != len(unique):
-            unique = rest or ["None"]
-        if self.lenient and len(unique) > 1:
-            return "Any"
         return " | ".join(unique)
 
 
@@ -223,6 +208,36 @@ def names_of_places(schema: JsonSchema) -> str:
     """What the items of such a list are called: ``(x, label)``; empty where one has no name."""
     names = [str(place["title"]) for place in places_of(schema) if isinstance(place, dict) and "title" in place]
     return f"({', '.join(names)})" if names and len(names) == len(places_of(schema)) else ""
+
+
+def value_names(schema: JsonSchema) -> list[str]:
+    """What the values of an enumeration are called, one for each; empty where the names only repeat the values."""
+    values, names = schema.get("enum"), schema.get(VALUE_NAMES)
+    if not isinstance(values, list) or not isinstance(names, list) or len(values) != len(names):
+        return []
+    if len(values) > MAX_LITERALS or not all(isinstance(name, str) for name in names):
+        return []
+    return [] if all(_same_words(str(v), name) for v, name in zip(values, names, strict=True)) else names
+
+
+def _same_words(text: str, other: str) -> bool:
+    return _SEPARATORS.sub("", text).casefold() == _SEPARATORS.sub("", other).casefold()
+
+
+def names_of_values(reader: Reader, schema: Any, depth: int = 0) -> str:
+    """The named values that a value, or an item of a list, may have: ``1 = LOW, 3 = HIGH``; empty where none is named.
+
+    Only near choices are looked at: the stub of every tool asks this of every argument.
+    """
+    schema, _ = reader.follow(schema)
+    if names := value_names(schema):
+        pairs = zip(schema["enum"], names, strict=True)
+        return ", ".join(f"{one_line(written(value), 80)} = {one_line(name, 40)}" for value, name in pairs)
+    if depth >= _NEAR:
+        return ""
+    choices = (schema[key][:_NEAR_CHOICES] for key in CHOICES if isinstance(schema.get(key), list))
+    inner = [schema.get("items"), *chain.from_iterable(choices)]
+    return next(filter(None, (names_of_values(reader, each, depth + 1) for each in inner if each)), "")
 
 
 def camel(text: str) -> str:

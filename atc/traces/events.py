@@ -205,10 +205,17 @@ class CallSent(TypedDict):
 
 
 class ApprovalAsked(CallStarted):
-    """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes."""
+    """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
+
+    ``feeds``: where its arguments come from (:class:`atc.dry_run_facts.Feed`). ``done``: the calls with effects that
+    the task has made already. ``wait_s``: seconds until the run's own time is used up.
+    """
 
     warnings: list[str]
     instead_of: list[str]
+    feeds: NotRequired[list[dict[str, Any]]]
+    done: NotRequired[list[dict[str, Any]]]
+    wait_s: NotRequired[float | None]
 
 
 class QuestionAsked(TypedDict):
@@ -264,10 +271,14 @@ class Substituted(TypedDict):
 
 
 class Answered(TypedDict):
-    """The run has an answer: the value, and ``answer``, what the program says of it."""
+    """The run has an answer: the value, and ``answer``, what the program says of it.
+
+    ``unresolved``: the check warned about its program, and the run did not settle it.
+    """
 
     value: Any
     answer: str
+    unresolved: NotRequired[bool]
 
 
 DATA: Mapping[EventKind, Any] = {

@@ -24,7 +24,7 @@ from atc.traces.summary import RunSummary, summary_of
 
 NOTE = "summary"
 """The name of the note beside a run."""
-FORM = 1
+FORM = 2
 """Of the note: another one is not read."""
 MOST_NOTE = 9_000
 """Bytes of a note: a summary that takes more is not kept."""

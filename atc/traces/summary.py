@@ -48,6 +48,9 @@ class RunSummary:
         seconds: that the last task took.
         cost: of all tasks and resumes, in ``currency``.
         answer: of the last task.
+        partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
+        waits: for the user, by the last that is known: for a yes or for words.
+        unresolved: the answer has a warning that the run did not settle.
         damage: what is wrong with its trace.
     """
 
@@ -64,10 +67,16 @@ class RunSummary:
     cost: float | None = None
     currency: str = ""
     answer: str | None = None
+    partial: bool = False
+    remarks: int = 0
+    waits: bool = False
+    unresolved: bool = False
     damage: str | None = None
 
     def __post_init__(self) -> None:
         self._looks = 0  # programs of the task that ended with a look: none is a revision
+        self._asked: set[int] = set()  # numbers of the calls that wait for the user
+        self._started = 0
 
     def record(self) -> dict[str, Any]:
         """Plain JSON; ``damage`` only where there is some. A number that JSON has not is ``None``."""
@@ -84,22 +93,37 @@ class RunSummary:
             case "run_started":
                 self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
                 self.strategy, self.answer = data.get("strategy", ""), None
+                self.partial, self.remarks = False, 0
                 self.began = at if self.began is None else self.began
-                self._looks = 0
+                self._looks, self.unresolved = 0, False
+                self._asked.clear()
+            case "approval_asked":
+                self._asked.add(data["index"])
+            case "question_asked":  # by the call that began last
+                self._asked.add(self._started)
+            case "call_started":
+                self._started = data.get("index", 0)
+                self._asked.discard(self._started)
             case "call_ended":
                 self.calls += 1
+                self._asked.discard(data.get("index", 0))
             case "model_ended":
                 self.tokens += data["prompt_tokens"] + data["completion_tokens"]
             case "program_written":
                 self.revisions = data["attempt"] - self._looks
             case "program_ended":
                 self._looks += "looked" in data  # it cost no revision
+                self._asked.clear()
+            case "answered":
+                self.unresolved = bool(data.get("unresolved"))
             case "run_ended":
                 self.status, self.seconds, answer = data["status"], float(data["usage"]["seconds"]), data["answer"]
                 self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)
+                self.partial, self.remarks = bool(data.get("partial")), len(data.get("remarks", ()))
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")
+        self.waits = self.status == "needs_input" or (self.status == "cut off" and bool(self._asked))
 
 
 def summary_of(stored: StoredRun) -> RunSummary:

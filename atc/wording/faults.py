@@ -65,6 +65,8 @@ def _fault(f: Fault) -> str:
             return exception(f.raised) if f.raised is not None else f.reason
         case "awaited":
             return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
+        case "unresolved":
+            return f"unresolved warning: {finding_alone(f.finding)}" if f.finding is not None else f.reason
         case "warned":
             return f"{_called(f, 80)} was not called: {f.reason}"
         case "not_called" | "invalid_arguments" | "refused" | "failed":

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.facts import (
-    Finding,
-)
-from atc.wording.parts import (
-    either,
-    expression,
-    listed,
-)
+from atc.facts import Finding
+from atc.wording.parts import expression, listed
 
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
 ALL_PAGES = "all_pages"
 PLAIN_FUNCTIONS = "Tools are plain functions: call them without await and asyncio, and several at once by parallel"
+_PLAIN = {"string": "text", "boolean": "truth value", "integer": "number", "number": "number"}
+"""What has no keys, by its type in JSON Schema."""
+_OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "date", "strftime", "isoformat"})
 
 
 def finding(found: Finding) -> str:
@@ -65,11 +62,9 @@ def _finding(f: Finding) -> str:
         case "unknown_argument" | "missing_argument":
             return _argument(f)
         case "wrong_type" | "not_in_enum":
-            return _wrong_type(f)
+            return f"{f.tool}({f.arguments[0] if f.arguments else f.name}={f.value!r}) is not allowed: {f.reason}"
         case "unknown_field" | "unknown_key":
             return _unknown_key(f)
-        case "type_error":
-            return f"`{f.source_line}`: {_type_error(f)[:300]}"
         case "not_paged" if f.case == "no_tool":
             return f"{ALL_PAGES} takes the tool itself, then its arguments: {ALL_PAGES}({f.tool or 'list_things'}, ...)"
         case "not_paged":
@@ -85,13 +80,10 @@ def _finding(f: Finding) -> str:
             return f"what {f.tool} is given as {' and '.join(f.arguments)} is from memory: {ways}"
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
-        case "unused_fact":  # of an older version, which wrote down what it said
-            return ""
+        case "type_error" | "answer_type" | "unused_fact":  # of an older version
+            return f.reason
         case "broken_tool":
             return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"
-        case "answer_type":
-            wanted = " or ".join(f.expected)
-            return f"`{f.source_line}`: `answer` must be of type `{wanted}`, but this is of type `{f.found[:300]}`"
 
 
 _BY_TEXT = "runs text as code: write the code itself, and read values from text with json.loads or ast.literal_eval"
@@ -123,8 +115,6 @@ def _lacking(f: Finding) -> str:
 
 
 def _undefined(f: Finding) -> str:
-    if f.case == "unset":
-        return "`answer` is used before it is set: set it first, to an empty list for instance"
     is_tool = f.kind == "unknown_tool"
     meant = f"did you mean {'the tool ' * is_tool}{' or '.join(f.instead)}?"
     hint = meant if f.instead else "only the listed tools exist"
@@ -141,24 +131,13 @@ def _argument(f: Finding) -> str:
     return f"{f.tool}() has no argument {f.name!r}; {listed}{kin}"
 
 
-def _wrong_type(f: Finding) -> str:
-    argument = f.arguments[0] if f.arguments else f.name
-    if f.case == "literal":
-        return f"{f.tool}({argument}={f.value!r}) is not allowed: {f.reason}"
-    where = expression(f.place) if f.place is not None else ""
-    given = {
-        "record": f"the whole object {where}: give one of its fields {listed(f.known)}",
-        "list": f"the whole list {where}: give an item",
-        "scalar": f"{where}, which is {either([f.found])}",
-        "text": f"{where}, which is a text like {f.value!r}: find the field that holds the number",
-    }.get(f.case, "a list or a dict")
-    return f"{f.tool}({argument}=…) must be {either(f.expected)}, but it is given {given}"
-
-
 def _unknown_key(f: Finding) -> str:
     key, elsewhere = f.name, f". {f.name!r} is at {' or at '.join(f.instead)}" if f.instead else ""
     where = expression(f.place) if f.place is not None else ""
     match f.case:
+        case "attribute" if f.found in _PLAIN:
+            read = "; datetime.datetime.fromisoformat(text) reads a date" if key in _OF_DATES else ""
+            return f"{where} is a {_PLAIN[f.found]}: it has no attribute .{key}{read * (f.found == 'string')}"
         case "attribute":
             return f"{where} is plain dicts and lists: write [{key!r}], not .{key}"
         case "list":
@@ -169,18 +148,3 @@ def _unknown_key(f: Finding) -> str:
         case "position":
             return f"{where} is no list, it has the keys {listed(f.known)}: [{key}] is not among them"
     return f"{no_keys(f, [key])}{elsewhere}"
-
-
-def _type_error(f: Finding) -> str:
-    match f.case:
-        case "attribute":
-            plain = "a response is plain dicts and lists"
-            return f"a value of this kind has no attribute .{f.name}; {plain}: use [{f.name!r}]"
-        case "list":
-            return f"{f.name} is looked up in a list: take an item with [0] or a loop first"
-        case "text":
-            keys = "a loop over a dict gives its keys, so loop over the list inside it"
-            return f"{f.name} is looked up in a text: {keys}"
-        case "container":
-            return f"{f.name} is looked up in a {f.found}, which has no such keys"
-    return f.reason

@@ -1,6 +1,14 @@
-"""What calls did, for the model that says an answer."""
+"""What calls did, for the model that says an answer, and for the user of a run that ended without one."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from atc.facts import Invocation
+from atc.wording.parts import call
+
+MAX_CALLS = 20
+"""Calls of one kind that :func:`effects` names."""
 
 _OUTCOMES = {
     "ok": "returned",
@@ -25,3 +33,37 @@ def outcome(status: str, made: str, result: str) -> str:
 def more_calls(count: int) -> str:
     """Calls that are not shown."""
     return f"- and {count:,} more"
+
+
+def effects(done: Sequence[Invocation], not_done: Sequence[Invocation]) -> list[str]:
+    """What a run that ended without an answer has changed, and what it has not: a line for each call with effects.
+
+    Nothing where it changed nothing and its fault says the one call that was not made.
+    """
+    if not done and len(not_done) < 2:
+        return []
+    return [
+        line
+        for what, calls in (("done", done), ("not done", not_done))
+        for line in [
+            *(f"{what}: {call(each)}" for each in calls[:MAX_CALLS]),
+            *([f"{what}: {len(calls) - MAX_CALLS:,} more calls"] if len(calls) > MAX_CALLS else []),
+        ]
+    ]
+
+
+def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
+    """That a credential is missing which a document asks for, and how to give it.
+
+    Args:
+        scheme: the name of the document's security scheme.
+        variable: of the environment, which may hold it; empty where the scheme is not supported.
+        tools: that need it, where that is to be said.
+    """
+    if not variable:
+        return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
+    way = f"pass auth={{{scheme!r}: …}} to the import or set {variable}"
+    if not tools:
+        return f"no credential is set for {scheme!r}: {way}"
+    named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
+    return f"no credential is set for {scheme!r}, which {named} {'needs' if len(tools) == 1 else 'need'}: {way}"

@@ -97,8 +97,3 @@ def short(value: Any, limit: int = 300) -> str:
 def listed(names: Iterable[str | int]) -> str:
     """Names or keys, as Python writes them."""
     return ", ".join(map(repr, names))
-
-
-def either(types: Iterable[str]) -> str:
-    """Types: ``an integer or a string``."""
-    return " or ".join(f"a{'n' if name[:1] in 'aeiou' else ''} {name}" for name in sorted(types))

@@ -10,6 +10,8 @@ from atc.invisible import visible
 
 _SHOWN = 200
 """Characters of one argument."""
+_SHOWN_OF_ROW = 120
+"""Characters of the row that a value comes from."""
 _WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
@@ -27,23 +29,33 @@ def _name(name: str) -> str:
 
 
 def feed(found: Feed) -> str:
-    """Where an argument comes from, in a few words."""
+    """Where an argument comes from, in a few words, with the row that has it. Nothing hides in it."""
+    row = f": {abridged(found.row, _SHOWN_OF_ROW).text}" if found.row else ""
+    tool = visible(found.tool)
     match found.kind:
         case "response":
-            return f"{_field(found.path)} of {found.tool} (call {found.call})"
+            return f"{_field(found.path)} of {tool} (call {found.call}){row}"
         case "derived":
-            return f"made from {_field(found.path)} of {found.tool} (call {found.call})"
+            return f"made from {_field(found.path)} of {tool} (call {found.call}){row}"
         case "same":
-            return f"the same as {_field(found.path)} of {found.tool} (call {found.call})"
+            return f"the same as {_field(found.path)} of {tool} (call {found.call}){row}"
         case "planned":
             what = f"{_field(found.path)} of what" if found.path else "what"
-            return f"{what} {found.tool} (call {found.call}) returns: known only once it is made"
+            return f"{what} {tool} (call {found.call}) returns: known only once it is made"
         case "input":
             return "the value of an earlier task"
         case "task":
             return "the task"
         case "program":
             return "the program alone"
+
+
+def origins(feeds: Sequence[Feed]) -> dict[str, str]:
+    """By argument, where it comes from."""
+    found: dict[str, list[str]] = {}
+    for each in feeds:
+        found.setdefault(each.argument, []).append(feed(each))
+    return {argument: "; ".join(texts) for argument, texts in found.items()}
 
 
 def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:

@@ -9,9 +9,18 @@ if TYPE_CHECKING:
     from atc.result import Result
 
 
-def remark(message: str) -> str:
-    """A failure that a program caught. ``message``: the fault's own."""
-    return f"{message}; the program went on without it"
+UNRESOLVED = "unresolved"
+"""The case of a remark that is no failure, but a warning."""
+
+
+def remark(message: str, case: str = "") -> str:
+    """A failure that a program caught, or a warning that its run did not settle.
+
+    Args:
+        message: the fault's own.
+        case: the fault's own.
+    """
+    return message if case == UNRESOLVED else f"{message}; the program went on without it"
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
@@ -33,3 +42,9 @@ def incomplete_run(result: Result[Any]) -> str:
         return ""
     fault = result.fault.message if result.fault is not None else None
     return incomplete(result.status, fault, [each.message for each in result.remarks])
+
+
+def caveats(result: Result[Any]) -> list[str]:
+    """What a reader of a value has to know: that it is incomplete, and the warnings that its run did not settle."""
+    unresolved = [each.message for each in result.remarks if each.case == UNRESOLVED]
+    return [*filter(None, [incomplete_run(result)]), *unresolved]

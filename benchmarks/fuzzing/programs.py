@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from atc.programs.check.checker import Checker
@@ -33,9 +32,8 @@ _PROTOCOLS = [
     _protocol("order", {"item_id": _TEXT, "count": _COUNT}, {"type": "string"}, Effect.WRITE),
 ]
 BY_NAME = {protocol.name: protocol for protocol in _PROTOCOLS}
-_checker = Checker(_PROTOCOLS, types=False)
+_checker = Checker(_PROTOCOLS)
 _context = RepairContext(BY_NAME)
-_loop = asyncio.new_event_loop()
 
 
 def run(data: bytes) -> None:
@@ -48,7 +46,7 @@ def run(data: bytes) -> None:
         if problem.line > source.count("\n") + 2:
             raise Broken(f"parse: line {problem.line} is none of the program's") from None
     lines = len(program.lines)
-    for finding in _loop.run_until_complete(_checker.check(program, "two of the cheapest new lamps")):
+    for finding in _checker.check(program, "two of the cheapest new lamps"):
         if not 0 <= (finding.line or 0) <= lines + 1:
             raise Broken(f"check: a finding on line {finding.line} of {lines}: {finding!r}")
     read, forms = in_plain_python(program, BY_NAME)

@@ -17,7 +17,7 @@ _ALLOWED = (ast.ImportFrom, ast.ClassDef, ast.FunctionDef)
 
 
 def check_stubs(protocols: Sequence[Protocol]) -> None:
-    """Render the tools and look at what a model and a type checker would read.
+    """Render the tools and look at what a model would read.
 
     Raises:
         Broken: it is no Python, holds a statement of a stranger, or shows other tools or arguments.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from atc.errors import UsageError
@@ -27,7 +26,6 @@ __all__ = [
     "PAPER_ALPHA",
     "SYSTEMS",
     "WITHOUT_RULE",
-    "WITH_RULE",
     "Answer",
     "Job",
     "System",
@@ -36,11 +34,8 @@ __all__ = [
 
 WITHOUT_RULE = "atc-rules:"
 """What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:key-spelling``)."""
-WITH_RULE = "atc+rules:"
-"""The same for ATC with a rule that is off by default (``atc+rules:compare-candidates``)."""
 CHOOSE = "atc-choose:"
-"""The same for ATC that chooses among N programs, first and later ones; rules to turn on may follow
-(``atc-choose:4+compare-candidates``)."""
+"""The same for ATC that chooses among N programs, first and later ones (``atc-choose:4``)."""
 MAX_CANDIDATES = 16
 OFFER = "atc-offer:"
 """The same for ATC that searches among the tools of a task and offers N at most (``atc-offer:8``)."""
@@ -73,7 +68,6 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-notes", "ATC whose revisions are shown short notes", {"strategy": Chain(Ways(revision="notes"))}),
         Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
-        Atc("atc+rules", "ATC with all of its rules, those that are off by default too", {"rules": "all"}),
         Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
         Atc("atc-zero-shot", "ATC without the worked example", {"strategy": Chain(Ways(example=False))}),
         Atc(
@@ -115,7 +109,7 @@ and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its p
 
 
 def named_system(name: str) -> System | None:
-    """The system that a name makes: ATC without rules, with rules, with candidates, with fewer tools, or with α;
+    """The system that a name makes: ATC without rules, with candidates, with fewer tools, or with α;
     ``None`` where it makes none.
 
     Raises:
@@ -128,23 +122,17 @@ def named_system(name: str) -> System | None:
     if name.startswith(WITHOUT_RULE):
         rules = _known(name.removeprefix(WITHOUT_RULE).split("+"))
         return Atc(name, f"ATC without {' and '.join(rules)}", {"rules": ",".join(f"-{rule}" for rule in rules)})
-    if name.startswith(WITH_RULE):
-        rules = _known(name.removeprefix(WITH_RULE).split("+"))
-        return Atc(name, f"ATC with {' and '.join(rules)}", {"rules": _on(rules)})
     if name.startswith(OFFER):
         count = name.removeprefix(OFFER)
         if not count.isdecimal() or int(count) < 1:
             raise UsageError(f"--system: {name!r} is not {OFFER}N with N from 1")
         return Atc(name, f"ATC that is offered {int(count)} tools at most", {"max_tools": int(count)})
     if name.startswith(CHOOSE):
-        count, *rules = name.removeprefix(CHOOSE).split("+")
+        count = name.removeprefix(CHOOSE)
         if not count.isdecimal() or not 2 <= int(count) <= MAX_CANDIDATES:
             raise UsageError(f"--system: {name!r} is not {CHOOSE}N with N from 2 to {MAX_CANDIDATES}")
-        about = f"ATC that chooses among {count} programs" + (f", with {' and '.join(rules)}" if rules else "")
-        number = int(count)
-        return Atc(
-            name, about, {"candidates": number, "revision_candidates": number, "rules": _on(_known(rules)) or "default"}
-        )
+        chosen = {"candidates": int(count), "revision_candidates": int(count)}
+        return Atc(name, f"ATC that chooses among {int(count)} programs", chosen)
     return None
 
 
@@ -153,10 +141,6 @@ def _alpha(name: str, begins: str) -> int:
     if not count.isdecimal() or int(count) > MAX_ALPHA:
         raise UsageError(f"--system: {name!r} is not {begins}N with N from 0 to {MAX_ALPHA}")
     return int(count)
-
-
-def _on(rules: Sequence[str]) -> str:
-    return ",".join(f"+{rule}" for rule in rules)
 
 
 def _known(rules: list[str]) -> list[str]:

@@ -35,17 +35,6 @@ def test_what_cannot_go_on_is_raised_and_the_trace_is_whole(error: Exception) ->
     assert str(error) in data["fault"]["message"]
 
 
-def test_a_checker_that_cannot_start_ends_the_trace_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: Any, **__: Any) -> Any:
-        raise EnvironmentProblem("ty is missing: pip install ty")
-
-    monkeypatch.setattr("atc.strategies.program_loop.Checker", missing)
-    made = agent(GOOD)
-    with pytest.raises(EnvironmentProblem, match="ty is missing"):
-        made.run("double 21")
-    assert "ty is missing" in ended(made)["fault"]["message"]
-
-
 def test_a_listener_that_fails_is_raised_and_the_trace_is_whole() -> None:
     def listener(event: Event) -> None:
         if event.kind == "call_ended":

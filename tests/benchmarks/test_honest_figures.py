@@ -16,7 +16,7 @@ from atc.fired_rules import counting_rules, fired
 from atc.programs.program import Program
 from atc.programs.repair.context import RepairContext
 from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
-from atc.programs.rules import IDS, RULES
+from atc.programs.rules import IDS
 from atc.schemas.repair.arguments import RULE_OF
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
 from benchmarks.publishing import FOLDER, TEXTS, publish
@@ -58,7 +58,6 @@ def test_every_rule_notes_somewhere_that_it_fired() -> None:
                 continue
             named |= {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and each.value in IDS}
             named |= {constants[path.stem]} if path.stem in constants else set()
-    named |= {"layered-after-two", "layered-undocumented"}  # by the names of constants
     named |= {"coordinate-from-memory", "invented-id", "name-for-id"}  # by tables
     assert named == IDS
     assert {name for each in PASSES for name in each.rules} <= named
@@ -105,16 +104,6 @@ def test_a_rules_figure_is_of_the_tries_in_which_it_fired() -> None:
     assert line["alone"] == {"pairs": 1, "wins": 1, "losses": 0, "p": 1.0}
     never = lines["key-spelling"]
     assert [never[name] for name in ("tries", "fired", "none", "alone")] == [3, 0, None, None]
-
-
-def test_a_rule_that_is_off_is_looked_for_where_it_was_on() -> None:
-    off = next(rule.id for rule in RULES if not rule.default)
-    with_all = [row("1", "atc+rules", rules={off: 1})]
-    (line,) = (line for line in rule_figures([*with_all, row("1", solved=True)]) if line["rule"] == off)
-    assert (line["system"], line["fired"], line["alone"]) == ("atc+rules", 1, None)
-    alone = [row("1", f"atc+rules:{off}", rules={off: 1}), row("1", solved=True)]
-    (line,) = (line for line in rule_figures([*with_all, *alone]) if line["rule"] == off)
-    assert line["alone"] == {"pairs": 1, "wins": 0, "losses": 1, "p": 1.0}
 
 
 # Rows for everybody -------------------------------------------------------------------------------------------------

@@ -93,14 +93,10 @@ def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
         systems_of("nobody")
 
 
-def test_a_rule_that_is_off_can_be_added_and_candidates_be_chosen_by_the_name_of_a_system() -> None:
-    names = "atc+rules:compare-candidates, atc-choose:4, atc-choose:8+compare-candidates"
-    made = [system._settings for system in systems_of(names) if isinstance(system, Atc)]
-    assert made == [
-        {"rules": "+compare-candidates"},
-        {"candidates": 4, "revision_candidates": 4, "rules": "default"},
-        {"candidates": 8, "revision_candidates": 8, "rules": "+compare-candidates"},
-    ]
-    for wrong in ("atc-choose:", "atc-choose:1", "atc-choose:17", "atc-choose:x", "atc-choose:2+nothing"):
-        with pytest.raises(UsageError, match=r"atc-choose|there is no rule"):
+def test_candidates_are_chosen_by_the_name_of_a_system() -> None:
+    (made,) = systems_of("atc-choose:4")
+    assert isinstance(made, Atc)
+    assert made._settings == {"candidates": 4, "revision_candidates": 4}
+    for wrong in ("atc-choose:", "atc-choose:1", "atc-choose:17", "atc-choose:x"):
+        with pytest.raises(UsageError, match="atc-choose"):
             systems_of(wrong)

@@ -136,8 +136,8 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["run", "x", "-t", "no_module:x"], 2, "module no_module cannot be imported"),
         (["run", "x", "-t", "broken.py"], 2, "broken.py cannot be imported: ZeroDivisionError"),
         (["run", "x", "-t", "leaves.py"], 2, "leaves.py cannot be imported: SystemExit"),
-        (["run", "x", "-t", "tools.py", "-t", "tools.py"], 2, "two tools are named 'double'"),
-        (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*'"),
+        (["run", "x", "-t", "tools.py", "--only", "doubel"], 2, "fits the pattern 'doubel': did you mean double?"),
+        (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*': there are double"),
         (["run", "x", "-t", "tools.py", "--sandbox", "podman"], 2, "sandbox: there is no driver 'podman'"),
         (["run", "x", "-t", "tools.py", "--sandbox-require", "magic"], 2, "sandbox_require"),
         (["run", "x", "-t", "tools.py", "--budget-s", "-1"], 2, "budget_s"),
@@ -150,6 +150,8 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         ),
         (["tools", "list", "nothing"], 2, "names no tools"),
         (["tools", "show", "tools.py", "nothing"], 2, "there is no tool 'nothing'; the tools are double, book"),
+        (["tools", "show", "tools.py", "bok"], 2, "there is no tool 'bok': did you mean book?"),
+        (["tools", "search", "books"], 2, "say what is searched: tools, such as --tools atlas, or an index"),
         (["tools", "stub", "tools.py", "nothing"], 2, "there is no tool 'nothing'"),
         (["show", "nothing"], 2, "no run is named 'nothing'"),
         (["resume", "last"], 2, "no run is named 'last'"),
@@ -199,15 +201,16 @@ def test_without_json_an_error_leaves_stdout_alone() -> None:
         assert atc(*arguments).stdout == ""
 
 
-def test_an_error_is_said_once(endpoint: Any) -> None:
+def test_an_error_is_said_where_it_happens_and_at_the_end(endpoint: Any) -> None:
     reason = "the reply holds no program"
     endpoint(says("I have no idea."))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
-    assert ran.output.count(reason) == 1
-    assert atc("show", ran.stdout.split()[1]).output.count(reason) == 1
+    for output in (ran.output, atc("show", ran.stdout.split()[1]).output):
+        assert output.count(reason) == 2
+        assert f"── unsolved ──\n{reason}\n" in output
     endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
-    assert ran.output.count("index out of range") == 1
+    assert ran.output.count("index out of range") == 2
     endpoint(fails(401, "bad key"))
     ran = atc("run", "double 21", "-t", "tools.py")
     assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
@@ -274,11 +277,62 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     ran = atc("run", "book it", "-t", "tools.py", "--json", *(["--approve", choice] if choice else []), stdin=stdin)
     result = json.loads(ran.stdout)
     assert (result["calls"][0]["status"] == "ok") is booked
-    assert ("allow book? effect: write\n  | n = 1\n[y/N]: " in ran.stderr) is (choice == "ask")
+    assert ("allow book? effect: write\n  | n = 1 ← the program alone\n[y/N]: " in ran.stderr) is (choice == "ask")
     assert ("incomplete: line 2: book(n=1) refused: " in ran.stderr) is not booked
     assert (ran.exit_code, result["status"], result["partial"]) == (
         (0, "answered", False) if booked else (4, "denied", True)
     )
+
+
+HALF = "```python\nfor n in (1, 2):\n    answer = book(n=n)\n```"
+
+
+def test_a_run_that_did_half_says_what_is_done_and_what_is_not(endpoint: Any) -> None:
+    endpoint(says(HALF), says(HALF))
+    ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", stdin="y\nn\n")
+    assert ran.exit_code == 4
+    for output in (ran.stdout, atc("show", "last").stdout):
+        end = output.partition("── not approved ──")[2]
+        assert "did not approve this call\n" in end
+        assert "\ndone: book(n=1)\nnot done: book(n=2)\n" in end
+    assert "  asked: book(n=2)\n      n ← the program alone\n" in atc("show", "last").stdout
+    assert "--approve" not in ran.output  # what was just denied is not said to be approved
+    ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", "--json", stdin="y\nn\n")
+    result = json.loads(ran.stdout)
+    assert (result["done"], result["not_done"]) == (
+        [{"tool": "book", "arguments": {"n": 1}}],
+        [{"tool": "book", "arguments": {"n": 2}}],
+    )
+    assert "done: book(n=1)\nnot done: book(n=2)\n" in ran.stderr
+
+
+def test_an_unsolved_run_ends_with_why(endpoint: Any) -> None:
+    endpoint(*[says("```python\nanswer = dubble(n=1)\n```")] * 9)
+    ran = atc("run", "double 1", "-t", "tools.py")
+    assert ran.exit_code == 1
+    why = "line 1: 'dubble' is not defined; did you mean the tool double?"
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert f"── unsolved ──\n{why}\n" in output
+    ran = atc("run", "double 1", "-t", "tools.py", "--json")
+    assert json.loads(ran.stdout)["fault"]["message"] == why
+
+
+def test_an_answer_with_an_unresolved_warning_says_so(endpoint: Any) -> None:
+    text = "```python\nto = 'ann@example.org'\nanswer = double(n=len(to))\n```"
+    endpoint(says(text), says(text))
+    warning = "unresolved warning: an e-mail address in the program stands in neither the task nor a response"
+    ran = atc("run", "how long is it, twice?", "-t", "tools.py")
+    assert ran.exit_code == 0
+    for output in (ran.stdout, atc("show", "last").stdout):
+        assert "── answer, with an unresolved warning ──\n30\n" in output
+        assert output.splitlines()[-1].endswith(warning)
+    assert "  answered, unresolved warning  " in atc("runs").stdout
+    (row,) = json.loads(atc("runs", "--json").stdout)
+    assert (row["status"], row["unresolved"]) == ("answered", True)
+    ran = atc("run", "how long is it, twice?", "-t", "tools.py", "--json")
+    (remark,) = json.loads(ran.stdout)["remarks"]
+    assert (remark["case"], remark["finding"]["kind"]) == ("unresolved", "invented_id")
+    assert ran.stderr.splitlines()[-1].endswith(warning)
 
 
 def test_a_user_at_a_terminal_is_asked_and_what_was_typed_ahead_is_no_answer(endpoint: Any, tmp_path: Path) -> None:
@@ -301,7 +355,9 @@ def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoin
         "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
     ) as terminal:
         terminal.wait_for("[y/N]")
-        asked = "allow book? effect: write\r\n  | n = 15\r\nwarning:\r\n  | an e-mail address in the program stands in"
+        asked = (
+            "allow book? effect: write\r\n  | n = 15 ← the program alone\r\nwarning:\r\n  | an e-mail address in the"
+        )
         assert asked in terminal.shown
         terminal.type("n\n")
         terminal.ended()

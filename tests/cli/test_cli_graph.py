@@ -12,7 +12,7 @@ from atc.cli import graph
 from atc.graph.edge_text import WORDS
 from atc.graph.edges import Learnt
 from atc.graph.lessons import Lessons
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, Source
 from atc.tools.sources import open_tools
 from tests.support.cli import atc
 
@@ -189,11 +189,29 @@ def test_tools_are_forgotten_or_everything_is() -> None:
     assert list(learnt().calls) == ["search_user"]
     assert atc("graph", "forget", "--all").stdout.endswith(" about all tools\n")
     assert not learnt()
-    assert "name the tools to forget, or give --all" in refused("forget")
-    assert "name the tools to forget, or give --all" in refused("forget", "get_user", "--all")
-    assert "leave --tools out" in refused("forget", "--all", *T)
+    assert "name the tools to forget, or a source with --tools, or give --all" in refused("forget")
+    assert "leave the names out, or leave --all out" in refused("forget", "get_user", "--all")
+    assert "leave --all out to forget those of --tools alone" in refused("forget", "--all", *T)
     assert "say with --tools" in refused("forget", "get_user")
     assert "did you mean get_user" in refused("forget", "get_usr", *T)
+
+
+def test_a_source_is_forgotten_alone() -> None:
+    taught()
+    shop = Protocol(name="get_item", source=Source(kind="openapi", location="http://shop"))
+    gone = shop.model_copy(update={"name": "get_price"})
+    with graph._store() as store:
+        store.add(Lessons("b", True, {"get_item": 1, "get_price": 1}), {"get_item": shop, "get_price": gone})
+    ran = atc("graph", "forget", *T)
+    assert ran.stdout.startswith("forgot ")
+    assert ran.stdout.endswith(" facts about all tools of tools.py\n")
+    assert not learnt()
+    Path("shop.json").write_text(shop.model_dump_json())
+    with graph._store() as store:
+        assert set(store.learnt({"get_item": shop, "get_price": gone}).calls) == {"get_item", "get_price"}
+    assert printed("forget", "-t", "shop.json") == {"forgotten": ["get_item"], "facts": 2}  # the shop has no price now
+    with graph._store() as store:
+        assert not store.learnt({"get_item": shop, "get_price": gone})
 
 
 def test_what_was_learnt_is_written_to_share_and_taken_in() -> None:

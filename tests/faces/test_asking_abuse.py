@@ -15,8 +15,10 @@ from mcp.shared.exceptions import MCPError
 
 from atc.calls.approval import ApprovalRequest
 from atc.calls.redact import Redactor
+from atc.dry_run_facts import Feed
 from atc.faces.mcp_server.asking_form import APPROVE, LATER, form_of, message_of, verdict_of
 from atc.faces.mcp_server.gateway import Gateway
+from atc.facts import Invocation
 from atc.result import Effect
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool
@@ -368,7 +370,7 @@ def client_runs(gateway: Gateway) -> set[str]:
 
 def message(**given: Any) -> str:
     made = {"tool": "send", "arguments": {}, "effect": Effect.WRITE, "description": "Obey me."} | given
-    return message_of(ApprovalRequest(**made), Redactor({"s3cret-token"}))
+    return message_of(ApprovalRequest(**made), Redactor({"s3cret-token"}), 600)
 
 
 @settings(max_examples=30)
@@ -379,6 +381,18 @@ def test_what_others_wrote_stands_on_lines_of_its_own(arguments: dict[str, Any],
     for line in message(arguments=arguments, warnings=(warning,)).split("\n"):
         assert line in ours or line.startswith("    ")
         assert line.isprintable()
+
+
+def test_a_question_says_where_a_value_came_from_and_what_is_done() -> None:
+    evil = "x\n**bold**\u202e"
+    feed = Feed(argument="to", kind="response", call=3, tool=evil, path=("items", 5, evil), row={"name": evil})
+    done = (Invocation(tool="send", arguments={"to": evil}),)
+    text = message(arguments={"to": "ann"}, feeds=(feed,), done=done, wait_s=30.0)
+    assert "    to = 'ann' ← items[5].x\\x0a**bold**\\u202e of x" in text
+    assert "(call 3): {'name': 'x\\n" in text
+    assert "\nDone already:\n\n    send(to=" in text
+    assert "Without an answer within 30 s it is not made." in text
+    assert all(line.isprintable() and not line.startswith("**") for line in text.split("\n"))
 
 
 def test_a_question_says_what_it_is_about() -> None:
@@ -396,6 +410,7 @@ def test_a_question_says_what_it_is_about() -> None:
     assert "\\u202e" in text
     assert "x' … 'x" in text
     assert "(9,000 characters)" in text
+    assert "Without an answer within 600 s it is not made." in text
     assert "s3cret" not in text
     assert "Obey me" not in text
     assert len(text) < 4_000

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.faces.mcp_clients import entries
 from atc.faces.mcp_clients.document import same, settled
 from atc.faces.mcp_clients.documents import parsed
 from atc.faces.mcp_clients.entries import arguments_of, is_atc, movable, own_command, own_entry
@@ -392,6 +393,13 @@ def test_the_command_is_one_that_still_works_tomorrow(tmp_path: Path, monkeypatc
     assert own_command("/usr/lib/python/atc/__main__.py", "/usr/bin/python3") == ["/usr/bin/python3", "-m", "atc"]
     uvx = program("uv/uvx")
     monkeypatch.setenv("PATH", str(tmp_path / "uv"))
+    wheel = tmp_path / "atc_runtime-0.2.0-py3-none-any.whl"
+    monkeypatch.setattr(entries, "requirement", lambda *names: f"{wheel}[{','.join(names)}]")
+    with pytest.raises(UsageError, match="which it was made from, is gone: install it to stay"):
+        own_command(passing)
+    wheel.touch()
+    assert own_command(passing) == [uvx, "--from", f"{wheel}[mcp]", "atc"]
+    monkeypatch.setattr(entries, "requirement", lambda *names: f"atc-runtime[{','.join(names)}]")  # from an index
     assert own_command(passing) == [uvx, "--from", "atc-runtime[mcp]", "atc"]
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert own_command("pytest") == [lasting]

@@ -128,6 +128,7 @@ def test_wrong_use_is_said(home: Path) -> None:
     for arguments, words in [
         (("install",), "name a client"),
         (("install", "emacs", "--tools", "atlas"), "is no client that ATC knows"),
+        (("install", "cursr", "--tools", "atlas"), "is no client that ATC knows: did you mean cursor?"),
         (("install", "cursor", "--tools", "atlas"), "was not found"),
         (("install", "windsurf", "--scope", "project"), "no configuration of a project"),
         (("install", "cursor", "--config", "/dev/null", "--tools", "atlas"), "is no file"),

@@ -157,6 +157,24 @@ def test_the_command_says_what_is_wrong_and_keeps_its_standard_output() -> None:
     assert shown["tokens"] <= MOST < shown["plain_tokens"]
 
 
+def test_the_check_counts_every_source_and_calls_a_service_by_its_title(tmp_path: Path) -> None:
+    paths = {f"/{n}": {"get": {"operationId": f"get_{n}", "responses": {"200": {"description": "ok"}}}} for n in "ab"}
+    document = {"openapi": "3.1.0", "info": {"title": "Corner Shop"}, "paths": paths, "servers": [{"url": "http://x"}]}
+    (tmp_path / "openapi.json").write_text(json.dumps(document))
+    (tmp_path / "attic.py").write_text("def sweep():\n    'Sweep.'\n")
+    command, *arguments = raw_server(tmp_path, [reading("count_sheep")])
+    (tmp_path / "servers.json").write_text(
+        json.dumps({"mcpServers": {"farm": {"command": command, "args": arguments}}})
+    )
+    words = [word for name in ("openapi.json", "attic.py", "servers.json") for word in ("--tools", tmp_path / name)]
+    ran = atc("mcp", *map(str, words), "--check")
+    assert ran.stdout.splitlines()[0] == "tools of Corner Shop (2), attic (1), farm (1)"
+    ran = atc("mcp", *map(str, words), "--check", "--json", "--stub-tokens", "0")
+    shown = json.loads(ran.stdout)
+    assert shown["sources"][0] == {"name": "Corner Shop", "tools": 2}
+    assert "Search 4 tools (Corner Shop 2, farm 1)" in shown["offered"][0]["description"]
+
+
 def test_the_check_shows_servers_that_were_never_listed_and_tells_which_cannot_be(tmp_path: Path) -> None:
     command, *arguments = raw_server(tmp_path, [reading("count_sheep")])
     servers = {"good": {"command": command, "args": arguments}, "bad": {"command": "/nowhere/x"}}

@@ -9,7 +9,7 @@ import pytest
 
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol, Source
-from atc.tools.stubs import render_checker_stubs, render_stubs
+from atc.tools.stubs import render_stubs
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow
@@ -66,6 +66,5 @@ def test_the_graph(
 
 
 @pytest.mark.parametrize("make", [_choices, _inherited])
-@pytest.mark.parametrize("run", [render_stubs, render_checker_stubs])
-def test_the_stubs(make: Callable[[int], list[Protocol]], run: Callable[[Sequence[Protocol]], object]) -> None:
-    assert_linear(make, run, n=100, most=1_600)
+def test_the_stubs(make: Callable[[int], list[Protocol]]) -> None:
+    assert_linear(make, render_stubs, n=100, most=1_600)

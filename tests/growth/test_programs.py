@@ -46,8 +46,8 @@ def _program(kind: str, n: int) -> str:
     return head + "".join(line.format(i) for i in range(n)) + "answer = find(q='x')\n"
 
 
-async def _checked(source: str) -> list[Finding]:
-    return await Checker([_FIND], types=False).check(Program(source), "known")
+def _checked(source: str) -> list[Finding]:
+    return Checker([_FIND]).check(Program(source), "known")
 
 
 @pytest.mark.slow

@@ -11,16 +11,18 @@ from types import SimpleNamespace
 import pytest
 
 from atc import extras
-from atc.extras import install_command
+from atc.extras import install_command, requirement
 
 ROOT = Path(extras.__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
 def read_anew() -> Iterator[None]:
-    extras._checkout.cache_clear()
+    for read in (extras._origin, extras._present):
+        read.cache_clear()
     yield
-    extras._checkout.cache_clear()
+    for read in (extras._origin, extras._present):
+        read.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -46,3 +48,35 @@ def test_sources_that_were_not_installed_are_named_by_their_folder(monkeypatch: 
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
     assert shlex.split(install_command("ui")) == ["pip", "install", "-e", f"{ROOT}[ui]"]
+
+
+WHEEL = "/dist/atc_runtime-0.2.0-py3-none-any.whl"
+
+
+@pytest.mark.parametrize(
+    ("record", "again"),
+    [
+        (f'{{"archive_info": {{}}, "url": "file://{WHEEL}"}}', f"{WHEEL}[atlas,mcp]"),
+        ('{"dir_info": {}, "url": "file:///home/my%20code/atc"}', "/home/my code/atc[atlas,mcp]"),
+        ('{"dir_info": {"editable": true}, "url": "file:///home/atc"}', "/home/atc[atlas,mcp]"),
+        ('{"archive_info": {}, "url": "https://h/atc.whl"}', "atc-runtime[atlas,mcp] @ https://h/atc.whl"),
+        (
+            '{"vcs_info": {"vcs": "git", "commit_id": "abc"}, "url": "https://h/atc", "subdirectory": "py"}',
+            "atc-runtime[atlas,mcp] @ git+https://h/atc@abc#subdirectory=py",
+        ),
+        (None, "atc-runtime[atlas,mcp]"),
+        ("no JSON", "atc-runtime[atlas,mcp]"),
+    ],
+)
+def test_the_installation_can_be_had_again_elsewhere_with_its_extras(
+    record: str | None, again: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def distribution(name: str) -> object:
+        if name not in ("atc-runtime", "pint"):
+            raise importlib.metadata.PackageNotFoundError(name)
+        return SimpleNamespace(read_text=lambda file: record)
+
+    needs = ["rich>=13", 'pint>=0.24; extra == "atlas"', "ray>=2.60; python_version < '3.15' and extra == 'ray'"]
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+    monkeypatch.setattr(importlib.metadata, "requires", lambda name: needs)
+    assert requirement("mcp") == again

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import queue
+import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -16,6 +18,7 @@ import pytest
 from atc.pages.run.page import run_page
 from atc.pages.run.shown import shown, whole_value
 from atc.pages.runs.page import runs_page
+from tests.support.axe import findings
 from tests.support.browser import Page, browsing
 from tests.support.run_events import all_kinds, call
 
@@ -33,6 +36,9 @@ APPROVAL = {
     "instead_of": [],
     "repeats": "",
     "in_doubt": False,
+    "origins": [["place", "items[5].id of <i>list_places</i> (call 1): {'name': 'Kite'}"]],
+    "done": ["book(place='y')"],
+    "until": time.time() + 3_000,
 }
 LIVE = {"api": "/p/api", "home": "/p/", "run": "/p/runs/", "rights": ["read", "approve", "run"]}
 
@@ -122,10 +128,10 @@ def served(page: Page) -> Iterator[Served]:
         page.open("about:blank")
 
 
-def opened(page: Page, served: Served, html: str) -> None:
+def opened(page: Page, served: Served, html: str, *, dark: bool = False) -> None:
     served.html = html
     page.messages.clear()
-    page.open(served.url)
+    page.open(served.url, dark=dark)
     page.wait("document.body.dataset.ready === 'yes'")
 
 
@@ -140,11 +146,24 @@ def test_a_run_is_followed_approved_and_gone_on_with(page: Page, served: Served)
     at = next(n for n, event in enumerate(events) if event["kind"] == "approval_asked")
     opened(page, served, run_page(events[:at], LIVE | {"run_id": APPROVAL["run_id"], "after": events[at - 1]["n"]}))
     assert page.text("#badge") == "◐ running"
+    assert page.run("[document.getElementById('home').pathname, document.getElementById('home').innerText]") == [
+        "/p/",
+        "← All runs",
+    ]
     page.run("document.querySelector('.call.is-good').focus(); document.querySelector('.call.is-good').click()")
     served.say("message", events[at], events[at]["n"])
     served.say("approval", APPROVAL)
     page.wait("document.querySelector('#asks dd') !== null")
     assert "48,211 characters" in page.text("#asks")
+    assert page.run("document.querySelector('#asks dd .from').innerText").startswith("← from items[5].id of <i>list")
+    assert "done already in this run: book(place='y')" in page.text("#asks").replace("\n", " ")
+    assert re.search(r"waits until \d\d:\d\d \((50|49) min left\), then it is a no", page.text("#asks"))
+    assert page.text("#badge") == "? waits for you"
+    assert page.run("document.title").startswith("(1) ")
+    page.run("document.querySelector('#asks .act').focus()")
+    described = "document.getElementById(document.activeElement.getAttribute('aria-describedby')).innerText"
+    assert "make this call? book" in page.run(described)
+    page.run("document.querySelector('.call.is-good').focus()")
     assert page.run("document.activeElement.innerText").startswith("✓")  # nobody loses his place
     assert page.run("document.querySelector('.details') !== null") is True
     served.replies["/approvals/"] = {"decision": "approve"}
@@ -152,6 +171,8 @@ def test_a_run_is_followed_approved_and_gone_on_with(page: Page, served: Served)
     page.wait("document.getElementById('said').textContent === 'approved'")
     assert served.asked[-1] == ("/p/api/approvals/k%2F1", {"decision": "approve"})
     served.say("settled", {"key": "k/1"})
+    page.wait("document.getElementById('badge').textContent === '◐ running'")
+    assert not page.run("document.title").startswith("(")
     for event in events[at + 1 :]:
         served.say("message", event, event["n"])
     served.say("message", events[at], events[at]["n"])  # what comes twice counts once
@@ -204,7 +225,8 @@ def test_the_list_goes_on_searches_approves_and_begins(page: Page, served: Serve
 
     served.replies["/runs"] = some
     unread = [0, 300]
-    opened(page, served, runs_page(rows[:100], LIVE | {"more": False, "total": 100, "unread": 800}))
+    about = {"model": "m<b>", "endpoint": "", "tools": 30, "writes": 4, "names": ["weigh", "book"], "problem": ""}
+    opened(page, served, runs_page(rows[:100], LIVE | {"more": False, "total": 100, "unread": 800, "about": about}))
     assert page.text("#matches") == "100 runs · reads 800 more …"
     page.wait("document.getElementById('matches').textContent === '900 runs · reads 300 more …'")
     page.wait("document.getElementById('matches').textContent === '900 runs'")
@@ -213,21 +235,28 @@ def test_the_list_goes_on_searches_approves_and_begins(page: Page, served: Serve
     served.say("approval", APPROVAL)
     page.wait("document.querySelector('#asks .approval') !== null")
     assert page.run("document.querySelectorAll('img').length") == 0
+    served.say("run", row(901, run_id=APPROVAL["run_id"], status="cut off", here=True, task="the one that asks"))
+    page.wait("[...document.querySelectorAll('.run .badge')].some((each) => each.innerText === '? waits for you')")
     served.replies["/approvals/"] = {"decision": "deny"}
     press(page, "Deny")
     page.wait("document.getElementById('said').textContent === 'denied'")
     served.say("settled", {"key": "k/1"})
-    served.say("run", row(901, status="cut off", here=True, task="the newest"))
+    served.say("gone", {"run_id": APPROVAL["run_id"]})
+    served.say("run", row(901, began=time.time() - 150, status="cut off", here=True, task="the newest"))
     served.say("run", row(900, task="changed"))
     page.press("g")
     page.wait("document.querySelector('.run').innerText.includes('the newest')")
     assert "running" in page.text(".run")
+    assert page.text(".run time") == "2 min ago"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d", page.run("document.querySelector('.run time').title"))
     page.wait("document.querySelectorAll('.run')[1].innerText.includes('changed')")
     page.press("/")
     page.type("task 77")
     page.wait("rows.length === 11")
     page.press("Escape")
     page.press("t")
+    tools = "30, 4 with effects: weigh, book, and 28 more"
+    assert page.text("#begin dl").split("\n") == ["Model", "m<b>", "Tools", tools]
     page.run("document.getElementById('task').value = 'Weigh it.'; document.getElementById('dry').checked = true")
     served.replies["/tasks"] = {"error": {"kind": "rights", "message": "this page may not"}}
     press(page, "Begin")
@@ -248,3 +277,22 @@ def test_a_page_without_rights_offers_nothing(page: Page, served: Served) -> Non
     page.wait("document.querySelector('#asks .approval') !== null")
     assert page.run("document.querySelectorAll('#asks .act').length") == 0
     assert page.messages == []
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_keeps_people_from_answering_a_question(dark: bool, page: Page, served: Served) -> None:
+    about = {"model": "m", "endpoint": "", "tools": 1, "writes": 1, "names": ["book"], "problem": "no model"}
+    row = {"run_id": APPROVAL["run_id"], "status": "cut off", "here": True, "task": "t", "began": time.time()}
+    started = shown(1, all_kinds()[0])
+    assert started is not None
+    pages = (
+        runs_page([row], LIVE | {"more": False, "about": about}),
+        run_page([started], LIVE | {"run_id": APPROVAL["run_id"], "after": 1}),
+    )
+    for html in pages:
+        opened(page, served, html, dark=dark)
+        served.say("approval", APPROVAL)
+        page.wait("document.querySelector('#asks .act') !== null")
+        assert findings(page) == []
+        page.press("t")
+        assert findings(page) == []

@@ -20,7 +20,7 @@ from atc.traces.stores.files import FileRun
 from tests.pages.test_run_shown import stored_run
 from tests.support.axe import findings
 from tests.support.browser import Page, browsing
-from tests.support.run_events import ATTACKS, PROGRAM, all_kinds, call, events_of, hostile, many_calls
+from tests.support.run_events import ATTACKS, FAULT, PROGRAM, all_kinds, call, events_of, hostile, many_calls
 
 pytestmark = pytest.mark.slow
 
@@ -222,6 +222,83 @@ def test_an_incomplete_run_says_so_under_its_value(status: str, page: Page, tmp_
     what = "it was refused" if status == "denied" else "it failed"
     places = [text.index(part) for part in ("42", "it failed; the program went on", f"incomplete: {what}. The value")]
     assert places == sorted(places)
+    assert page.text("#badge") == ("✕ not approved" if status == "denied" else "✓ answered incomplete")
+    unharmed(page)
+
+
+def test_an_answer_with_a_remark_is_not_told_as_if_nothing_were_wrong(page: Page, tmp_path: Path) -> None:
+    started, answered = ("run_started", all_kinds()[0]["data"]), ("answered", {"value": [42], "answer": "It is 42."})
+    weight = "Number(getComputedStyle(document.querySelector('.answer')).fontWeight)"
+    bold = []
+    for remarks in ([], [{"message": "it failed"}] * 2):
+        ended = {"status": "answered", "usage": {}, "remarks": remarks}
+        look(page, tmp_path, of(events_of(started, answered, ("run_ended", ended))))
+        assert page.text("#badge") == ("✓ answered 2 remarks" if remarks else "✓ answered")
+        bold.append(page.run(weight))
+        assert page.text("#outcome").count("it failed; the program went on without it") == len(remarks)
+    assert bold[0] > bold[1] == 400
+    rows: dict[str, dict[str, Any]] = {
+        "✓ answered": {},
+        "✓ answered 1 remark": {"remarks": 1},
+        "✓ answered warning": {"remarks": 1, "unresolved": True},
+        "✓ answered incomplete": {"remarks": 2, "unresolved": True, "partial": True},
+        "✕ failed": {"status": "failed", "remarks": 1},
+        "? waits for you": {"status": "cut off", "waits": True},
+        "? waits for your answer": {"status": "needs_input", "waits": True},
+    }
+    look(page, tmp_path, runs_page([{"run_id": "r", "status": "answered"} | each for each in rows.values()]))
+    cells = page.run("[...document.querySelectorAll('.run > span:first-child')].map((each) => each.textContent)")
+    assert cells == list(rows)
+    unharmed(page)
+
+
+def test_a_run_whose_last_program_was_refused_shows_why(page: Page, tmp_path: Path) -> None:
+    finding = {"kind": "x", "severity": "error", "message": "line 5: no such key", "line": 5}
+    events = (
+        ("run_started", all_kinds()[0]["data"]),
+        ("program_written", {"attempt": 0, "program": PROGRAM, "rewrites": []}),
+        ("findings", {"attempt": 0, "findings": [finding | {"message": "of the first one"}]}),
+        ("program_written", {"attempt": 1, "program": PROGRAM, "rewrites": []}),
+        ("findings", {"attempt": 1, "findings": [finding]}),
+    )
+    look(page, tmp_path, of(events_of(*events, ("run_ended", {"status": "unsolved", "usage": {}, "fault": None}))))
+    assert page.text("#outcome .finding") == "finding line 5: no such key"
+    assert "of the first one" not in page.text("#outcome")
+    look(page, tmp_path, of(events_of(*events, ("run_ended", {"status": "unsolved", "usage": {}, "fault": FAULT}))))
+    assert "book failed" in page.text("#outcome"), "a run says itself why it ended"
+    assert "no such key" not in page.text("#outcome")
+    unharmed(page)
+
+
+def test_a_run_that_ended_between_writes_lists_what_is_done_and_what_is_not(page: Page, tmp_path: Path) -> None:
+    def write(index: int, id: int, status: str, **more: Any) -> tuple[str, dict[str, Any]]:
+        return "call_ended", call(index, tool="order", arguments={"id": id}, effect="write", status=status, **more)
+
+    program = ("program_written", {"attempt": 0, "program": "order(id=1)", "rewrites": []})
+    events = (
+        ("run_started", all_kinds()[0]["data"]),
+        program,
+        ("call_ended", call(1)),
+        write(2, 1, "ok"),
+        write(3, 2, "failed", error="it was busy"),
+        write(4, 3, "failed", error="no such id"),
+        write(5, 6, "refused", error="nobody could be asked", cause="denied"),
+        program,
+        write(6, 1, "replayed"),
+        write(7, 2, "ok"),
+        write(8, 4, "in_doubt", error="cut off"),
+        write(9, 7, "failed", error="a wrong argument", repaired_by=10),
+        write(10, 5, "refused", error="the user did not approve this call"),
+        ("run_ended", {"status": "denied", "usage": {}, "fault": {"message": "it was refused"}}),
+    )
+    look(page, tmp_path, of(events_of(*events)))
+    told = re.sub(r"\s+", " ", page.text("#outcome"))
+    assert told.endswith(
+        "it was refused Done ✓ answered: order(id=1) ✓ answered: order(id=2) "
+        "May have been done ? in doubt: order(id=4) cut off "
+        "Not done ✕ refused: order(id=6) nobody could be asked "
+        "✕ refused: order(id=5) the user did not approve this call"
+    ), told
     unharmed(page)
 
 

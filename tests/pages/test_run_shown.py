@@ -113,6 +113,19 @@ def test_a_run_that_went_on_from_a_failure_says_so_last() -> None:
     assert "kept" not in answered["data"], "the answer is shown"
 
 
+def test_a_question_in_a_trace_says_where_its_arguments_came_from() -> None:
+    asked = {"index": 2, "tool": "order", "arguments": {"id": 6}, "effect": "write", "line": 1, "warnings": []}
+    feed = {"argument": "id", "kind": "response", "call": 1, "tool": "find", "path": ["items", 5, "id"]}
+    made = shown(
+        1, {"kind": "approval_asked", "at": 1.0, "data": asked | {"feeds": [feed | {"row": {"name": "Kite"}}]}}
+    )
+    assert made is not None
+    assert made["data"]["origins"] == [["id", "items[5].id of find (call 1): {'name': 'Kite'}"]]
+    old = shown(1, {"kind": "approval_asked", "at": 1.0, "data": asked})
+    assert old is not None
+    assert "origins" not in old["data"]
+
+
 def test_an_event_costs_no_more_than_its_limits() -> None:
     name = "n" * 1_000_000
     event = events_of(
@@ -183,6 +196,9 @@ def test_rows_of_the_list_are_bounded_and_harmless() -> None:
     row = row_of({"run_id": "r", "task": "\u202e" * 1_000_000, "tokens": "many", "cost": float("inf"), "answer": None})
     assert len(row["task"]) < 3_000
     assert (row["tokens"], row["cost"], row["status"]) == (None, None, "")
+    assert "partial" not in row
+    flags = dict.fromkeys(("partial", "unresolved", "waits"), True)
+    assert row_of(flags | {"here": "yes", "remarks": 2}).items() >= (flags | {"remarks": 2}).items()
     for attack in ATTACKS:
         page = Elements(runs_page([dict.fromkeys(("run_id", "task", "status", "model", "answer", "damage"), attack)]))
         assert page.tags.count("script") == 2

@@ -328,3 +328,45 @@ def test_the_line_that_is_told_allows_the_call_for_its_principal_alone(principal
 
 def test_a_grant_has_no_place_for_a_claimed_name() -> None:
     assert "clients" not in {each.name for each in dataclasses.fields(Grant)}
+
+
+# -- names with their source in front ----------------------------------------------------------------------------------
+
+
+def of_service(title: str, name: str, operation: str, *, shared: bool = False) -> Protocol:
+    made = Protocol(
+        name=name, effect=WRITE, source=Source(kind="openapi", location=title, operation=operation, title=title)
+    )
+    return Tool(made).called(made.full_name).protocol if shared else made
+
+
+PAY = "pay_order_orders__id__pay_post"
+
+
+@pytest.mark.parametrize(
+    ("rule", "alone", "shared"),
+    [
+        ('allow = "pay_order"', "allow", "ask"),  # with two of them nobody knows which one was meant
+        ('allow = "shop_pay_order"', "allow", "allow"),
+        ('allow = "shop_*"', "ask", "allow"),  # a wildcard widens to no name that programs do not use
+        ('deny = "pay_order"', "deny", "deny"),
+        ('deny = "pay_*"', "deny", "deny"),
+        ('deny = "shop_pay_order"', "deny", "deny"),
+    ],
+)
+def test_a_rule_holds_for_a_tool_that_is_called_after_its_source(
+    tmp_path: Path, rule: str, alone: str, shared: str
+) -> None:
+    permissions = written(tmp_path, f"[[rules]]\n{rule}")
+    found = [verdict(permissions, of_service("Shop", "pay_order", PAY, shared=each)) for each in (False, True)]
+    assert found == [alone, shared]
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_grant_and_an_effect_take_the_full_name(tmp_path: Path, shared: bool) -> None:
+    text = '[effects]\nshop_pay_order = "read"\n[clients.ann]\ntools = ["shop_pay_order"]'
+    permissions = written(tmp_path, text)
+    protocol = of_service("Shop", "pay_order", PAY, shared=shared)
+    assert permissions.effect(protocol) is READ
+    assert verdict(permissions, protocol, "ann") == "allow"
+    assert permissions.effect(of_service("Bank", "pay_order", PAY, shared=shared)) is WRITE

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from atc import Effect, Protocol
-from atc.answers.opening import open_answer
 from atc.facts import Finding
 from atc.programs.check.checker import Checker
 from atc.programs.check.policy import policy_findings
@@ -90,14 +87,12 @@ EACH = 'for city in find(name="a")["cities"]:\n    '
 
 
 @pytest.fixture(scope="module")
-def checker() -> Iterator[Checker]:
-    made = Checker(TOOLS)
-    yield made
-    made.close()
+def checker() -> Checker:
+    return Checker(TOOLS)
 
 
 def findings(checker: Checker, program: str, known: str | None = None) -> list[Finding]:
-    return asyncio.run(checker.check(Program(program), known))
+    return checker.check(Program(program), known)
 
 
 CERTAIN = [
@@ -122,14 +117,18 @@ CERTAIN = [
     ('found = find(name="a")', "no_answer", "never sets `answer`"),
     ('def main():\n    answer = find(name="a")\nmain()', "no_answer", "never sets `answer`"),
     ('answer = find(name="a"', "syntax", "line 1"),
-    ('if find(name="a"):\n    return 1\nanswer = 2', "syntax", "return"),
+    ('if find(name="a"):\n    return 1\nanswer = 2', "syntax", "'return' outside function"),
+    ('class Box:\n    return find(name="a")\nanswer = 2', "syntax", "'return' outside function"),
+    ('answer = [find(name="a"), (yield)]', "syntax", "'yield' outside function"),
+    ('if find(name="a"):\n    break\nanswer = 2', "syntax", "'break' outside loop"),
+    ('for x in [find(name="a")]:\n    pass\nelse:\n    continue\nanswer = 2', "syntax", "'continue' outside loop"),
+    ('for x in [find(name="a")]:\n    def one():\n        break\nanswer = 2', "syntax", "'break' outside loop"),
+    ('def one(n):\n    return f"{n} {nn}"\nanswer = one(find(name="a"))', "undefined_name", "'nn' is not defined"),
+    ('try:\n    answer = fnd(name="a")\nexcept Exception:\n    answer = None', "unknown_tool", "the tool find"),
 ]  # fmt: skip
 DOUBTFUL = [
     ('answer = find(name="a", title="b")', "unknown_argument", "its arguments are name, limit"),
     ('answer = find(name="a", limit=99)', "wrong_type", "99"),
-    ('answer = convert(value=find(name="a")["cities"][0], unit="km")', "wrong_type", "the whole object"),
-    ('answer = details(city_id=find(name="a")["cities"])', "wrong_type", "the whole list"),
-    ('ids = [1, 2]\nanswer = details(city_id=ids)', "wrong_type", "list"),
     ('answer = convert(value=1, unit="yard")', "not_in_enum", "yard"),
     ('answer = find(name="a")["city"]', "unknown_field", "known are 'cities', 'total'"),
     ('answer = find(name="a").pop("city")', "unknown_field", "'city'"),
@@ -144,10 +143,8 @@ DOUBTFUL = [
     ('answer = max(find(name="a")["cities"], key=lambda c: c["size"])', "unknown_field", "'size'"),
     ('def size(c):\n    return c["size"]\nanswer = size(find(name="a")["cities"][0])', "unknown_field", "'size'"),
     ('state = {"a": find(name="a")}\nanswer = state["b"]', "unknown_key", "'a'"),
-    ('answer = x + find(name="a")["total"]\nx = 1', "undefined_name", "'x'"),
     ("answer = 1", "no_call", "calls no tool"),
-    ('answer = find(name="a")["total"] + "1"', "type_error", ""),
-    ('answer = find(name="a")["cities"].name', "type_error", ""),
+    ('answer = find(name="a")["cities"].name', "unknown_field", "write ['name']"),
 ]  # fmt: skip
 WRONG = [(*row, "error") for row in CERTAIN] + [(*row, "warning") for row in DOUBTFUL]
 
@@ -157,7 +154,7 @@ def test_a_mistake_is_found_and_told_in_words_that_say_what_to_do(
     checker: Checker, program: str, kind: str, said: str, severity: str
 ) -> None:
     found = findings(checker, program)
-    assert (kind, severity) in {(f.kind, f.severity) for f in found} or (kind == "type_error" and found), found
+    assert (kind, severity) in {(f.kind, f.severity) for f in found}, found
     assert any(said in finding.message for finding in found), found
     assert all(finding.line <= program.count("\n") + 1 for finding in found)
     assert severity == "error" or all(finding.severity == "warning" for finding in found), found
@@ -225,6 +222,18 @@ RIGHT = [
     'answer, count = [], 0\nwhile count < 3:\n    answer += [find(name=str(count))["total"]]\n    count += 1',
     'def main():\n    global answer\n    answer = find(name="a")["total"]\nmain()',
     'größe = find(name="a")["total"]\nanswer = größe',
+    'if __name__ == "__main__":\n    answer = [find(name="a"), __doc__]',
+    'try:\n    text = unicode\nexcept NameError:\n    text = str\nanswer = text(find(name="a"))',
+    'globals()["found"] = find(name="a")\nanswer = found["total"]',
+    'from math import *\nanswer = sqrt(find(name="a")["total"])',
+    'class Box:\n    called = __qualname__\n    def total(self):\n        return __class__, find(name="a")["total"]\n'
+    'answer = Box().total()[1]',
+    'try:\n    answer = [f(name="a") for f in (find,) if (n := 1)][n]\nexcept (ToolError, LookupError) as error:\n'
+    '    answer = str(error)',
+    'match find(name="a"):\n    case {"total": int() as total, **rest}:\n        answer = total, rest\n    '
+    'case [first, *others]:\n        answer = first, others',
+    'def pages():\n    for n in range(3):\n        if n:\n            break\n        yield find(name=str(n))\n'
+    'answer = list(pages())',
 ]  # fmt: skip
 
 
@@ -317,19 +326,15 @@ def test_an_address_that_nobody_gave_is_a_warning_wherever_it_stands() -> None:
     ]
     made, alone = Checker(tools), Checker(tools[:1])
     program = 'to = "Ada@example.com"\nanswer = send(text=to)'
-    try:
-        (found,) = findings(made, program, "write to Ada")
-        assert (found.kind, found.line) == ("invented_id", 1)
-        assert found.severity == "warning"
-        assert found.message.endswith("nor a response: find_email_address or read_mail may tell it")
-        assert "example" not in found.message
-        assert findings(alone, program, "write to Ada")[0].message.endswith("neither the task nor a response")
-        assert findings(made, program, "write to Ada (ada@example.com)") == []
-        assert findings(made, program) == []
-        assert findings(made, 'answer = send(text="Ask ada@example.com or Bob")', "write") == []
-    finally:
-        made.close()
-        alone.close()
+    (found,) = findings(made, program, "write to Ada")
+    assert (found.kind, found.line) == ("invented_id", 1)
+    assert found.severity == "warning"
+    assert found.message.endswith("nor a response: find_email_address or read_mail may tell it")
+    assert "example" not in found.message
+    assert findings(alone, program, "write to Ada")[0].message.endswith("neither the task nor a response")
+    assert findings(made, program, "write to Ada (ada@example.com)") == []
+    assert findings(made, program) == []
+    assert findings(made, 'answer = send(text="Ask ada@example.com or Bob")', "write") == []
 
 
 @pytest.mark.parametrize(
@@ -353,11 +358,8 @@ def test_a_name_of_the_task_in_place_of_an_id_is_a_doubt(value: str, kinds: list
             Protocol(name="find_place", effect=Effect.READ, parameters=where, returns=found),
         ]
     )
-    try:
-        said = findings(made, f"answer = rain(place_id={value!r})", "rain in Lyon (C4, LYS, lyon) or New York")
-        assert [finding.kind for finding in said] == kinds
-    finally:
-        made.close()
+    said = findings(made, f"answer = rain(place_id={value!r})", "rain in Lyon (C4, LYS, lyon) or New York")
+    assert [finding.kind for finding in said] == kinds
 
 
 def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
@@ -368,11 +370,8 @@ def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
         Protocol(name="get_calendar", effect=Effect.READ, parameters=day),
     ]
     made = Checker(tools)
-    try:
-        (found,) = findings(made, 'answer = get_current_weather(day="2023-04-16")')
-        assert found.message.endswith("its arguments are none. get_past_weather has one")
-    finally:
-        made.close()
+    (found,) = findings(made, 'answer = get_current_weather(day="2023-04-16")')
+    assert found.message.endswith("its arguments are none. get_past_weather has one")
 
 
 def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> None:
@@ -386,18 +385,14 @@ def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> N
     weather = Protocol(name="weather", effect=Effect.READ, parameters={"properties": place, "required": [*place]})
     program = "answer = weather(latitude=40.7, longitude=-74.0)"
     both, alone = Checker([where, weather]), Checker([weather])
-    try:
-        (found,) = findings(both, program, "the weather in New York")
-        assert found.severity == "warning"
-        assert "latitude and longitude" in found.message
-        assert "where(place=...)['longitude']" in found.message
-        assert findings(both, program, "the weather at 40.7 N, 74.0 W") == []
-        assert findings(alone, program, "the weather in New York") == []
-        nothing = findings(both, "answer = weather(latitude=None, longitude=None)", "the weather in New York")
-        assert {finding.kind for finding in nothing} == {"wrong_type"}, "a null is not from memory"
-    finally:
-        both.close()
-        alone.close()
+    (found,) = findings(both, program, "the weather in New York")
+    assert found.severity == "warning"
+    assert "latitude and longitude" in found.message
+    assert "where(place=...)['longitude']" in found.message
+    assert findings(both, program, "the weather at 40.7 N, 74.0 W") == []
+    assert findings(alone, program, "the weather in New York") == []
+    nothing = findings(both, "answer = weather(latitude=None, longitude=None)", "the weather in New York")
+    assert {finding.kind for finding in nothing} == {"wrong_type"}, "a null is not from memory"
 
 
 def test_findings_come_in_the_order_of_lines_and_once(checker: Checker) -> None:
@@ -421,25 +416,6 @@ def test_hostile_source_ends_in_findings(checker: Checker, program: str) -> None
 def test_a_program_is_not_executed_by_the_check(checker: Checker, tmp_path: object) -> None:
     findings(checker, f"import pathlib\npathlib.Path({str(tmp_path)!r}, 'made').touch()\nanswer = 1 / 0")
     assert not __import__("pathlib").Path(str(tmp_path), "made").exists()
-
-
-def test_the_check_goes_on_when_the_type_checker_has_died(checker: Checker) -> None:
-    made = Checker(TOOLS)
-    try:
-        assert made._types is not None
-        made._types._server.close()
-        assert {f.kind for f in findings(made, 'answer = find(title="a")')} == {"missing_argument", "unknown_argument"}
-        assert [f.kind for f in findings(made, 'answer = find(name="a" + typo)')] == ["undefined_name"]
-    finally:
-        made.close()
-
-
-def test_several_programs_at_once_are_told_apart(checker: Checker) -> None:
-    async def go() -> list[list[Finding]]:
-        return await asyncio.gather(*(checker.check(Program(f"answer = find(name=name_{i})")) for i in range(8)))
-
-    for number, found in enumerate(asyncio.run(go())):
-        assert f"name_{number}" in found[0].message
 
 
 @pytest.mark.parametrize("attribute", ["gi_frame", "f_globals", "tb_frame", "cr_frame", "__subclasses__"])
@@ -488,8 +464,7 @@ def test_a_name_that_no_run_looks_up_need_not_be_defined(checker: Checker, progr
 
 
 @pytest.mark.parametrize("head", FUTURES.values(), ids=FUTURES)
-def test_inputs_and_the_answers_type_are_known_behind_a_future_import(checker: Checker, head: str) -> None:
+def test_inputs_are_known_behind_a_future_import(checker: Checker, head: str) -> None:
     source = f"{head}rows = before\nanswer = find(name=rows[0])['total']"
-    assert asyncio.run(checker.check(Program(source), inputs=["before"], wanted=open_answer(int))) == []
-    (found,) = asyncio.run(checker.check(Program(source), inputs=["before"], wanted=open_answer(list[int])))
-    assert (found.kind, found.line) == ("answer_type", head.count("\n") + 2)
+    assert checker.check(Program(source), inputs=["before"]) == []
+    assert [found.name for found in checker.check(Program(source))] == ["before"]

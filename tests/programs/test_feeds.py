@@ -124,3 +124,12 @@ def test_whatever_comes_it_is_found_without_an_error(
     calls = [call(1, "find", line, "ok", value), call(2, "act", line, a=given_)]
     feeds = Feeds(source, calls, PROTOCOLS, task, {"x": value})
     assert {feed.argument for feed in feeds.of(calls[1])} == {"a"}
+
+
+def test_a_field_is_shown_with_the_short_ones_beside_it() -> None:
+    kite = {"id": "x7", "name": "Kite", "long": "x" * 500, "of": {"a": 1}, "none": None, "stock": 3, "new": True}
+    kite |= {f"field{n}": n for n in range(20)}
+    calls = [call(1, "find", 1, "ok", {"items": [kite], "x8": ["x8"]}), call(2, "act", 2, a="x7", b="x8")]
+    found, other = Feeds("f = find()\nact(f['items'][0]['id'], b=f['x8'][0])", calls, PROTOCOLS, "", {}).of(calls[1])
+    assert found.row == {"name": "Kite", "stock": 3, "new": True, "field0": 0, "field1": 1, "field2": 2}
+    assert other.row == {}

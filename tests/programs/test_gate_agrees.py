@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -38,14 +36,12 @@ WRITES = Protocol(name="book", effect=Effect.WRITE, parameters=PARAMETERS)
 
 
 @pytest.fixture(scope="module")
-def checker() -> Iterator[Checker]:
-    made = Checker([CITIES, READS, WRITES])
-    yield made
-    made.close()
+def checker() -> Checker:
+    return Checker([CITIES, READS, WRITES])
 
 
 def kinds(checker: Checker, program: str) -> set[str]:
-    return {finding.kind for finding in asyncio.run(checker.check(Program(program)))}
+    return {finding.kind for finding in checker.check(Program(program))}
 
 
 @pytest.mark.parametrize(
@@ -89,37 +85,22 @@ def test_the_check_finds_what_the_gate_refuses(checker: Checker, protocol: Proto
 
 
 @pytest.mark.parametrize(
-    ("program", "found"),
+    "program",
     [
-        ("answer = look(city_name=cities())", False),
-        ("answer = look(city_name=cities(), distance=cities())", True),
-        ("answer = book(city_name=cities())", True),
-        ("answer = look(city_name=[cities()['name']])", False),
-        ("answer = book(city_name=[cities()['name']])", False),
-        ("name = cities()['name']\nanswer = look(city_name=[name, name])", True),
-        ("unit = 'miles'\nanswer = look(city_name='Rome', unit=unit)", False),
-        ("unit = 'miles'\nanswer = book(city_name='Rome', unit=unit)", False),
-        ("name = cities()['name']\nanswer = look(city_name=name, codes=[name, name])", False),
-        ("name = cities()['name']\nanswer = book(city_name=name, codes=[name, 'x'])", False),
-        ("name = cities()['name']\nanswer = look(city_name=name, codes=[each for each in (name, 'x')])", False),
-        ("codes = ['a', 'b']\nanswer = look(city_name='Rome', codes=codes)", False),
-        ("codes = []\nfor n in (1, 2):\n    codes.append(str(n))\nanswer = look(city_name='Rome', codes=codes)", False),
-        ("codes = {'a': 'b'}\nanswer = look(city_name='Rome', codes=codes)", True),
-        ("codes = ['a', 'b']\nanswer = look(city_name=codes)", True),
-        ("unit = 'league'\nanswer = look(city_name='Rome', unit=unit)", False),
+        "answer = look(city_name=cities())",
+        "answer = book(city_name=[cities()['name']])",
+        "unit = 'league'\nanswer = look(city_name='Rome', unit=unit)",
+        "name = cities()['name']\nanswer = look(city_name=[name, name])",
     ],
 )
-def test_so_it_does_with_what_is_not_written_out(checker: Checker, program: str, found: bool) -> None:
-    assert bool(kinds(checker, program)) == found
+def test_what_is_not_written_out_is_left_to_the_gate(checker: Checker, program: str) -> None:
+    assert kinds(checker, program) == set()
 
 
 def test_what_a_rule_repairs_is_a_finding_where_it_is_off() -> None:
     rules = DEFAULT - {"argument-unwrap", "argument-respelling", "argument-enum", "argument-format", "argument-join"}
     made = Checker([READS], rules=rules)
-    try:
-        for argument in (
-            "city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'", "city_name='', codes=['a', 'b']",
-        ):  # fmt: skip
-            assert kinds(made, f"answer = look({argument})"), argument
-    finally:
-        made.close()
+    for argument in (
+        "city_name=['Rome']", "cityName='Rome'", "city_name='Rome', unit='miles'", "city_name='', codes=['a', 'b']",
+    ):  # fmt: skip
+        assert kinds(made, f"answer = look({argument})"), argument

@@ -6,7 +6,6 @@ import ast
 import sys
 import time
 
-import anyio
 import pytest
 
 from atc import Effect, Protocol, wording
@@ -122,8 +121,7 @@ def lacks(source: str) -> list[tuple[str, object]]:
 
 @pytest.mark.parametrize("source", COMPUTES)
 def test_what_only_computes_or_is_prepared_for_is_not_refused_and_runs(source: str) -> None:
-    checker = Checker([Protocol(name="find", effect=Effect.READ)], types=False)
-    found = anyio.run(checker.check, Program(source))
+    found = Checker([Protocol(name="find", effect=Effect.READ)]).check(Program(source))
     assert {finding.kind for finding in found} <= {"no_call"}
 
 

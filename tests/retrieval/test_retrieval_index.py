@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 from atc import Toolset
+from atc.atlas import atlas_toolset
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.retrieval.index import Mode, ToolIndex
 from atc.tools.protocol import Protocol
@@ -210,3 +211,24 @@ def test_thousands_of_tools_are_searched_in_milliseconds() -> None:
     for n in range(20):
         assert index.search(f"do thing {n} of kind {n}", mode="lexical")
     assert (time.monotonic() - started) / 20 < 0.05
+
+
+@pytest.mark.parametrize(
+    ("question", "tool"),
+    [
+        ("how long is the day", "sun_times"),
+        ("How far apart are JFK and LHR?", "airport_distance"),
+        ("how high is the airport of Denver", "get_airport"),
+        ("how big is France", "get_country"),
+    ],
+)
+def test_a_question_with_how_is_answered_by_the_tool_that_says_the_noun(question: str, tool: str) -> None:
+    index = ToolIndex.build(atlas_toolset())
+    assert [hit.id for hit in index.search(question, limit=1)] == [tool]
+
+
+def test_an_adjective_that_how_does_not_stand_before_stays_a_word() -> None:
+    protocols = [protocol("find_long_texts", "Long texts."), protocol("get_length", "Length of a text.")]
+    index = ToolIndex.build(protocols)
+    assert [hit.id for hit in index.search("long", limit=2)] == ["find_long_texts"]
+    assert [hit.id for hit in index.search("how long", limit=2)] == ["get_length"]

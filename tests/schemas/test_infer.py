@@ -19,7 +19,7 @@ from atc.schemas.infer.scalars import MAX_VALUES
 from atc.schemas.infer.shape import Shape
 from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.protocol import Protocol
-from atc.tools.stubs import render_checker_stubs, render_stub
+from atc.tools.stubs import render_stub
 from tests.support.time import little_work
 
 PUBLISHED = Path(__file__).resolve().parents[2] / "protocols" / "protocol.schema.json"
@@ -136,7 +136,6 @@ def test_what_is_inferred_is_a_protocol_whose_stub_can_be_written(values: list[A
     protocol = Protocol(name="probed", returns=schema)
     assert problems(json.loads(PUBLISHED.read_text("utf-8")), protocol.model_dump(mode="json")) == []
     render_stub(protocol)  # raises if the text is not the declarations that it should be
-    render_checker_stubs([protocol])
 
 
 # --- types, null and presence -----------------------------------------------------------------------------------------

@@ -98,10 +98,17 @@ def test_reads_run_and_writes_are_listed_with_what_feeds_them(shop: Shop, approv
     assert result.dry_run.stop is None
     assert [call.feeds for call in result.dry_run.planned] == [
         (
-            Feed(argument="order", kind="response", call=1, tool="find_orders", path=("orders", number, "id")),
+            Feed(
+                argument="order",
+                kind="response",
+                call=1,
+                tool="find_orders",
+                path=("orders", number, "id"),
+                row={"total": total},
+            ),
             Feed(argument="why", kind="program"),
         )
-        for number in (0, 1)
+        for number, total in ((0, 30), (1, 45))
     ]
     assert (result.usage.model_calls, result.usage.tool_calls, len(result.revisions)) == (1, 1, 1)
     assert result.in_doubt == ()

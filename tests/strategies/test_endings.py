@@ -22,7 +22,7 @@ from tests.support.agent import agent
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
-from tests.support.openapi import Answer, Server, one_tool, operation, running_server
+from tests.support.openapi import Answer, Server, document, import_openapi, one_tool, operation, running_server
 from tests.support.tools import make_tool
 
 QUICK = CallPolicy(retry_wait_s=0.001)
@@ -81,7 +81,40 @@ def double(n: int) -> int:
 )
 def test_a_no_ends_the_run(text: str) -> None:
     result = run(text, send, approve=lambda _: False)
-    ended_at_once(result, "denied", "denied", "did not approve", "Approve it")
+    ended_at_once(result, "denied", "denied", "did not approve", "was no")
+    assert result.fault is not None
+    assert "Approve it" not in result.fault.hint  # who has just said no is not told to say yes
+
+
+def test_who_was_not_asked_is_told_how_to_approve() -> None:
+    result = run("answer = send(to='x')", send, approve="never")
+    ended_at_once(result, "denied", "denied", "Approve it")
+    assert (result.calls[0].refused_by, result.done) == ("nobody", ())
+
+
+def test_a_run_that_did_half_says_what_is_done_and_what_is_not() -> None:
+    text = "for to in ('ann', 'ben', 'cem'):\n    sent = send(to=to)\nanswer = sent"
+    result = run(text, send, approve=lambda request: request.arguments["to"] == "ann")
+    assert result.status == "denied"
+    assert result.calls[-1].refused_by == "user"
+    assert [made.arguments for made in result.done] == [{"to": "ann"}]
+    assert [made.arguments for made in result.not_done] == [{"to": "ben"}]
+    with pytest.raises(RunFailed, match=r"done: send\(to='ann'\); not done: send\(to='ben'\)"):
+        result.unwrap()
+    read_back = Result.model_validate_json(result.model_dump_json())
+    assert (read_back.done, read_back.not_done) == (result.done, result.not_done)
+
+
+def test_a_no_to_one_write_is_none_to_another() -> None:
+    answers = iter([False, True])
+
+    def asked(_: Any) -> bool:
+        return next(answers)
+
+    text = "try:\n    send(to='x')\nexcept ToolError:\n    pass\nanswer = send(to='y')"
+    result = run(text, send, approve=asked)
+    assert [made.arguments for made in result.not_done] == [{"to": "x"}]
+    assert [made.arguments for made in result.done] == [{"to": "y"}]
 
 
 def test_the_model_is_not_asked_whose_fault_a_no_is() -> None:
@@ -429,6 +462,51 @@ def test_what_only_a_user_can_mend_at_a_service_ends_the_run(
     assert len(server.seen) == (3 if answer.status == 503 else 1)
 
 
+def test_a_missing_credential_is_said_before_the_model_is_asked(server: Server) -> None:
+    server.answer = Answer(status=403)
+    heard: list[Any] = []
+    result = run("answer = op()", made=service(server.url, root=KEYED), on_event=heard.append)
+    kinds = [event.kind for event in heard]
+    chosen = heard[kinds.index("tools_chosen")]
+    assert kinds.index("tools_chosen") < kinds.index("model_started")
+    notice = "no credential is set for 'key', which op needs: pass auth={'key': …} to the import or set ATC_AUTH_KEY"
+    assert chosen.data["notices"] == [notice]
+    assert result.sketch is not None
+    assert result.sketch.notices == (notice,)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"root": KEYED, "auth": {"key": "a-key"}}, {"root": KEYED | {"security": [{"key": []}, {}]}}]
+)
+def test_where_no_credential_is_missing_nothing_is_said(server: Server, options: dict[str, Any]) -> None:
+    server.answer = Answer(b"{}")
+    result = run("answer = op()", made=service(server.url, **options))
+    assert result.sketch is not None
+    assert result.sketch.notices == ()
+
+
+def test_a_tool_that_lacks_the_same_credential_is_no_substitute(server: Server) -> None:
+    city = {"type": "object", "properties": {"city_id": {"type": "string"}, "people": {"type": "integer"}}}
+    wanted = {"name": "city_id", "in": "query", "required": True, "schema": {"type": "string"}}
+    paths = {
+        f"/{name}": {"get": operation(wanted, returns=city, operationId=name, summary="Details of a city.")}
+        for name in ("city_details", "city_facts")
+    }
+    server.answer = Answer(status=403)
+    made = import_openapi(document(paths, **KEYED), base_url=server.url)
+    result = run("answer = city_details(city_id='x')", made=made)
+    ended_at_once(result, "missing", "credential", "ATC_AUTH_KEY")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_credential_that_was_refused_is_named(server: Server, status: int) -> None:
+    server.answer = Answer(status=status)
+    result = run("answer = op()", made=service(server.url, root=KEYED, auth={"key": "wrong-key"}))
+    assert result.fault is not None
+    assert "the credential for 'key' was sent: check auth={'key': …} or ATC_AUTH_KEY" in result.fault.message
+    assert "wrong-key" not in result.model_dump_json()
+
+
 @pytest.mark.parametrize("status", [403, 404, 429, 500])
 def test_what_other_arguments_may_mend_at_a_service_is_revised(server: Server, status: int) -> None:
     server.answer = Answer(status=status)
@@ -442,7 +520,7 @@ def test_a_service_that_is_not_there_ends_the_run(method: str) -> None:
         bound.bind(("127.0.0.1", 0))  # nobody listens on it
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"
         result = run("answer = op()", made=service(url, method))
-    ended_at_once(result, "missing", "unreachable", "cannot reach 127.0.0.1", "See that the service runs")
+    ended_at_once(result, "missing", "unreachable", f"cannot reach {url} (", "See that the service runs")
     assert result.in_doubt == ()
 
 

@@ -491,20 +491,5 @@ def test_a_run_can_be_cut_off_anywhere(tmp_path: Path) -> None:
     assert cut_everywhere(lambda at: True, tmp_path) > 30
 
 
-def failing_at_first(messages: Sequence[Message]) -> str:
-    """A whole program that books and fails; where it is asked for a step, the step."""
-    prompt = messages[-1].content
-    if "Write step" in prompt or "the last step" in prompt:
-        return scripted(messages)
-    room = "find_room(place_id=find_place(city='Lyon')['place'])['room']"
-    return code(f"n = {prompt.count('Earlier')}\nanswer = book_room(room_id={room})['number']")
-
-
-@pytest.mark.slow
-def test_a_run_that_is_handed_over_can_be_cut_off_anywhere(tmp_path: Path) -> None:
-    rules = {"strategy": "chain", "rules": "none,+layered-after-two"}
-    assert cut_everywhere(lambda at: True, tmp_path, failing_at_first, **rules) > 40
-
-
 def test_a_run_can_be_cut_off_here_and_there(tmp_path: Path) -> None:
     assert cut_everywhere(lambda at: at % 13 == 4 or at > 60, tmp_path) > 30

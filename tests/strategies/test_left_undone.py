@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
-from atc import Agent, Ending, FakeModel, Result, RunContext, RunFailed, Strategy, ToolError, Toolset
+from atc import Agent, Ending, FakeModel, Result, RunContext, RunFailed, Strategy, ToolError, Toolset, tool
 from atc.calls.approval import ApprovalRequest
 from atc.calls.broker import CallPolicy
 from atc.facts import Replacement
@@ -566,3 +566,58 @@ def test_react_is_shown_why_there_is_no_response() -> None:
     model = FakeModel(replies)
     Agent(large("text", Effect.WRITE), model=model, sentence=False, approve="always", strategy="react").run("fetch it")
     assert "it was done, and the response has" in model.prompts[1][-1].content
+
+
+# -- warnings ----------------------------------------------------------------------------------------------------------
+
+
+class Order(TypedDict):
+    order_id: str
+    title: str
+
+
+@tool(effect="read")
+def list_orders() -> list[Order]:
+    """List orders."""
+    return [{"order_id": "o-17431", "title": "Kite"}]
+
+
+@tool(effect="read")
+def get_order(order_id: str) -> Order:
+    """Show one order by its id."""
+    return {"order_id": order_id, "title": "Kite"}
+
+
+@pytest.mark.parametrize(
+    ("text", "unresolved"),
+    [
+        ("answer = get_order(order_id='o-99321')", ["get_order"]),
+        ("answer = get_order(order_id=list_orders()[0]['order_id'])", []),
+        ("answer = get_order(order_id='o-5')", []),  # the task has it
+        ("rows = list_orders()\nanswer = rows if rows else get_order(order_id='o-99321')", []),  # it was not called
+    ],
+)
+def test_a_warning_that_the_run_did_not_settle_is_a_remark(text: str, unresolved: list[str]) -> None:
+    agent = Agent([list_orders, get_order], model=FakeModel([code(text)] * 4), sentence=False)
+    result = agent.run("Show an order, say o-5")
+    assert remarked(result, partial=False) == unresolved
+    for fault in result.remarks:
+        assert (fault.case, fault.call, fault.finding and fault.finding.kind) == ("unresolved", 1, "invented_id")
+        assert "unresolved warning: the order_id given to get_order stands in neither the task" in fault.message
+    assert [each.case for each in Result.model_validate_json(result.model_dump_json()).remarks] == [
+        "unresolved" for _ in unresolved
+    ]
+
+
+def test_a_warning_stands_after_the_failures() -> None:
+    text = (
+        "try:\n    found = fetch(name='x')\nexcept ToolError:\n    found = None\nanswer = get_order(order_id='o-99321')"
+    )
+
+    @tool(effect="read")
+    def fetch(name: str) -> str:
+        """Fetch it."""
+        raise ToolError("no such name", status="not_found")
+
+    agent = Agent([list_orders, get_order, fetch], model=FakeModel([code(text)] * 4), sentence=False)
+    assert [fault.case for fault in agent.run("Show an order of x").remarks] == ["failed", "unresolved"]

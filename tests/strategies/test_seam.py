@@ -18,8 +18,9 @@ from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.settings import Settings
-from atc.strategies.base import BUNDLED, open_strategy
+from atc.strategies.base import BUNDLED, checked, open_strategy
 from atc.strategies.chain import Chain
+from atc.strategies.ways import Ways
 from tests.support.agent import BAD, GOOD, agent, double, ended
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
@@ -385,25 +386,11 @@ def test_the_papers_way_shows_documents_and_the_failed_program_with_its_tool() -
     assert agent(UNKNOWN, "double", GOOD, strategy="atc-paper").run("double").revisions[0].findings == ()  # no check
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "words"),
-    [
-        ("tool_format", "json", '{"name": "double"'),
-        ("revision", "edit", "Mend the program"),
-        ("attribution", "none", ""),
-    ],
-)
-def test_a_setting_that_left_for_a_strategy_works_once_more_and_says_so(
-    name: str, value: str, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = FakeModel([BAD, GOOD])
-    monkeypatch.setenv(f"ATC_{name.upper()}", value)
-    with pytest.warns(FutureWarning, match=f"{name} is no setting any more: a part of a strategy, `atc-paper`"):
-        made = Agent([double], model=model, sentence=False, approve="always")
-    assert made.run("double 21").value == 42
-    assert words in model.prompts[1][-1].content
-    with pytest.warns(FutureWarning):
-        assert name not in json.loads(atc("doctor", "--settings", "--json").stdout)
+def test_a_strategy_may_have_its_faults_traced_to_no_tool() -> None:
+    replies, tools = ("answer = refuse(n=1)", GOOD), [make_tool("refuse", lambda a: [][a["n"]]), double]
+    result = agent(*replies, tools=tools, strategy=Chain(Ways(attribution="none"))).run("double 21")
+    assert (result.value, [fault.tool for fault in result.faults]) == (42, [None])
+    assert [fault.tool for fault in agent(*replies, tools=tools).run("double 21").faults] == ["refuse"]
 
 
 class Requests(Strategy):
@@ -542,3 +529,10 @@ def test_an_ending_that_no_result_can_be_made_of_is_named(ending: Ending, proble
     with pytest.raises(UsageError, match=f"'odd' ended with .*{problem}"):
         ran(Odd(), Toolset([make_tool("look", lambda a: 1)]))
     assert ended(agent())["raised"] is True
+
+
+def test_an_ending_without_an_answer_has_a_fault() -> None:
+    fault = checked(Ending("unsolved"), "mine").fault
+    assert fault is not None
+    assert fault.message == "strategy 'mine' gave no reason"
+    assert checked(Ending("answered", 1), "mine").fault is None

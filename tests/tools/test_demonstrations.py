@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 
 from atc.models import FakeModel
 from atc.settings import Settings
+from atc.strategies.ways import Ways
 from atc.strategies.writer import Writer
 from atc.tools.demonstrations import MAX_LINES, MAX_PROGRAM, demonstration, shown_examples
 from atc.tools.fit import Fitter
 from atc.tools.protocol import Example, Protocol, Status
-from atc.tools.stubs import render_checker_stubs, render_stub, render_stubs
+from atc.tools.stubs import render_stub, render_stubs
 from atc.tools.tool import Tool, Toolset
 from tests.tools.test_stubs_safety import TEXT, assert_only_declarations
 
@@ -48,10 +49,6 @@ def test_question_and_program_stand_in_the_stub() -> None:
         "    answer = get_lake(lake_id=lakes[0]['id'])",
         "Example response: {'id': 3, 'depth': 7.5}",
     ]
-
-
-def test_the_type_checker_is_shown_none() -> None:
-    assert "Finland" not in render_checker_stubs([lake()])
 
 
 @pytest.mark.parametrize(
@@ -139,9 +136,8 @@ async def no_call(arguments: dict[str, Any]) -> Any:
 
 def test_the_json_form_keeps_examples_and_statuses() -> None:
     tool = lake(statuses=(Status(code=404, description="no such lake"),))
-    settings_ = Settings.load(tool_format="json")
     tools = Toolset([Tool(tool, no_call), Tool(lake("bare", examples=()), no_call)])
-    writer = Writer("How deep is it?", tools, FakeModel([]), settings_, lambda *_: None)
+    writer = Writer("How deep is it?", tools, FakeModel([]), Settings.load(), lambda *_: None, ways=Ways(tools="json"))
     prompt = asyncio.run(writer.messages([], []))[-1].content
     documents = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
     assert documents[0]["statuses"] == [{"code": 404, "description": "no such lake"}]

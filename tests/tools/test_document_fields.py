@@ -40,11 +40,7 @@ def returning(returns: Any, schemas: dict[str, Any] | None = None, version: str 
 
 
 def found(protocol: Protocol, program: str) -> list[str]:
-    checker = Checker([protocol])
-    try:
-        return [f"{each.kind} {each.name}" for each in asyncio.run(checker.check(Program(program)))]
-    finally:
-        checker.close()
+    return [f"{each.kind} {each.name}" for each in Checker([protocol]).check(Program(program))]
 
 
 def fields(protocol: Protocol) -> list[str]:

@@ -33,10 +33,39 @@ class Colour(enum.Enum):
     BLUE = "blue"
 
 
+class Priority(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Shade(enum.Enum):
+    """How dark."""
+
+    DARK = "#222"
+    LIGHT = "#eee"
+
+
+@dataclass
+class Job:
+    priority: Priority
+    colour: Colour
+
+
 @dataclass
 class Box:
     width: int
     height: int = 1
+
+
+class Tray(BaseModel):
+    title: str
+    left: int = 3
+
+
+class Terse(Tray):
+    @model_serializer(mode="wrap")
+    def _short(self, plain: Any) -> Any:
+        return {key: value for key, value in plain(self).items() if value}
 
 
 class Note(TypedDict):
@@ -216,6 +245,44 @@ def sphinx(name: str, limit: int = 3) -> list[str]:
     :raises ValueError: the name is empty.
     """
     raise NotImplementedError
+
+
+def test_a_field_with_a_default_is_always_in_what_is_returned() -> None:
+    def boxes() -> tuple[Box, Tray, Terse]:
+        """Boxes."""
+        return Box(1), Tray(title="a"), Terse(title="a")
+
+    def put(box: Box) -> Note:
+        """Put."""
+        return {"title": "a"}
+
+    returns = tool_from_function(boxes).protocol.returns
+    assert returns is not None
+    required = {name: definition.get("required") for name, definition in returns["$defs"].items()}
+    assert required == {"Box": ["width", "height"], "Tray": ["title", "left"], "Terse": None}
+    protocol_of_put = tool_from_function(put).protocol
+    assert protocol_of_put.parameters["$defs"]["Box"]["required"] == ["width"]
+    assert (protocol_of_put.returns or {})["required"] == ["title"]
+
+
+def test_the_values_of_an_enumeration_keep_their_names_where_these_say_more() -> None:
+    def start(first: Priority, shade: Shade, colour: Colour, *, rest: list[Priority] | None = None) -> list[Job]:
+        """Start."""
+        return [Job(first, colour)]
+
+    made = tool_from_function(start)
+    plain, classes = render_stub(made.protocol, plain=True), render_stub(made.protocol)
+    for line in (
+        "    first: 1 = LOW, 3 = HIGH",
+        "    shade: '#222' = DARK, '#eee' = LIGHT",
+        "    rest: 1 = LOW, 3 = HIGH",
+    ):
+        assert line in plain.splitlines()
+        assert line in classes.splitlines()
+    assert "RED" not in plain  # "red" says it
+    assert "Returns: [{'priority': 1 (LOW) | 3 (HIGH), 'colour': 'red' | 'blue'}]" in plain
+    assert "priority: Literal[1, 3]  # 1 = LOW, 3 = HIGH" in classes
+    assert not problems(made.protocol.parameters, {"first": 3, "shade": "#222", "colour": "red", "rest": [1]})
 
 
 @pytest.mark.parametrize("function", [google, numpy, sphinx])
@@ -504,3 +571,15 @@ def test_a_class_says_that_its_objects_have_no_other_keys_unless_they_may(return
     made.__annotations__["return"], listed.__annotations__["return"] = returned, list[returned]  # type: ignore[valid-type]
     assert shape_at(tool_from_function(made).protocol.returns, ()).closed == closed
     assert shape_at(tool_from_function(listed).protocol.returns, (0,)).closed == closed
+
+
+@pytest.mark.parametrize("effect", ["reed", 5])
+def test_a_wrong_effect_is_told_with_the_right_ones(effect: Any) -> None:
+    @tool(effect=effect)
+    def double(n: int) -> int:
+        """Twice."""
+        return 2 * n
+
+    with pytest.raises(ToolImportError) as caught:
+        tool_from_function(double)
+    assert str(caught.value).endswith(f"has the effect {effect!r}: an effect is one of 'read', 'write', 'unknown'")

@@ -13,6 +13,7 @@ from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
 from atc.tools.openapi import import_openapi, read_openapi
 from atc.tools.protocol import Protocol, Provenance
+from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, operation, running_server
 from tests.support.time import little_work
@@ -398,3 +399,69 @@ def test_a_tool_keeps_its_name_whatever_else_is_imported() -> None:
     assert tools["get_product"].protocol.source.operation == "get_product_products__pid__get"
     assert list(import_openapi(document(paths), only=["read_b_get"])) == ["read_b_get"]
     assert list(import_openapi(document(paths), only=["get_product_products_pid_get"])) == ["get_product"]
+
+
+def of_fastapi() -> dict[str, Any]:
+    """A document as FastAPI makes it."""
+    book = {
+        "type": "object",
+        "title": "Book",
+        "properties": {
+            "id": {"type": "integer", "title": "Id"},
+            "loans": {"type": "integer", "title": "Loans", "default": 0},
+            "note": {"anyOf": [{"type": "string"}, {"type": "null"}], "title": "Note"},
+        },
+        "required": ["id"],
+    }
+    error = {"description": "Validation Error", "content": {"application/json": {"schema": {"type": "object"}}}}
+    whole = {"200": {"description": "Successful Response", "content": {}}, "422": error}
+    whole["200"]["content"] = {"application/json": {"schema": {"$ref": "#/components/schemas/Book"}}}
+    add = {
+        "summary": "Add Book",
+        "description": "Add a book to the shelf.",
+        "operationId": "add_book_books_post",
+        "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Book"}}}},
+        "responses": whole,
+    }
+    get = {"summary": "Get Book", "operationId": "get_book_books__id__get", "responses": whole}
+    get["parameters"] = [
+        {"name": "id", "in": "path", "required": True, "schema": {"type": "integer", "minimum": 1.0, "maximum": 9.0}}
+    ]
+    count = {
+        "summary": "Number of books",
+        "description": "Lost ones count.",
+        "operationId": "count",
+        "responses": whole,
+    }
+    paths = {"/books": {"get": count | {"responses": whole}, "post": add}, "/books/{id}": {"get": get}}
+    schemas = {"Book": book, "HTTPValidationError": {"type": "object"}, "ValidationError": {"type": "object"}}
+    return {"openapi": "3.1.0", "info": {"title": "FastAPI"}, "paths": paths, "components": {"schemas": schemas}}
+
+
+def test_what_fastapi_repeats_is_said_once() -> None:
+    tools = import_openapi(of_fastapi(), base_url="http://localhost")
+    stubs = {name: render_stub(tool.protocol, plain=True) for name, tool in tools.items()}
+    assert [tool.protocol.description for tool in tools.values()] == [
+        "Number of books\n\nLost ones count.", "Add a book to the shelf.", "Get Book",
+    ]  # fmt: skip
+    assert "422" not in "".join(stubs.values())
+    assert "id: (1 to 9)" in stubs["get_book"]
+    assert [status.code for status in tools["get_book"].protocol.statuses] == [200, 422]
+
+
+def test_a_field_with_a_default_is_in_every_response_of_fastapi_and_need_not_be_sent() -> None:
+    root = of_fastapi()
+    add = import_openapi(root, base_url="http://localhost")["add_book"].protocol
+    assert "{'id': int, 'loans': int, 'note'?: str | None}" in render_stub(add, plain=True)
+    assert add.required == ("id",)
+    del root["components"]["schemas"]["HTTPValidationError"]  # of anyone else's, a default may stand for its absence
+    other = import_openapi(root, base_url="http://localhost")["add_book"].protocol
+    assert "'loans'?: int" in render_stub(other, plain=True)
+
+
+def test_a_refusal_with_words_of_its_own_is_shown() -> None:
+    root = of_fastapi()
+    root["paths"]["/books/{id}"]["get"]["responses"]["422"] = {"description": "The id has a wrong check digit"}
+    assert "Errors: 422 The id has a wrong check digit" in render_stub(
+        import_openapi(root, base_url="http://localhost")["get_book"].protocol
+    )

@@ -39,6 +39,7 @@ def accepts(schema: dict[str, Any], value: Any) -> bool:
         ({"minimum": 1, "exclusiveMinimum": True, "type": "number"}, {"type": "number", "exclusiveMinimum": 1}),
         ({"minimum": 1, "exclusiveMinimum": False}, {"minimum": 1}),
         ({"exclusiveMaximum": 3}, {"exclusiveMaximum": 3}),
+        ({"type": "integer", "minimum": 1.0, "maximum": 1.5}, {"type": "integer", "minimum": 1, "maximum": 1.5}),
         ({"type": "string", "example": "x"}, {"type": "string", "examples": ["x"]}),
         ({"type": "float"}, {"type": "number"}),
         ({"type": "strange"}, None),
@@ -186,3 +187,14 @@ def test_a_circle_of_bare_references_ends() -> None:
     assert imported({"$ref": "#/components/schemas/A"}, schemas) is not None
     root = document({"/a": {"$ref": "#/paths/~1b"}, "/b": {"$ref": "#/paths/~1a"}})
     assert "circle" in read_openapi(root).skipped[0][1]
+
+
+@pytest.mark.parametrize("keyword", ["x-enum-varnames", "x-enumNames"])
+def test_the_names_of_an_enumerations_values_are_kept(keyword: str) -> None:
+    named = {"type": "integer", "enum": [1, 3], keyword: ["LOW", "HIGH"]}
+    assert imported(named) == {"type": "integer", "enum": [1, 3], "x-enum-varnames": ["LOW", "HIGH"]}
+
+
+@pytest.mark.parametrize("names", [["LOW"], ["LOW", 5], "LOW", {"1": "LOW"}, ["1", "3"], None])
+def test_wrong_names_of_values_are_left_out(names: Any) -> None:
+    assert imported({"enum": [1, 3], "x-enum-varnames": names}) == {"enum": [1, 3]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,10 @@ from typing import Any
 
 import pytest
 
-from atc.errors import EnvironmentProblem, ToolImportError
+from atc import Agent
+from atc.cli import options
+from atc.errors import EnvironmentProblem, ToolImportError, UsageError
+from atc.settings import Settings
 from atc.tools.sources import open_tools
 
 FILE = '''
@@ -85,6 +89,13 @@ def test_a_word_names_tools(source: str, names: list[str]) -> None:
     assert list(open_tools([source])) == names
 
 
+def test_the_document_of_a_tool_that_openapi_described_is_no_openapi_document() -> None:
+    Path("made.json").write_text(
+        json.dumps({"name": "made", "source": {"kind": "openapi", "location": "swagger.json"}})
+    )
+    assert list(open_tools(["made.json"])) == ["made"]
+
+
 def test_a_file_gives_all_its_public_functions() -> None:
     Path("mine.py").write_text("from os.path import join\ndef one(): 'One.'\ndef two(): 'Two.'\ndef _three(): pass\n")
     assert list(open_tools(["mine.py"])) == ["one", "two"]
@@ -133,6 +144,14 @@ def test_a_file_never_takes_the_place_of_another_module(name: str) -> None:
         ("no.such.module:x", "module no.such.module cannot be imported: ModuleNotFoundError"),
         (":x", "cannot be imported"),
         ("folder.py", "there is no file folder.py"),
+        ("mien.py", "there is no file mien.py: did you mean mine.py?"),
+        ("mien.py:double", "there is no file mien.py: did you mean mine.py?"),
+        ("opnapi.json", "there is no file opnapi.json: did you mean openapi.json?"),
+        ("protocols/lok.json", "there is no file protocols/lok.json: did you mean protocols/look.json?"),
+        ("mine", "there is no such file or folder: did you mean mine.py? Give `atlas`"),
+        ("atlass", "there is no such file or folder: did you mean atlas? Give `atlas`"),
+        ("localhost:8000", "is an address without its scheme: write http://localhost:8000 or https://localhost:8000"),
+        ("api.example.org:443/v1", "is an address without its scheme: write http://api.example.org:443/v1"),
         ("broken.json", "broken.json"),
         ("empty", "empty"),
     ],
@@ -210,3 +229,100 @@ def test_no_word_is_told_too() -> None:
 def test_options_reach_the_openapi_importer() -> None:
     seen: Any = open_tools(["openapi.json"], base_url="http://127.0.0.1:1")["get_x"].transport
     assert "127.0.0.1:1" in repr(seen)
+
+
+def service(title: str, *operations: str) -> dict[str, Any]:
+    """An OpenAPI document of reads."""
+    paths = {
+        f"/{each}": {"get": {"operationId": each, "responses": {"200": {"description": "ok"}}}} for each in operations
+    }
+    servers = [{"url": "http://localhost"}]
+    return {"openapi": "3.0.3", "info": {"title": title, "version": "1"}, "servers": servers, "paths": paths}
+
+
+def written(name: str, title: str, *operations: str) -> str:
+    """Write such a document; its name."""
+    Path(name).parent.mkdir(parents=True, exist_ok=True)
+    Path(name).write_text(json.dumps(service(title, *operations)))
+    return name
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["as given", "the other way round"])
+def test_equal_names_of_two_sources_get_their_source_in_front(turned: bool) -> None:
+    Path("attic.py").write_text("def list_items(): 'List.'\ndef sweep(): 'Sweep.'\n")
+    shop, library = written("a.json", "Shop", "list_items", "pay"), written("b.json", "City Library", "list_items")
+    words = [shop, library, "attic.py"]
+    tools = open_tools(words[::-1] if turned else words)
+    assert {*tools} == {"shop_list_items", "pay", "city_library_list_items", "attic_list_items", "sweep"}
+    assert tools["attic_list_items"].protocol.plain_name == "list_items"
+    assert tools["attic_list_items"].protocol.source.operation == "list_items"
+
+
+@pytest.mark.parametrize(
+    ("sources", "names"),
+    [
+        ({"a.json": "FastAPI", "b.json": "FastAPI"}, {"fast_api_a_list_items", "fast_api_b_list_items"}),
+        ({"x/openapi.json": "FastAPI", "y/openapi.json": "FastAPI"}, None),
+        ({"a.json": "", "b.json": "Shop"}, {"a_list_items", "shop_list_items"}),
+        ({"a.json": "So " + "long " * 30, "b.json": "B"}, {"so_long_long_long_long_long_list_items", "b_list_items"}),
+        ({"a.json": "商店", "b.json": "Shop"}, None),
+    ],
+)  # fmt: skip
+def test_sources_of_any_title_are_told_apart(sources: dict[str, str], names: set[str] | None) -> None:
+    words = [written(name, title, "list_items") for name, title in sources.items()]
+    tools = open_tools(words)
+    assert len(tools) == 2
+    assert set(tools) == set(open_tools(words[::-1]))
+    assert all(name.isidentifier() and len(name) <= 64 for name in tools)
+    assert names is None or set(tools) == names
+
+
+def test_a_made_name_takes_nobody_elses() -> None:
+    words = [written("a.json", "Shop", "list_items", "shop_list_items"), written("b.json", "Library", "list_items")]
+    tools = open_tools(words)
+    assert {"shop_list_items", "shop_a_list_items", "library_list_items"} == {*tools}
+    assert tools["shop_list_items"].protocol.source.operation == "shop_list_items"
+
+
+def test_joining_step_by_step_gives_the_same_names() -> None:
+    one, two, three = (open_tools([written(f"{title}.json", title, "list_items")]) for title in ("A", "B", "C"))
+    assert set((one + two) + three) == set(one + (two + three)) == {"a_list_items", "b_list_items", "c_list_items"}
+    assert list((one + two).only("a_list_items")) == ["a_list_items"]
+
+
+def test_two_tools_of_one_name_in_one_source_are_an_error() -> None:
+    tools = open_tools(["mine.py:double", "mine.py:double"])  # a word that is given twice counts once
+    with pytest.raises(UsageError, match="two tools are named 'double' and both come from mine:double: leave one out"):
+        tools + tools
+
+
+def test_only_takes_the_full_name_and_the_plain_one_where_it_is_of_one_tool() -> None:
+    words = [written("a.json", "Shop", "list_items", "pay"), written("b.json", "Library", "list_items")]
+    both = open_tools(words)
+    assert list(both.select("shop_list_items", "pay")) == ["shop_list_items", "pay"]
+    assert list(both.select("list_*")) == ["shop_list_items", "library_list_items"]
+    assert list(both.select("shop_pay")) == ["shop_pay"]  # the name that was asked for is the one that programs have
+    with pytest.raises(UsageError, match=r"several sources have a tool 'list_items'.*shop_list_items or library_list_"):
+        both.select("list_items")
+    with pytest.raises(UsageError, match=r"no tool fits the pattern 'shop_list_item': did you mean shop_list_items"):
+        both.select("shop_list_item")
+    alone = open_tools(words[:1], only=["shop_list_items"], strict=False)
+    assert list(alone.select("shop_list_items")) == ["shop_list_items"]
+    with pytest.raises(UsageError, match="no tool fits the pattern 'shop_\\*'"):
+        alone.select("shop_*")  # a wildcard says nothing of a name that no tool bears
+
+
+def test_a_misspelt_only_is_told_what_a_document_has_though_nothing_of_it_was_read() -> None:
+    words = [written("a.json", "Shop", "list_items", "pay"), "mine.py:double"]
+    for pattern, said in (("list_item", "did you mean list_items?"), ("zzz", "there are double, list_items, pay")):
+        with pytest.raises(UsageError, match=re.escape(f"no tool fits the pattern {pattern!r}: {said}")):
+            options.opened(words, only=[pattern])
+        with pytest.raises(UsageError, match=re.escape(f"no tool fits the pattern {pattern!r}: {said}")):
+            options.opened_live(words, only=[pattern], settings=Settings())
+
+
+def test_an_agent_tells_functions_of_two_modules_apart() -> None:
+    Path("attic.py").write_text("def list_items(): 'List.'\n")
+    Path("cellar.py").write_text("def list_items(): 'List.'\n")
+    found = [tool for word in ("attic.py", "cellar.py") for tool in open_tools([word]).values()]
+    assert list(Agent(found).tools) == ["attic_list_items", "cellar_list_items"]

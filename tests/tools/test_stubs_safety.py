@@ -17,7 +17,7 @@ from atc.tools.fit import Fitter
 from atc.tools.grades import LADDER, NAME, short_stub
 from atc.tools.outline import Outline
 from atc.tools.protocol import Example, Protocol, Status
-from atc.tools.stubs import render_checker_stubs, render_stub, render_stubs
+from atc.tools.stubs import render_stub, render_stubs
 from atc.tools.types import camel, one_line, sentences
 
 
@@ -143,7 +143,6 @@ def test_a_tools_text_never_leaves_its_place(
     for source in (
         render_stub(made, hints.get("look")),
         render_stubs([made, other]),
-        render_checker_stubs([made, other]),
         short_stub(made, grade, ranked, hints.get("look", {}), (), "tool_docs").text.replace(NAME, "look"),
         Fitter([made, other], suppliers_of([made, other]), description, ask="tool_docs").within(300).text,
     ):

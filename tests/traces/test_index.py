@@ -15,7 +15,7 @@ from atc.settings import Settings
 from atc.traces import index as indexes
 from atc.traces.events import Event
 from atc.traces.following import Follower, line_of
-from atc.traces.index import RunIndex
+from atc.traces.index import FORM, RunIndex
 from atc.traces.searching import search
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.traces.stores.files import FileRun, FileStore
@@ -63,11 +63,16 @@ def test_a_trace_is_read_once(store: FileStore, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "note", ["{", "[]", "{}", '{"v": 1}', '{"v": 1, "of": "x", "row": {}}', '{"v": 1, "of": OF, "row": {"calls": []}}']
+    "note",
+    [
+        *("{", "[]", "{}", '{"v": V}', '{"v": V, "of": "x", "row": {}}', '{"v": V, "of": OF, "row": {"calls": []}}'),
+        '{"v": 1, "of": OF, "row": {"run_id": "r", "task": "of an older version, which knew of no remarks"}}',
+    ],
 )
 def test_a_note_that_says_something_else_is_not_believed(store: FileStore, note: str) -> None:
     run = made(store, 1)
-    (run.folder / "summary.json").write_text(note.replace("OF", json.dumps(repr(run.version()))))
+    written = note.replace("OF", json.dumps(repr(run.version()))).replace("V", str(FORM))
+    (run.folder / "summary.json").write_text(written)
     assert RunIndex(store).latest()[0].task == "Rome"
     assert (run.note("summary") or {})["of"] == repr(run.version())
 
@@ -90,6 +95,18 @@ def test_a_run_that_goes_on_is_read_on(store: FileStore) -> None:
     run.delete()
     assert [list(part) for part in index.refresh()] == [[run.run_id]]
     assert index.row(run.run_id) is None
+
+
+def test_a_summary_says_what_its_answer_does_without(store: FileStore) -> None:
+    run = made(store, 1, status="")
+    went_on = {"partial": True, "remarks": [{"message": "a"}, {"message": "b"}]}
+    write(run, "run_ended", status="answered", answer="7", usage={"seconds": 1.5}, **went_on)
+    row = RunIndex(store).latest()[0]
+    assert (row.partial, row.remarks) == (True, 2)
+    assert RunIndex(store).latest()[0] == row, "as it was kept"
+    write(run, "run_started", task="the next one", model="m", strategy="chain", run_id=run.run_id)
+    row = RunIndex(store).latest()[0]
+    assert (row.partial, row.remarks) == (False, 0)
 
 
 def test_one_that_cannot_be_kept_is_listed_all_the_same(store: FileStore, tmp_path: Path) -> None:
@@ -182,3 +199,26 @@ def test_runs_are_found_by_words_and_numbers(store: FileStore) -> None:
     assert [row["task"] for row in json.loads(listed.stdout)] == ["a ship to Rome"]
     assert atc("runs", "--search", "nothing").stdout.startswith("no run that fits in ")
     assert atc("runs", "--search", "calls:x").exit_code == 2
+
+
+def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
+    run = made(store, 1, status="")
+    index = RunIndex(store)
+    assert not index.latest()[0].waits
+    for kind, waits in (("approval_asked", True), ("call_started", False), ("call_ended", False)):
+        write(run, kind, index=1, tool="send")
+        assert [index.latest()[0].waits, RunIndex(store).latest()[0].waits] == [waits, waits]
+    write(run, "approval_asked", index=2, tool="send")
+    write(run, "call_ended", index=1, tool="send")  # of another call
+    assert index.latest()[0].waits
+    assert "  waits for you  " in atc("runs").stdout
+    write(run, "call_ended", index=2, tool="send")  # the answer was no
+    assert not index.latest()[0].waits
+    write(run, "call_started", index=3, tool="ask_user")
+    write(run, "question_asked", question="Which?", number=1)
+    assert index.latest()[0].waits
+    write(run, "run_ended", status="needs_input", answer="", usage={"seconds": 1.5})
+    assert index.latest()[0].waits
+    write(run, "run_started", task="Rome", model="m", run_id=run.run_id)
+    write(run, "run_ended", status="answered", answer="", usage={"seconds": 1.5})
+    assert not index.latest()[0].waits

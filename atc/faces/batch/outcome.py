@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
 from atc.faces.batch.limits import Spent, Which
 from atc.faces.batch.tasks import BatchTask
-from atc.facts import Fault
+from atc.facts import Fault, Invocation
 from atc.packing import pack, unpack
 from atc.result import Result, Usage
 
@@ -70,6 +71,9 @@ def row_of(result: TaskResult, task: BatchTask) -> dict[str, Any]:
         row["error"] = result.fault.message
         if result.fault.hint:
             row["hint"] = result.fault.hint
+        for name, calls in (("done", result.done), ("not_done", result.not_done)):
+            if calls:
+                row[name] = [call.model_dump(mode="json") for call in calls]
     if result.partial:
         row["partial"] = True
     if result.remarks:
@@ -107,6 +111,8 @@ def result_of(row: Mapping[str, Any], task: BatchTask) -> TaskResult:
     more: dict[str, Any] = {name: row[name] for name in ("question", "currency", "over") if name in row}
     if "cost" in row:
         more["cost"] = Decimal(row["cost"])
+    for name in ("done", "not_done"):
+        more[name] = tuple(Invocation.model_validate_json(json.dumps(each)) for each in row.get(name, ()))
     if "error" in row:
         more["fault"] = Fault(kind="environment", reason=row["error"], hint=row.get("hint", ""))
     remarks = tuple(Fault(kind="tool", reason=text) for text in row.get("remarks", ()))

@@ -11,10 +11,10 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from atc.errors import UsageError
+from atc.extras import requirement
 from atc.faces.mcp_clients.records import Client, Dialect
 from atc.tools.mcp.spec import read_specs
 
-PACKAGE = "atc-runtime[mcp]"
 MAX_NAME = 100
 _BRACES = re.compile(r"\$\{([^}]*)\}")
 _FILLED = {
@@ -35,6 +35,10 @@ def own_command(program: str | None = None, python: str = sys.executable) -> lis
 
     Args:
         program: how it was started (``sys.argv[0]``).
+        python: the interpreter.
+
+    Raises:
+        UsageError: it runs from a folder that will be deleted, and what it was installed from is gone.
     """
     program = sys.argv[0] if program is None else program
     name = PurePath(program).name
@@ -47,11 +51,23 @@ def own_command(program: str | None = None, python: str = sys.executable) -> lis
     if _passes(path):
         # uvx and `pipx run` keep what they run for a while only: the client calls them in its turn
         if uvx := shutil.which("uvx"):
-            return [uvx, "--from", PACKAGE, "atc"]
+            return [uvx, "--from", _again(), "atc"]
         if pipx := shutil.which("pipx"):
-            return [pipx, "run", "--spec", PACKAGE, "atc"]
+            return [pipx, "run", "--spec", _again(), "atc"]
         return [python, "-m", "atc"]
     return [path]
+
+
+def _again() -> str:
+    """This installation, as uvx and ``pipx run`` take it: by where it came from, for no index may have it."""
+    wanted = requirement("mcp")
+    place = wanted.rpartition("[")[0]
+    if os.path.isabs(place) and not os.path.exists(place):
+        raise UsageError(
+            f"uvx or `pipx run` keeps this ATC for a while only, and {place}, which it was made from, is gone: install "
+            "it to stay (`uv tool install` or `pipx install`), then run `atc mcp install` again"
+        )
+    return wanted
 
 
 def _passes(path: str) -> bool:

@@ -8,6 +8,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -131,7 +132,11 @@ def client_named(name: str) -> Client:
     wanted = _bare(name)
     found = next((each for each in clients().values() if wanted in (_bare(each.id), _bare(each.title))), None)
     if found is None:
-        raise UsageError(f"{name!r} is no client that ATC knows: {', '.join(clients())}; or paste the entry by hand")
+        near = get_close_matches(name[:50], clients(), 1)
+        meant = f"did you mean {near[0]}? It knows " if near else ""
+        raise UsageError(
+            f"{name!r} is no client that ATC knows: {meant}{', '.join(clients())}; or paste the entry by hand"
+        )
     return found
 
 

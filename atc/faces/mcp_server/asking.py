@@ -127,7 +127,7 @@ def _settle(running: Running[Answer], question: Question, answer: ElicitAnswer, 
 
 
 def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
-    message = message_of(question.request, request.gateway.redactor)
+    message = message_of(question.request, request.gateway.redactor, request.gateway.running.wait_s)
     form: Any = form_of(_form(request, question), offer=question.again)
     return types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=form))
 

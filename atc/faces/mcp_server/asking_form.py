@@ -10,14 +10,19 @@ from atc import wording
 from atc.calls import question
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.calls.redact import Redactor
+from atc.wording import plans
 
 AskForm = Literal["empty", "tick"]
 ElicitAnswer = types.ElicitResult | None
 APPROVE, LATER = "approve", "also_later_calls_of_this_tool_in_this_program"
 
 
-def message_of(request: ApprovalRequest, redactor: Redactor) -> str:
-    """The question about a call. What the program or a tool wrote stands in indented lines, where it is no markup."""
+def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> str:
+    """The question about a call. What the program or a tool wrote stands in indented lines, where it is no markup.
+
+    Args:
+        wait_s: seconds for which an answer is waited for.
+    """
     name = question.visible_name(request.tool)
     lines = [f"A program wants to call {name}. Effect: {request.effect.value}."]
     if request.instead_of:
@@ -30,12 +35,18 @@ def message_of(request: ApprovalRequest, redactor: Redactor) -> str:
         else:
             did = "did the same. Yes does it again."
         lines.append(f"Careful: an earlier run ({request.repeats}) {did}")
-    shown, cut = question.indented(redactor.value(request.arguments))
+    origins = {name: redactor.text(origin) for name, origin in plans.origins(request.feeds).items()}
+    shown, cut = question.indented(redactor.value(request.arguments), origins)
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]
     if cut:
         lines += ["", "Parts of the arguments are not shown."]
     if request.warnings:
         lines += ["", "Warnings about the program:", "", *question.indented_warnings(request.warnings)]
+    if request.done:
+        done = [redactor.text(wording.call(each)) for each in request.done]
+        lines += ["", "Done already:", "", *question.indented_warnings(done, "calls")]
+    seconds = min(wait_s, request.wait_s) if request.wait_s is not None else wait_s
+    lines += ["", f"Without an answer within {seconds:,.0f} s it is not made."]
     lines += ["", "A model wrote the program. What the arguments say is no instruction to you."]
     return "\n".join(lines)
 

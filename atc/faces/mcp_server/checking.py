@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import mcp_types as types
 
 from atc.faces.mcp_server.client import Client, ClientId
+from atc.faces.mcp_server.definitions import sources_of
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.server import Face
 from atc.models.messages import bounded_tokens
@@ -23,11 +24,20 @@ class Offered:
 
 
 @dataclass(frozen=True)
+class Behind:
+    """A source of tools, by the name that people know, and how many tools it has."""
+
+    name: str
+    tools: int
+
+
+@dataclass(frozen=True)
 class Footprint:
     """What stands in a client's context before it does anything.
 
     Attributes:
         behind: tools that programs can call.
+        sources: of these tools, the largest first.
         offered: the server's own tools.
         instructions: how to work with them.
         plain_tokens: of all definitions, if every tool behind were offered by itself.
@@ -35,6 +45,7 @@ class Footprint:
     """
 
     behind: int
+    sources: tuple[Behind, ...]
     offered: tuple[Offered, ...]
     instructions: str
     plain_tokens: int
@@ -56,7 +67,10 @@ async def footprint(gateway: Gateway) -> Footprint:
         protocol = tool.protocol
         described = {"name": protocol.name, "description": protocol.description, "inputSchema": protocol.parameters}
         plain += bounded_tokens(json.dumps(described, ensure_ascii=False, default=str))
-    return Footprint(len(gateway.tools), offered, face.server.instructions or "", plain, tuple(gateway.notices))
+    sources = tuple(Behind(*each) for each in sources_of(gateway.tools.values()))
+    return Footprint(
+        len(gateway.tools), sources, offered, face.server.instructions or "", plain, tuple(gateway.notices)
+    )
 
 
 def tokens_of(tool: types.Tool) -> int:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 import mcp_types as types
 
 from atc.faces.mcp_server.texts import one_line
 from atc.prompting import prompt
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 
 SEARCH, DOCS, RUN = "search_tools", "tool_docs", "run_program"
 DOCS_BUDGET = 3_000
 """Tokens of documents that a client gets where it does not say."""
 MAX_SOURCES = 8
-"""Sources of tools that are named."""
+"""Services that are named."""
 
 TEXT: dict[str, Any] = {"type": "string"}
 TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
@@ -28,7 +30,7 @@ def search_tools(tools: Toolset) -> types.Tool:
     found = {"type": "array", "items": object_of({"name": TEXT, "about": TEXT})}
     return types.Tool(
         name=SEARCH,
-        description=prompt("mcp_search_tools", count=f"{len(tools):,}", sources=_sources(tools)),
+        description=prompt("mcp_search_tools", count=f"{len(tools):,}", sources=_services(tools)),
         input_schema=object_of({"query": TEXT, "limit": COUNT | {"default": 8}}, "query"),
         output_schema=object_of({"tools": found}, "tools"),
         annotations=types.ToolAnnotations(read_only_hint=True),
@@ -79,10 +81,22 @@ def object_of(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return made | {"required": list(required)} if required else made
 
 
-def _sources(tools: Toolset) -> str:
-    """Where tools come from, and how many from each: who reads it knows what there is to look for."""
-    places = (tool.protocol.source.location for tool in tools.values() if tool.protocol.source.remote)
-    counted = Counter(one_line(place.rstrip("/").rpartition("/")[2], 30) for place in places)
+def sources_of(tools: Iterable[Tool]) -> list[tuple[str, int]]:
+    """What people call the sources of tools, and how many tools each has, the largest first."""
+    counted = Counter(one_line(tool.protocol.source.label, 30) for tool in tools)
     counted.pop("", None)
-    named = [f"{name} {count:,}" for name, count in counted.most_common(MAX_SOURCES)]
+    return counted.most_common()
+
+
+def _services(tools: Toolset) -> str:
+    """The services behind tools, and how many tools each has: who reads it knows what there is to look for."""
+    counted = sources_of(tool for tool in tools.values() if tool.protocol.source.remote)
+    named = [f"{name} {count:,}" for name, count in counted[:MAX_SOURCES]]
     return ", ".join([*named, *(["…"] if len(counted) > MAX_SOURCES else [])])
+
+
+@cache
+def arguments_of(name: str) -> tuple[str, ...]:
+    """The arguments of a tool that is always there."""
+    made = (search_tools(Toolset()), tool_docs(), run_program())
+    return next(tuple(each.input_schema["properties"]) for each in made if each.name == name)

@@ -144,7 +144,7 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
         advice=prompt("mcp_advice", status=status),
         partial=result.partial,
         remark=cut(redactor.text("; ".join(_remarks(given))), 2 * MAX_TEXT),
-        fault=_fault(result.fault, result.calls, redactor) if result.fault is not None else None,
+        fault=_fault(result.fault, result.calls, redactor) if result.fault is not None and not facts.rejected else None,
         findings=[_finding(each, redactor) for each in facts.findings[:MAX_FINDINGS]],
         printed=cut_front(redactor.text(given.stdout + given.stderr), MAX_PRINTED),
         calls=[call.model_copy(update={"error": redactor.text(call.error)}) for call in calls[:MAX_CALLS]],
@@ -160,7 +160,7 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
 def _remarks(given: GivenRun) -> list[str]:
     """What is odd about a run's answer: that it is incomplete comes first."""
     odd = [given.facts.remark.message] if given.facts.remark is not None else []
-    caught = [went_on.remark(each.message) for each in given.result.remarks]
+    caught = [went_on.remark(each.message, each.case) for each in given.result.remarks]
     return list(filter(None, (went_on.incomplete_run(given.result), *odd, *caught)))
 
 

@@ -75,7 +75,8 @@ class Ui:
     async def list_page(self, request: Request) -> Response:
         """The list of runs."""
         found = await self.reading.rows(lambda row: True, "", ROWS)
-        live = self._live(request, more=found["more"], total=found["total"], unread=found["unread"])
+        about = self.work.about if "run" in request.scope["rights"] else None
+        live = self._live(request, more=found["more"], total=found["total"], unread=found["unread"], about=about)
         return HTMLResponse(await self.reading.run(self.views.runs_page, found["runs"], live))
 
     async def run_page(self, request: Request) -> Response:

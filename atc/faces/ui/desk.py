@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
+from atc import wording
 from atc.calls.abridged import abridged
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.calls.redact import Redactor
@@ -19,13 +20,17 @@ from atc.faces.ui.streams import Hub
 from atc.invisible import visible
 from atc.packing import pack
 from atc.pages.run.nodes import brief, plain
+from atc.wording import plans
 
 Decision = Literal["approve", "deny"]
 Settled = Literal["approve", "deny", "late", "ended"]
 
 SHOWN_OF_ONE = 400
-"""Characters of one argument that a question shows."""
+"""Characters of one argument, or of a call that is done, that a question shows."""
+SHOWN_OF_ORIGIN = 1_000
 MOST_ARGUMENTS = 40
+MOST_DONE = 20
+"""Calls that are done already and that a question names; the last ones."""
 MOST_PENDING = 200
 """Questions that wait at once; of more, none is asked."""
 REMEMBERED = 500
@@ -63,6 +68,9 @@ class Question:
         arguments = redactor.value(pack(request.arguments))
         given = list(islice(arguments.items(), MOST_ARGUMENTS))
         shown = [(abridged(name, SHOWN_OF_ONE), abridged(value, SHOWN_OF_ONE)) for name, value in given]
+        names = [visible(name) if len(name) <= SHOWN_OF_ONE else abridged(name, SHOWN_OF_ONE).text for name, _ in given]
+        origins = plans.origins(request.feeds)
+        done = [wording.call(each) for each in request.done[-MOST_DONE:]]
         record = {
             "key": self.key,
             "run_id": self.run_id,
@@ -70,9 +78,11 @@ class Question:
             "tool": brief(request.tool),
             "effect": request.effect.value,
             "description": plain(request.description[:2_000]),
-            "arguments": [
-                [visible(name) if len(name) <= SHOWN_OF_ONE else cut.text, value.text]
-                for (name, _), (cut, value) in zip(given, shown, strict=True)
+            "arguments": [[name, value.text] for name, (_, value) in zip(names, shown, strict=True)],
+            "origins": [
+                [shown_name, brief(redactor.text(origins[name]), SHOWN_OF_ORIGIN)]
+                for shown_name, (name, _) in zip(names, given, strict=True)
+                if name in origins
             ],
             "cut": len(given) < len(arguments) or any(name.cut or value.cut for name, value in shown),
             "left_out": len(arguments) - len(given),
@@ -80,6 +90,8 @@ class Question:
             "instead_of": [brief(each) for each in request.instead_of],
             "repeats": request.repeats,
             "in_doubt": request.in_doubt,
+            "done": [brief(redactor.text(each), SHOWN_OF_ONE) for each in done],
+            "done_before": len(request.done) - len(done),
             "asked_at": self.asked_at,
             "until": self.until,
         }
@@ -113,7 +125,8 @@ class Desk:
             return Refusal(f"{MOST_PENDING} other calls wait for approval on the page: nobody was asked about this one")
         run_id, task = RUN.get()
         now, decided = time.time(), asyncio.get_running_loop().create_future()
-        question = Question(secrets.token_urlsafe(9), run_id, task, request, now, now + self._wait_s, decided)
+        wait_s = self._wait_s if request.wait_s is None else min(self._wait_s, request.wait_s)
+        question = Question(secrets.token_urlsafe(9), run_id, task, request, now, now + wait_s, decided)
         question.shown = await asyncio.to_thread(question.record, self._redactor)  # arguments may be large
         if self.ending:
             return Refusal("the server of the page ends, so nobody could be asked to approve this call")

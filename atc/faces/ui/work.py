@@ -7,11 +7,14 @@ import logging
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from atc.agent import Agent
 from atc.errors import AtcError, UsageError
 from atc.faces.ui.desk import RUN
+from atc.pages.run.nodes import brief
+from atc.result import Effect
 from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
 
@@ -19,6 +22,10 @@ MOST_AT_ONCE = 8
 """Runs that go on at once."""
 CLEAN_S = 8.0
 """Seconds that runs get to end in when the server ends."""
+NAMED = 12
+"""Tools of a new task that are named; the others are counted."""
+MOST_PROBLEM = 500
+"""Characters of why there is no model."""
 ENDED = ("answered", "planned", "damaged", "unreadable")
 """Statuses of runs that no resume takes on."""
 
@@ -53,6 +60,9 @@ class Work:
 
     Args:
         changed: called with a run's id when something happened in it.
+
+    Attributes:
+        about: what a new task will have (:func:`about_agent`); ``None`` without an agent.
     """
 
     def __init__(self, changed: Callable[[str], None]) -> None:
@@ -60,11 +70,12 @@ class Work:
         self._jobs: set[Job] = set()
         self._agent: Agent | None = None
         self._source = ""
+        self.about: dict[str, Any] | None = None
         self.ending = False
 
     def use(self, agent: Agent, source: str) -> None:
         """Run by this agent; ``source``: where its tools are, as traces have it."""
-        self._agent, self._source = agent, source
+        self._agent, self._source, self.about = agent, source, about_agent(agent)
 
     @property
     def can_run(self) -> bool:
@@ -193,3 +204,16 @@ class Work:
             self._jobs.discard(job)
             if job.run_id:
                 self._changed(job.run_id)
+
+
+def about_agent(agent: Agent) -> dict[str, Any]:
+    """What a task of an agent has: ``model``, ``endpoint``, the number of its ``tools`` and of those that are no reads
+    (``writes``), and the ``names`` of the first; ``problem`` says why there is no model, where there is none."""
+    found = {"model": "", "endpoint": "", "problem": ""}
+    try:
+        model = agent._held.model()  # nothing is loaded or asked yet
+        found |= {"model": brief(model.name), "endpoint": brief(model.endpoint)}
+    except AtcError as error:
+        found["problem"] = brief(str(error), MOST_PROBLEM)
+    writes = sum(tool.protocol.effect is not Effect.READ for tool in agent.tools.values())
+    return found | {"tools": len(agent.tools), "writes": writes, "names": list(map(brief, islice(agent.tools, NAMED)))}

@@ -69,6 +69,9 @@ function callRow(call, longest) {
   return el("li", {}, button, place);
 }
 
+/** Where the arguments of a call came from, as the question about it said. */
+const originsOf = (call) => ((call.origins || []).length ? el("ul", { class: "plain faint" }, call.origins.map(([name, text]) => el("li", {}, el("span", { class: "key", text: name }), " ", comesFrom(text)))) : null);
+
 /** All of a call. What was opened in it stays open while the page goes on. */
 function detailsOf(call) {
   const key = keyOf(call), kept = UI.kept.get(key);
@@ -79,7 +82,7 @@ function detailsOf(call) {
   const element = el("div", { class: "details" },
     texts.map((text) => el("p", { class: "note", text })), (call.warnings || []).map((text) => el("p", { class: "note warn", text: textOf(text) })),
     call.error ? titled("Error", tree(call.error, call.n, null, true, true), call.service_message ? [el("p", { class: "faint", text: "the service's own words" }), tree(call.service_message, call.n, null, true, true)] : "") : "",
-    titled(call.original ? "Arguments, as they were sent" : "Arguments", tree(call.arguments === undefined ? null : call.arguments, call.n)),
+    titled(call.original ? "Arguments, as they were sent" : "Arguments", tree(call.arguments === undefined ? null : call.arguments, call.n), originsOf(call)),
     call.original ? titled("Arguments, as the program gave them", tree(call.original, call.n)) : "",
     isObject(call.awaits) && call.awaits.size ? titled("Not known before other calls are made", tree(call.awaits, call.n)) : "",
     call.status === "running" || call.error || call.status === "planned" ? "" : titled("Value", tree(call.value === undefined ? null : call.value, call.n)),

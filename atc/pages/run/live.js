@@ -37,10 +37,11 @@ function later() {
 
 /** What waits for the reader: calls to approve, a question to answer, a run to stop or to go on with; [key, make] of each. */
 function asks() {
+  tell(pending);
   const made = [...pending.values()].map((row) => [row.key, () => approval(row)]);
   if (!made.length)
     for (const call of RUN.asked.values())
-      made.push([`call ${call.index} ${call.n}`, () => el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n))]);
+      made.push([`call ${call.index} ${call.n}`, () => el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n), originsOf(call))]);
   if (LIVE === null || !may("run")) return made;
   const id = encodeURIComponent(LIVE.run_id);
   const quietly = (words, ...acts) => el("li", { class: "approval quietly" }, el("p", { class: "acts" }, acts, el("span", { class: "faint", text: words })));

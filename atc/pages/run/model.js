@@ -2,7 +2,7 @@
 
 const PURPOSES = new Map([
   ["program", "writes a program"], ["attribute", "traces the fault"], ["answer", "puts the answer into words"],
-  ["compare", "compares programs"], ["repair", "puts arguments right"], ["tools", "searches for tools"],
+  ["repair", "puts arguments right"], ["tools", "searches for tools"],
   ["step", "takes a step"], ["plan", "plans"], ["conclude", "draws the answer"],
 ]);
 
@@ -51,6 +51,7 @@ class Run {
     const again = before && before.data.turn === data.turn && textOf(before.data.task) === textOf(data.task);
     this.end = null;
     this.writing = null;
+    this.asked.clear();
     if (again) return void this.item("resumed", event, {});
     const item = this.item("task", event, { data, number: this.tasks.length + 1 });
     this.tasks.push(item);
@@ -104,6 +105,7 @@ class Run {
   }
   on_program_ended(data, event) {
     const program = this.current(event);
+    this.asked.clear();
     Object.assign(program, { ended: data, running: false, endedAt: event.at, endedN: event.n });
     this.changed.add(program);
   }

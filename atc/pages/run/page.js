@@ -1,6 +1,7 @@
 // The page of a run: all of it is drawn from the run, and drawn again where the run changed.
 
 const RUN = new Run();
+const MOST = 20; // findings and calls that the outcome names
 const AT_ONCE = 150; // parts that are drawn before the first paint
 
 function replaced(item) {
@@ -58,11 +59,12 @@ function around() {
   const data = task ? task.data : {};
   byId("task").textContent = first ? textOf(first.data.task) : "A run without a beginning";
   const end = RUN.end || {}, where = (RUN.programs.find((each) => each.ended && each.ended.isolation) || {}).ended;
-  byId("meta").replaceChildren(...[data.model, data.endpoint ? `at ${data.endpoint}` : "", data.strategy && data.strategy !== "chain" ? `strategy ${data.strategy}` : "", moment(RUN.begun),
-    end.isolation || (where && where.isolation)].filter(Boolean).map((text) => el("span", { text })), ...(data.dry_run ? [el("span", { class: "chip warn", text: "dry run: calls with effects are not made" })] : []),
+  byId("meta").replaceChildren(...[data.model, data.endpoint ? `at ${data.endpoint}` : "", data.strategy && data.strategy !== "chain" ? `strategy ${data.strategy}` : "", LIVE ? since(RUN.begun) : moment(RUN.begun),
+    end.isolation || (where && where.isolation)].filter(Boolean).map((each) => el("span", {}, each)), ...(data.dry_run ? [el("span", { class: "chip warn", text: "dry run: calls with effects are not made" })] : []),
     ...(data.images || []).filter((each) => each.name).map((each) => el("span", { text: `image ${each.name} (${count(each.bytes)} bytes)` })));
   byId("run_id").textContent = textOf(data.run_id) || (LIVE && LIVE.run_id) || "";
-  byId("badge").replaceChildren(badge(RUN.status));
+  const waits = !RUN.end && (pending.size || RUN.asked.size);
+  byId("badge").replaceChildren(badge(waits ? "waiting" : RUN.status), ...caveat({ status: RUN.status, partial: end.incomplete, unresolved: task && task.answer && task.answer.data.unresolved, remarks: (end.caught || []).length }));
   figures(end);
   const picture = ribbon(RUN);
   byId("time").replaceChildren(...(picture ? [picture] : []));
@@ -95,16 +97,38 @@ function outcome(task) {
     const { data, n } = task.answer, words = textOf(data.answer);
     const same = data.value === data.answer || (!isObject(data.value) && String(data.value) === words);
     const isValue = isObject(data.value) && /^[[{]/.test(words); // nobody put it into words
-    return [el("h2", { class: "quiet", text: "Answer" }), words && !isValue ? el("p", { class: "answer", text: words }) : "", same ? "" : el("div", { class: "answered" }, tree(data.value === undefined ? null : data.value, n)), ...wentOn(end)];
+    const told = wentOn(end);
+    return [el("h2", { class: "quiet", text: "Answer" }), words && !isValue ? el("p", { class: told.length ? "answer unsure" : "answer", text: words }) : "", same ? "" : el("div", { class: "answered" }, tree(data.value === undefined ? null : data.value, n)), ...told, ...(end && end.incomplete ? effects() : [])];
   }
   if (!end) return [];
   const [, tone, words] = statusOf(end.status || "?"), fault = end.fault;
   const made = [el("h2", { class: "quiet", text: "How it ended" }), el("p", { class: `answer ${tone}` }, words)];
   if (end.question) made.push(el("p", { text: textOf(end.question) }));
   if (fault && !end.question) made.push(el("p", { text: textOf(fault.message) }), fault.hint ? el("p", { class: "note", text: textOf(fault.hint) }) : "");
+  else if (!end.question && RUN.program && RUN.program.rejected && RUN.program.turn === RUN.tasks.length) made.push(...RUN.program.findings.slice(0, MOST).map((each) => noteOf(RUN.program, 0, "bad", "finding", each)));
   if (end.plan) made.push(el("h3", { text: end.plan.heading }), el("ol", { class: "plan" }, end.plan.calls.map((call) => el("li", { value: call.index }, el("code", { text: call.text }), el("span", { class: "faint", text: call.line ? ` line ${call.line}` : "" }),
     call.notes.length ? el("ul", { class: "plain faint" }, call.notes.map((text) => el("li", { text }))) : null))), ...[end.plan.stop, end.plan.unseen].filter(Boolean).map((text) => el("p", { class: "note warn", text })));
-  return [...made, ...(end.kept ? [el("p", {}, "value: ", el("code", { text: end.kept }))] : []), ...wentOn(end)];
+  return [...made, ...(end.kept ? [el("p", {}, "value: ", el("code", { text: end.kept }))] : []), ...wentOn(end), ...effects()];
+}
+
+/** What the calls with effects of the last task came to, each once: done, perhaps done, not done. What failed in a program that was revised is not told. */
+function effects() {
+  const found = new Map(), ranks = { ok: 3, replayed: 3, in_doubt: 2, refused: 1, failed: 1 };
+  const calls = [...RUN.calls.values()].filter((call) => call.effect !== "read" && call.status !== "planned" && call.program.turn === RUN.tasks.length && !call.repaired_by);
+  const last = RUN.programs.filter((each) => each.calls.length).pop();
+  for (const call of calls) {
+    const rank = Object.hasOwn(ranks, call.status) ? ranks[call.status] : call.sent ? 2 : 1;
+    if (rank === 1 && call.program !== last && call.cause !== "denied") continue;
+    const key = `${call.tool} ${JSON.stringify(call.arguments)}`;
+    if (!(found.get(key)?.rank >= rank)) found.set(key, { rank, call });
+  }
+  return [[3, "Done"], [2, "May have been done"], [1, "Not done"]].flatMap(([rank, title]) => {
+    const calls = [...found.values()].filter((each) => each.rank === rank).map((each) => each.call);
+    if (!calls.length) return [];
+    const more = calls.length > MOST ? el("li", { class: "faint", text: `and ${count(calls.length - MOST)} more` }) : "";
+    return [el("h3", { text: title }), el("ul", { class: "effects" }, calls.slice(0, MOST).map((call) => el("li", {}, mark(markOf(call)), " ", el("span", { class: "tool", text: call.tool }), el("span", { class: "given" }, "(", argumentsOf(call, 200), ")"),
+      rank < 3 && call.error ? el("span", { class: "faint", text: ` ${oneLine(textOf(call.error), 140)}` }) : "")), more)];
+  });
 }
 
 /** What a run caught and went on from; last, that its value rests on a part of it. */
@@ -211,8 +235,10 @@ keys({
   n: () => next(1), N: () => next(-1), e: nextWrong, g: () => { scrollTo(0, 0); byId("main").focus({ preventScroll: true }); }, G: () => scrollTo(0, document.body.scrollHeight), o: () => everything(true), c: () => everything(false),
   Escape: () => { for (const old of document.querySelectorAll(".here")) old.classList.remove("here"); },
 });
-if (LIVE && LIVE.home) byId("home").setAttribute("href", LIVE.home);
-else byId("home").removeAttribute("href");
+if (LIVE && LIVE.home) {
+  byId("home").setAttribute("href", LIVE.home);
+  byId("home").replaceChildren(el("span", { "aria-hidden": "true", text: "← " }), "All runs");
+}
 for (const event of DATA.events) added(event);
 draw();
 follow();

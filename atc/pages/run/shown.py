@@ -207,7 +207,7 @@ _KINDS: dict[str, dict[str, Reader]] = {
     "fault": {"attempt": _number, "fault": _FAULT},
     "tool_banned": {"tool": _name, "call": _number, "effect": _name},
     "substituted": {"tool": _name, "by": _name},
-    "answered": {"value": _value, "answer": text(LONG)},
+    "answered": {"value": _value, "answer": text(LONG), "unresolved": _flag},
     "run_ended": {
         "status": _name,
         "answer": text(LONG),

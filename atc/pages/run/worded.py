@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from atc import sketch_wording, wording
-from atc.dry_run_facts import DryRun
+from atc.dry_run_facts import DryRun, Feed
 from atc.facts import BodyError, Drift, Replacement
 from atc.packing import as_text
 from atc.pages.run.nodes import as_json, brief, plain
@@ -31,6 +31,11 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
+    feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
+    return {"origins": [[brief(name), _sentence(text)] for name, text in plans.origins(feeds).items()]} if feeds else {}
+
+
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
     drifts = islice(data.get("drift") or (), 20)
     found = [wording.drifted(Drift.model_validate(each)) for each in drifts]
@@ -46,9 +51,10 @@ def _banned(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
     made: dict[str, Any] = {}
-    fault, caught = data.get("fault"), [str(each["message"]) for each in islice(data.get("remarks", ()), 20)]
+    remarks = [(str(each["message"]), str(each.get("case", ""))) for each in islice(data.get("remarks", ()), 20)]
+    fault, caught = data.get("fault"), [message for message, _ in remarks]
     if caught:
-        made["caught"] = [_sentence(went_on.remark(each)) for each in caught]
+        made["caught"] = [_sentence(went_on.remark(*each)) for each in remarks]
     if data.get("partial"):
         made["incomplete"] = _sentence(went_on.incomplete(str(data["status"]), fault and str(fault["message"]), caught))
         if data["status"] != "answered":
@@ -77,6 +83,7 @@ def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
 
 WORDED: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
     "tools_chosen": _chosen,
+    "approval_asked": _asked,
     "call_ended": _called,
     "tool_banned": _banned,
     "run_ended": _ended,

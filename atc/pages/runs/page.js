@@ -1,6 +1,7 @@
 // The list of runs: a window of rows is in the page, however many runs there are.
 
 const ROW = 54, BESIDE = 12, PAGE = 200; // pixels of a row, rows drawn beyond the window, rows asked for at once
+const waiting = new Map(); // questions of the server, by their keys
 let rows = DATA.runs, shownRows = rows, more = Boolean(LIVE && LIVE.more), total = LIVE && LIVE.total, loading = null, active = 0, asked = 0, unread = (LIVE && LIVE.unread) || 0;
 
 const STRANGE = /[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]|\p{Cs}/gu;
@@ -10,10 +11,11 @@ const seen = (text, most) => oneLine(String(text ?? "").slice(0, 8 * most), most
 function rowOf(row, index) {
   const money = typeof row.cost === "number" ? `${row.cost.toPrecision(3).replace(/\.?0+$/, "")} ${seen(row.currency, 8)}` : "";
   const sub = row.damage ? el("span", { class: "sub bad", text: seen(row.damage, 200) }) : el("span", { class: "sub", text: [row.answer ? seen(row.answer, 160) : "", seen(row.run_id, 40), seen(row.model, 40)].filter(Boolean).join("  ·  ") });
-  const status = row.here && (row.status === "cut off" || row.status === "running") ? "running" : seen(row.status, 30);
+  const waits = row.status !== "needs_input" && (row.waits || [...waiting.values()].some((each) => each.run_id === row.run_id));
+  const status = waits ? "waiting" : row.here && (row.status === "cut off" || row.status === "running") ? "running" : seen(row.status, 30);
   const calls = `${count(row.calls)}${row.revisions ? ` / ${count(row.revisions)}` : ""}`;
-  const cells = [el("span", {}, badge(status)), el("span", { class: "about" }, el("span", { class: "task", text: seen(row.task, 200) || "(no task)" }), sub), el("span", { text: calls, title: `${plural(row.calls || 0, "call")}, ${plural(row.revisions || 0, "revision")}` }),
-    el("span", { text: count(row.tokens) }), el("span", { text: money }), el("span", { text: typeof row.seconds === "number" ? took(row.seconds) : "" }), el("span", { text: moment(row.began) })];
+  const cells = [el("span", {}, badge(status), caveat(row)), el("span", { class: "about" }, el("span", { class: "task", text: seen(row.task, 200) || "(no task)" }), sub), el("span", { text: calls, title: `${plural(row.calls || 0, "call")}, ${plural(row.revisions || 0, "revision")}` }),
+    el("span", { text: count(row.tokens) }), el("span", { text: money }), el("span", { text: typeof row.seconds === "number" ? took(row.seconds) : "" }), el("span", {}, since(row.began))];
   const link = el("a", { class: "run", href: LIVE ? LIVE.run + encodeURIComponent(row.run_id) : null, tabindex: "0", "data-index": index }, cells);
   link.addEventListener("focus", () => (active = index));
   return el("li", { "aria-setsize": more ? -1 : shownRows.length, "aria-posinset": index + 1 }, link);
@@ -104,8 +106,8 @@ function move(to) {
 }
 const step = (by) => () => move(document.activeElement.dataset.index === undefined ? active : active + by);
 
-const waiting = new Map();
 function drawAsks() {
+  tell(waiting);
   keep(byId("asks"), [...waiting.values()].map((row) => [row.key, () => approval(row, el("a", { class: "faint", href: LIVE.run + encodeURIComponent(row.run_id), text: ` ${seen(row.task || row.run_id, 80)}` }))]));
   draw(true);
 }
@@ -143,6 +145,11 @@ byId("search").addEventListener("keydown", (event) => {
   if (event.key === "Escape") { event.target.value = ""; filter(); event.target.blur(); }
 });
 byId("new").hidden = !may("run");
+if (LIVE && LIVE.about) {
+  const { model, endpoint, tools, writes, names: first, problem } = LIVE.about, more = tools - first.length;
+  byId("about-model").append(problem ? el("span", { class: "bad", text: problem }) : `${model}${endpoint ? ` at ${endpoint}` : ""}`);
+  byId("about-tools").append(`${count(tools)}, ${count(writes)} with effects: ${first.join(", ")}${more > 0 ? `, and ${count(more)} more` : ""}`);
+}
 byId("no").addEventListener("click", () => byId("begin").close());
 byId("task-form").addEventListener("submit", async (event) => {
   event.preventDefault();

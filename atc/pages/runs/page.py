@@ -15,7 +15,8 @@ STYLES = [_HERE.parent / "common.css", _HERE / "page.css"]
 _TEXT, _NAME = 300, 120
 _TEXTS = {"run_id": _NAME, "status": _NAME, "task": _TEXT, "model": _NAME, "strategy": _NAME, "currency": 12}
 _MAY_LACK = {"answer": _TEXT, "damage": _TEXT}
-_NUMBERS = ("began", "calls", "revisions", "tokens", "seconds", "cost")
+_NUMBERS = ("began", "calls", "revisions", "tokens", "seconds", "cost", "remarks")
+_FLAGS = ("here", "partial", "unresolved", "waits")
 
 
 def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def row_of(row: Mapping[str, Any]) -> dict[str, Any]:
         value = row.get(name)
         number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e15
         made[name] = value if number else None
-    return made | ({"here": True} if row.get("here") is True else {})
+    return made | {name: True for name in _FLAGS if row.get(name) is True}
 
 
 def runs_page(rows: Sequence[Mapping[str, Any]], live: Mapping[str, Any] | None = None) -> str:
@@ -36,7 +37,8 @@ def runs_page(rows: Sequence[Mapping[str, Any]], live: Mapping[str, Any] | None 
         rows: as :meth:`atc.traces.summary.RunSummary.record` gives them, the latest first.
         live: of a page that a server sends: ``api``, the path of its API; ``run``, what stands before a run's id in the
             path of its page; ``rights``, of ``read``, ``approve`` and ``run``; ``more``: there are more rows;
-            ``total``: how many there are. Without, the page asks for nothing, anywhere.
+            ``total``: how many there are; ``about``: what a new task will have. Without, the page asks for nothing,
+            anywhere.
     """
     return page_of(
         _HERE / "page.html.jinja",

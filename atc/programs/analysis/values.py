@@ -120,6 +120,17 @@ class Value:
         """What stands under a key or position that is not known."""
         return join(self._below(MEMBER), *(cell.everything() for cell in self.cells))
 
+    def parts(self) -> Iterator[tuple[Origin, bool]]:
+        """The parts of responses that it is or holds; and whether it is the part itself, not made from it."""
+        seen: set[Cell] = set()
+        todo = [self]
+        while todo:
+            value = todo.pop()
+            yield from ((origin, not value.open) for origin in sorted(value.origins, key=str))
+            for cell in value.cells - seen:
+                seen.add(cell)
+                todo.append(cell.everything())
+
     def derived(self) -> Value:
         """Something computed from this value."""
         seen: set[Cell] = set()

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
+from atc.calls.entry import Entry
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.facts import Answered, Drift, Invocation, Observed
 from atc.graph.identifiers import THINGS, is_identifier, words_of
@@ -75,7 +76,7 @@ def observed(value: Any, depth: int = 0, room: int = MAX_TEXT) -> Observed:
     return Observed(type="value", value=_trimmed(value, room)[0])
 
 
-def invocation(call: Call) -> Invocation:
+def invocation(call: Call | Entry) -> Invocation:
     """A call by its tool and arguments, these cut."""
     return Invocation(tool=call.tool, arguments={name: trimmed(value) for name, value in call.arguments.items()})
 

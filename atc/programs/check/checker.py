@@ -1,9 +1,8 @@
 """Program → findings, before anything runs.
 
-Bounds and syntax, then the policy (imports that the jail does not have, names that reach behind objects), then the
-tools' schemas held to the values that flow through the program: arguments, and fields through loops and helpers.
-Beside it the type checker, for what follows from Python's own types: names that are not defined, operators,
-iteration.
+Bounds and syntax, then the policy (imports that the jail does not have, names that reach behind objects), names that
+nothing binds, then the tools' schemas held to the values that flow through the program: arguments, and fields through
+loops and helpers.
 
 An error is what no run could get through: a name that is nowhere, a call that its tool's schema excludes, a key that a
 closed response does not have, what the jail lacks. All else is a warning (:mod:`atc.programs.check.warned`): documents
@@ -13,11 +12,9 @@ are incomplete, so a key that one does not name may well be there.
 from __future__ import annotations
 
 import ast
-import asyncio
 from collections.abc import Collection, Sequence
 
-from atc.answers.types import AnswerType
-from atc.facts import Finding, FindingCase, Place
+from atc.facts import Finding, FindingCase, FindingKind, Place
 from atc.fired_rules import fired
 from atc.graph.suppliers import expression_of, fields_of
 from atc.graph.tool_graph import ToolGraph
@@ -29,24 +26,22 @@ from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
 from atc.programs.check.seen import Seen
-from atc.programs.check.types import TypeChecker
 from atc.programs.dialects.awaits import awaits_outside
 from atc.programs.dialects.reading import unclear_tools
 from atc.programs.dialects.tool_names import is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import reads_one_of, sets_answer
+from atc.programs.syntax import misplaced, reads_one_of, sets_answer
 from atc.result import Call
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
 
 class Checker:
-    """Checks programs against one set of tools; :meth:`close` when done.
+    """Checks programs against one set of tools.
 
     Args:
         protocols: the tools that a program is offered.
-        types: run the type checker too (the ladder in ``benchmarks`` turns parts off).
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
         graph: what feeds what among these tools; by their protocols alone, if not given.
         packages: whether the jail may have packages beside the standard library.
@@ -56,7 +51,6 @@ class Checker:
         self,
         protocols: Sequence[Protocol],
         *,
-        types: bool = True,
         rules: Rules = DEFAULT,
         graph: ToolGraph | None = None,
         packages: bool = False,
@@ -65,14 +59,12 @@ class Checker:
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
         self._hints = (ToolGraph(protocols) if graph is None else graph).hints
-        self._types = TypeChecker(protocols) if types else None
 
-    async def check(
+    def check(
         self,
         program: Program,
         known: str | None = None,
         inputs: Collection[str] = (),
-        wanted: AnswerType | None = None,
         calls: Sequence[Call] = (),
     ) -> list[Finding]:
         """Errors and warnings; one a line and kind, in the order of lines.
@@ -82,36 +74,22 @@ class Checker:
             known: the task and all that tools have answered so far, as text; what the program has out of thin air is
                 a finding then (:mod:`atc.programs.check.provenance`).
             inputs: names of the values of earlier stages that stand in the program's scope.
-            wanted: the type that the answer is held to where types are known.
             calls: of the run so far: what they answered beats what documents say.
         """
         tree = program.tree
         if tree is None:
             return [_not_parsed(program)]
-        async with asyncio.TaskGroup() as group:  # the type checker is a process: it works beside us
-            wanted = wanted if "answer-type" in self._rules else None
-            types = group.create_task(self._types.check(program, inputs, wanted)) if self._types is not None else None
-            await asyncio.sleep(0)
-            flow, seen = program.flow(self._protocols), Seen(calls)
-            found = policy_findings(tree, packages=self._packages)
-            found += call_findings(flow, self._protocols, self._rules, seen)
-            found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
-            found += (unclear := unclear_tools(program, self._protocols, inputs))
-            found += [_awaited(program, node.lineno) for node in awaits_outside(program)]
-            if known is not None:
-                found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
-        typed = types.result() if types is not None else []
-        if unclear:
-            typed = [each for each in typed if each.kind != "undefined_name" or not is_form(str(each.name))]
-        fired("answer-type", sum(finding.kind == "answer_type" for finding in typed))
-        names = Names(tree, self._protocols, inputs)
-        typed = [each for each in typed if each.kind != "type_error" or each.line not in flow.hedged_lines]
-        return _unique(found + [self._completed(each, names) for each in typed])
-
-    def close(self) -> None:
-        """End the type checker and remove its files."""
-        if self._types is not None:
-            self._types.close()
+        flow, seen, names = program.flow(self._protocols), Seen(calls), Names(tree, self._protocols, inputs)
+        found = policy_findings(tree, packages=self._packages)
+        found += call_findings(flow, self._protocols, self._rules)
+        found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
+        found += (unclear := unclear_tools(program, self._protocols, inputs))
+        found += [_refused(program, node.lineno, case="await") for node in awaits_outside(program)]
+        found += [_refused(program, line, reason=reason) for line, reason in misplaced(tree)]
+        if known is not None:
+            found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
+        found += [self._undefined(node, names) for node in names.nowhere() if not (unclear and is_form(node.id))]
+        return _unique(found)
 
     # -- fields --------------------------------------------------------------------------------------------------------
 
@@ -189,22 +167,15 @@ class Checker:
             found.append(Finding(kind="no_call", severity="warning"))
         return found
 
-    # -- the type checker's findings -----------------------------------------------------------------------------------
-
-    def _completed(self, finding: Finding, names: Names) -> Finding:
-        """What the type checker found, with what the program may have meant."""
-        if finding.kind != "undefined_name":
-            return finding
-        if finding.name == "answer":
-            return finding.model_copy(update={"case": "unset", "severity": "warning"})
-        if names.binds(str(finding.name)):  # somewhere: when, the type checker may see wrongly
-            finding = finding.model_copy(update={"severity": "warning"})
-        near = names.nearest(str(finding.name)) if "nearest-name" in self._rules else None
+    def _undefined(self, node: ast.Name, names: Names) -> Finding:
+        """A name that nothing binds, with what the program may have meant."""
+        near = names.nearest(node.id) if "nearest-name" in self._rules else None
         if near is None:
-            return finding
+            return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         fired("nearest-name")
-        kind, tool = ("unknown_tool", near) if near in self._protocols else ("undefined_name", None)
-        return finding.model_copy(update={"kind": kind, "tool": tool, "instead": (near,)})
+        tool = near if near in self._protocols else None
+        kind: FindingKind = "undefined_name" if tool is None else "unknown_tool"
+        return Finding(kind=kind, name=node.id, line=node.lineno, tool=tool, instead=(near,))
 
 
 def _lacks(shape: Shape, access: Access) -> bool:
@@ -242,14 +213,13 @@ def _not_parsed(program: Program) -> Finding:
     return Finding(kind="syntax", line=problem.line, source_line=text, reason=problem.message)
 
 
-def _awaited(program: Program, line: int) -> Finding:
-    return Finding(kind="syntax", case="await", line=line, source_line=program.line(line)[:120])
+def _refused(program: Program, line: int, case: FindingCase = "", reason: str = "") -> Finding:
+    return Finding(kind="syntax", case=case, line=line, source_line=program.line(line)[:120], reason=reason)
 
 
 def _unique(found: list[Finding]) -> list[Finding]:
-    """One finding a line and kind, ours before the type checker's; a type error only where nothing clearer was said."""
+    """One finding a line and kind, in the order of lines."""
     kept: dict[tuple[int, str], Finding] = {}
     for finding in found:
         kept.setdefault((finding.line, finding.kind), finding)
-    clear = {line for line, kind in kept if kind != "type_error"}
-    return sorted((f for f in kept.values() if f.kind != "type_error" or f.line not in clear), key=lambda f: f.line)
+    return sorted(kept.values(), key=lambda finding: finding.line)

@@ -1,6 +1,7 @@
 """Warnings: which of them stand before a write, and which one foretold a failure.
 
-A program with warnings runs, and nobody hears of them unless it fails at their place. Two kinds stand before a write.
+A program with warnings runs. They are heard of if it fails at their place; where no run can settle one, such as an id
+that nobody gave, also if it answers. Two kinds stand before a write.
 What a write's argument depends on and no error would tell, such as an id that nobody gave, goes into the question about
 this write. What is evaluated when a write may have been made could end the program half way. For either the program is
 sent back once. A key that is not there needs no question: a program without it does not come to the write.
@@ -38,6 +39,11 @@ class Warned:
     found: tuple[Finding, ...] = ()
     of_writes: Mapping[str, tuple[Finding, ...]] = field(default_factory=dict)
     half_way: tuple[Finding, ...] = ()
+
+    @property
+    def silent(self) -> tuple[Finding, ...]:
+        """Those that a run does not settle: where such a value is wrong, no error tells."""
+        return tuple(finding for finding in self.found if finding.kind in _SILENT)
 
     @property
     def gating(self) -> list[Finding]:
@@ -114,8 +120,8 @@ def _is_about(finding: Finding, fault: Fault) -> bool:
     """Whether a failure is at the place that a finding warned about: its line, or its tool's call or response."""
     if finding.kind == "no_call":
         return fault.case == "no_calls"
-    if finding.kind == "answer_type" or fault.case == "answer_type":
-        return finding.kind == "answer_type" and fault.case == "answer_type"
+    if fault.case == "answer_type":
+        return False
     if finding.line and finding.line == fault.line:
         return True
     if finding.tool is None or finding.tool != fault.tool:

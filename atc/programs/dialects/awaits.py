@@ -15,9 +15,9 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeGuard
 
-from atc.programs.dialects.text import Text, end_of, start_of
+from atc.programs.dialects.text import Text
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Rewrite
+from atc.programs.repair.edits import Edit, Rewrite, end_of, start_of
 from atc.programs.syntax import is_generator
 from atc.result import Effect
 from atc.tools.paging import ALL_PAGES

@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Collection
 from functools import cached_property
 
-from atc.programs.check.names import binds
 from atc.programs.program import Program
 from atc.programs.repair.edits import Edit, Position
+from atc.programs.syntax import binds
 
 
 class Text:
@@ -70,13 +70,3 @@ class Text:
         line = at[0] + before.count("\n")
         column = len(before.rpartition("\n")[2].encode()) + len(sign)
         return line, column if line > at[0] else at[1] + column
-
-
-def start_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    """Where a node begins."""
-    return node.lineno, node.col_offset
-
-
-def end_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    """Where a node ends."""
-    return node.end_lineno or node.lineno, node.end_col_offset or 0

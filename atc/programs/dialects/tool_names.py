@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from atc.facts import Finding
-from atc.programs.dialects.text import Text, end_of, start_of
+from atc.programs.dialects.text import Text
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Position, Rewrite
+from atc.programs.repair.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.tools.names import MAX_NAME, tool_name
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol

@@ -16,7 +16,7 @@ from atc.graph.edges import Path
 from atc.graph.field_paths import Fields
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
-from atc.programs.analysis.values import NOTHING, Cell, Origin, Value
+from atc.programs.analysis.values import NOTHING, Origin, Value
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.lessons.decisions import deciding
 from atc.programs.program import Program
@@ -169,7 +169,7 @@ class Answer:
             if name is None or name not in call.arguments:
                 continue
             given = set(_scalars(call.arguments[name]))
-            for origin, is_exact in _origins(value):
+            for origin, is_exact in value.parts():
                 if origin.tool != call.tool and origin.tool in self._tools:
                     table = self._table(origin, is_exact)
                     for text in given & table.keys():
@@ -219,18 +219,6 @@ def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
                 reached.add(site)
                 todo += arguments.get(site, ())
     return reached
-
-
-def _origins(value: Value) -> Iterator[tuple[Origin, bool]]:
-    """The parts of responses in a value, or in what it holds; and whether it is the part itself, not made from it."""
-    seen: set[Cell] = set()
-    todo = [value]
-    while todo:
-        part = todo.pop()
-        yield from ((origin, not part.open) for origin in sorted(part.origins))
-        for cell in part.cells - seen:
-            seen.add(cell)
-            todo.append(cell.everything())
 
 
 def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:

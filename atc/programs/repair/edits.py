@@ -56,27 +56,36 @@ def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple
     return (program, ()) if made.tree is None else (made, tuple(kept))
 
 
+def start_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
+    """Where a node begins."""
+    return node.lineno, node.col_offset
+
+
+def end_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
+    """Where a node ends."""
+    return node.end_lineno or node.lineno, node.end_col_offset or 0
+
+
 def insert_before(node: ast.expr, text: str) -> Edit:
     """Insert a text before an expression."""
-    start = (node.lineno, node.col_offset)
-    return Edit(start, start, text)
+    return Edit(start_of(node), start_of(node), text)
 
 
 def insert_after(node: ast.expr | ast.stmt, text: str) -> Edit:
     """Insert a text behind an expression or a statement."""
-    return Edit(_end(node), _end(node), text)
+    return Edit(end_of(node), end_of(node), text)
 
 
 def replace(node: ast.expr | ast.keyword, text: str) -> Edit:
     """Replace an expression or a keyword argument by a text."""
-    return Edit((node.lineno, node.col_offset), _end(node), text)
+    return Edit(start_of(node), end_of(node), text)
 
 
 def replace_to_line_end(program: Program, node: ast.stmt, text: str) -> Edit:
     """Put ``text`` in the place of a statement and of what follows on its last line; the lines below keep their
     numbers."""
     last = node.end_lineno or node.lineno
-    return Edit((node.lineno, node.col_offset), _line_end(program, last), text + "\n" * (last - node.lineno))
+    return Edit(start_of(node), _line_end(program, last), text + "\n" * (last - node.lineno))
 
 
 def blank(program: Program, lines: Iterable[int]) -> tuple[Edit, ...]:
@@ -94,10 +103,6 @@ def lines_of(node: ast.stmt) -> range:
     """The lines on which a statement stands, its decorators among them."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     return range(first, (node.end_lineno or node.lineno) + 1)
-
-
-def _end(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
 def _line_end(program: Program, line: int) -> Position:

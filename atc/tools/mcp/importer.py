@@ -13,6 +13,7 @@ from atc.blocking import wait_for
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.extras import install_command
 from atc.result import Effect
+from atc.tools.mcp.live_names import label_of
 from atc.tools.mcp.protocols import protocol_of
 from atc.tools.mcp.spec import ServerSpec, Source, read_specs
 from atc.tools.names import UniqueNames, tool_name
@@ -104,7 +105,9 @@ def _toolset(servers: list[McpServer], listed: list[Listed], only: list[str] | N
             if only is not None and not fitting:
                 continue
             try:
-                protocol = protocol_of(tool, name, server.spec.location, trust_hints=trust_hints)
+                protocol = protocol_of(
+                    tool, name, server.spec.location, trust_hints=trust_hints, title=label_of(server.spec)
+                )
             except ToolImportError as error:
                 skipped.append(f"{server.spec.location}: the tool {tool.name[:100]!r} is left out: {error}")
                 continue

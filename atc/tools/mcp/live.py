@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -48,7 +47,7 @@ class Shown:
     def of(self, tools: Toolset) -> Toolset:
         """The tools that are served of these. A pattern that fits none may fit one tomorrow."""
         if self.only:
-            tools = Toolset(each for name, each in tools.items() if any(fnmatchcase(name, p) for p in self.only))
+            tools = tools.fitting(self.only)
         return tools.with_protocols(self.documents, self.drifted) if self.documents else tools
 
 
@@ -102,6 +101,11 @@ class LiveTools:
     def tools(self) -> Toolset:
         """The tools that are there now. A toolset that was taken earlier stays as it was."""
         return self._tools
+
+    @property
+    def others(self) -> Toolset:
+        """The tools of other sources than servers, also those that are not served."""
+        return self._others
 
     @property
     def down(self) -> Mapping[str, str]:
@@ -200,7 +204,8 @@ class LiveTools:
 
     def _assembled(self, states: Sequence[State]) -> Toolset:
         """The tools of all servers that are not down. The names count those that are, too."""
-        named = told_apart([(state.label, state.once) for state in states], self._others)
+        taken = {*self._others, *(tool.protocol.plain_name for tool in self._others.values())}
+        named = told_apart([(state.label, state.once) for state in states], taken)
         made = dict(self._others)
         for entry, state, names in zip(self._entries, states, named, strict=True):
             for tool in entry.tools(state, names):

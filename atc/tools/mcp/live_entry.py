@@ -293,5 +293,5 @@ class Entry:
         return kept
 
     def _protocol(self, tool: Any) -> Protocol:
-        made = protocol_of(tool, tool_name(tool.name), self.spec.location, trust_hints=True)
+        made = protocol_of(tool, tool_name(tool.name), self.spec.location, trust_hints=True, title=self.label)
         return made.model_copy(update={"description": self.spec.secrets.text(made.description)})

@@ -22,10 +22,13 @@ _DIGEST = 6
 def labels_of(specs: Sequence[ServerSpec]) -> list[str]:
     """A name for each server: that of its configuration, else its host or its program."""
     names = UniqueNames()
-    return [names.take(spec.name or _label(spec)) for spec in specs]
+    return [names.take(label_of(spec)) for spec in specs]
 
 
-def _label(spec: ServerSpec) -> str:
+def label_of(spec: ServerSpec) -> str:
+    """What one server is called: by its configuration, else by its host or its program."""
+    if spec.name:
+        return spec.name
     if spec.url:
         return tool_name(urlsplit(spec.url).hostname or "server")
     words = [spec.secrets.text(word) for word in spec.command if not word.startswith("-")]

@@ -24,7 +24,7 @@ MAX_ORIGINAL = 200
 """Characters of a tool's name at its server."""
 
 
-def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool) -> Protocol:
+def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool, title: str = "") -> Protocol:
     """The protocol of one tool of a server's list.
 
     Args:
@@ -32,6 +32,7 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool) -> Pr
         name: what programs call it.
         location: the server, as it may be shown.
         trust_hints: whether the server's word about effects counts.
+        title: what the server is called.
 
     Raises:
         ToolImportError: the schema of its arguments, or its name, cannot be used.
@@ -49,7 +50,7 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool) -> Pr
         parameters=parameters,
         returns=_returns(tool),
         effect=effect_of(tool.annotations) if trust_hints else Effect.UNKNOWN,
-        source=Source(kind="mcp", location=location, operation=tool.name),
+        source=Source(kind="mcp", location=location, operation=tool.name, title=title),
         provenance=Provenance.IMPORTED,
     )
 

@@ -26,7 +26,7 @@ from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.servers import checked_base_url, variables_of
 from atc.tools.openapi.transport import HttpService, OperationTransport
 from atc.tools.parse import MAX_BYTES
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 
 _LOG = logging.getLogger(__name__)
@@ -154,7 +154,7 @@ def read_openapi(
     credentials = Credentials(schemes, auth, headers)
     _say_what_is_not_signed(schemes, credentials, document.location)
     service = HttpService(credentials, timeout_s=timeout_s, max_bytes=max_bytes, client_factory=client_factory)
-    operations = _chosen(list(find_operations(document, resolver)), only)
+    operations = _chosen(document, list(find_operations(document, resolver)), only)
     if len(operations) > MAX_OPERATIONS:
         raise ToolImportError(
             f"{document.location} has {len(operations):,} operations, and {MAX_OPERATIONS:,} can be imported: "
@@ -182,12 +182,13 @@ class _Chosen:
     patterns: list[str]
 
 
-def _chosen(operations: list[Found], only: list[str] | None) -> list[_Chosen]:
+def _chosen(document: Document, operations: list[Found], only: list[str] | None) -> list[_Chosen]:
     """Name all operations of a document and choose some; nothing of the others is looked at."""
     names = operation_names([(found.original, found.method, found.path) for found in operations])
     chosen = []
     for found, name in zip(operations, names, strict=True):
-        patterns = [pattern for pattern in only or [] if _fits(pattern, name, found)]
+        full = Source(kind="openapi", location=document.location, title=document.title).full_name(name)
+        patterns = [pattern for pattern in only or [] if pattern == full or _fits(pattern, name, found)]
         if only is None or patterns:
             chosen.append(_Chosen(found, name, patterns))
     return chosen

@@ -12,10 +12,12 @@ import httpx
 
 from atc.errors import ToolImportError
 from atc.tools.openapi.discover import NotThere, discover
+from atc.tools.openapi.text import clean
 from atc.tools.parse import MAX_BYTES, json_copy, parse_document, too_large
 
 _ACCEPT = "application/json, application/yaml, */*;q=0.5"
 _TRY_S = 10.0
+_MAX_TITLE = 100
 _DOCUMENT = re.compile(rb"""^[\s{]{0,20}["']?(?:openapi|swagger)["']?\s{0,4}:""", re.MULTILINE)
 
 
@@ -32,6 +34,12 @@ class Document:
     root: dict[str, Any]
     location: str
     url: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What the service calls itself; empty where the document does not say."""
+        info = self.root.get("info")
+        return clean(info.get("title"), _MAX_TITLE) if isinstance(info, dict) else ""
 
     @property
     def is_swagger2(self) -> bool:

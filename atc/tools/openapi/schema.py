@@ -27,6 +27,7 @@ from atc.tools.openapi.keywords import (
 from atc.tools.openapi.merge import merged
 from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.text import clean
+from atc.tools.types import VALUE_NAMES, value_names
 
 Direction = Literal["request", "response"]
 _Form = Literal["", "any", "own"]
@@ -70,6 +71,7 @@ class SchemaConverter:
     def __init__(self, resolver: Resolver) -> None:
         self._resolver = resolver
         self._heirs = Heirs(resolver.root)
+        self._writes_defaults = _is_of_fastapi(resolver.root)
         version = str(resolver.root.get("openapi", "3.0" if "swagger" in resolver.root else ""))
         self._beside_reference = _BESIDE_REFERENCE if version.startswith("3.0") else None
         self._names: dict[tuple[str, _Form], str] = {}
@@ -230,6 +232,10 @@ class SchemaConverter:
             names = dict.fromkeys(name for name in required if isinstance(name, str) and name not in hidden)
             if names:
                 out["required"] = list(names)
+        if direction == "response" and self._writes_defaults and "properties" in out:
+            stated = [name for name in out["properties"] if _has_default(node["properties"][name])]
+            if stated:
+                out["required"] = list(dict.fromkeys([*out.get("required", ()), *stated]))
         if "properties" in out and "type" not in out and "$ref" not in out:
             out["type"] = "object"
 
@@ -334,10 +340,14 @@ def _keep_plain(node: dict[str, Any], out: dict[str, Any]) -> None:
         out["type"] = types[0] if len(types) == 1 else types
     for key, is_right in RIGHT_VALUE.items():
         if key in node and is_right(node[key]):
-            out[key] = node[key]
+            value = node[key]
+            whole = types[:1] == ["integer"] and isinstance(value, float) and value.is_integer()
+            out[key] = int(value) if whole else value  # an `int` is shown to be at least 1, and not 1.0
     if out.get("format") == "binary":  # bytes only where a whole body or part is meant: JSON has none
         del out["format"]
         out.setdefault("contentMediaType", "application/octet-stream")
+    if "enum" in out and (names := node.get(VALUE_NAMES, node.get("x-enumNames"))) is not None:
+        out |= {VALUE_NAMES: names} if value_names({"enum": out["enum"], VALUE_NAMES: names}) else {}
     for bound, exclusive in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if node.get(exclusive) is True and bound in out:
             out[exclusive] = out.pop(bound)
@@ -367,6 +377,17 @@ def _make_nullable(node: dict[str, Any], out: dict[str, Any]) -> None:
     if {"$ref", "allOf", "oneOf", "anyOf"} & out.keys():
         inner = {key: out.pop(key) for key in list(out) if key not in ("title", "description", "default", "examples")}
         out["anyOf"] = [inner, {"type": "null"}]
+
+
+def _has_default(node: Any) -> bool:
+    return isinstance(node, dict) and node.get("default") is not None
+
+
+def _is_of_fastapi(root: dict[str, Any]) -> bool:
+    """Whether a document is one that FastAPI makes: its services write out a field whose value is its default, too."""
+    components = root.get("components")
+    schemas = components.get("schemas") if isinstance(components, dict) else None
+    return isinstance(schemas, dict) and {"HTTPValidationError", "ValidationError"} <= schemas.keys()
 
 
 def _fits(value: Any, types: list[str]) -> bool:

@@ -11,7 +11,7 @@ from atc.errors import UsageError
 
 _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
 _MAX_URL = 8_000
-_PASS_BASE_URL = "pass base_url='https://…' to the import"
+_PASS_BASE_URL = "pass base_url='https://…' to the import (--service-url https://…)"
 
 
 def checked_base_url(url: str) -> str:
@@ -25,7 +25,9 @@ def checked_base_url(url: str) -> str:
     """
     problem = _problem(url)
     if problem:
-        raise UsageError(f"base_url {problem}; give scheme, host and path only, 'https://api.example.org/v1' say")
+        raise UsageError(
+            f"base_url (--service-url) {problem}; give scheme, host and path only, 'https://api.example.org/v1' say"
+        )
     return url.rstrip("/")
 
 

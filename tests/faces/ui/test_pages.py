@@ -6,16 +6,24 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock, patch
 
 import pytest
 
+from atc.calls.approval import ApprovalRequest
+from atc.calls.redact import Redactor
+from atc.errors import ModelUnavailable
 from atc.faces.ui import streams
+from atc.faces.ui.desk import MOST_DONE, Question
 from atc.faces.ui.reading import Reading
+from atc.facts import Invocation
+from atc.held import Held
+from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.functions import tool
 from atc.traces.events import Event
 from atc.traces.stores.files import FileRun, FileStore
-from tests.support.ui import PLAIN, Views, serving
+from tests.support.ui import PLAIN, Reply, Views, serving
 
 pytestmark = pytest.mark.anyio
 WRITES = "```python\nanswer = book(n=8)\n```"
@@ -77,6 +85,22 @@ async def test_a_list_is_searched_and_goes_on(runs: FileStore) -> None:
         page = (await caller.send("/", right="read")).body.decode()
         assert '"rights": ["read"]' in page
         assert "Rome 4" in page
+
+
+async def test_who_may_begin_a_task_sees_what_it_will_have() -> None:
+    def live(page: Reply) -> Any:
+        return json.loads(page.body.decode().partition(">")[2])["live"]
+
+    async with serving(WRITES, tools=[book]) as caller:
+        assert live(await caller.send("/", right="approve"))["about"] is None
+        about = live(await caller.send("/"))["about"]
+        assert about == {"model": "fake", "endpoint": "", "problem": "", "tools": 1, "writes": 1, "names": ["book"]}
+    with patch.object(Held, "model", side_effect=ModelUnavailable("no model is named")):
+        async with serving(WRITES, tools=[book]) as caller:
+            about = live(await caller.send("/"))["about"]
+            assert (about["model"], about["problem"]) == ("", "no model is named")
+    async with serving() as caller:
+        assert live(await caller.send("/", right="read"))["about"] is None
 
 
 async def test_a_stream_follows_a_trace_that_is_written_elsewhere(runs: FileStore) -> None:
@@ -210,6 +234,48 @@ async def test_what_is_approved_is_what_is_shown() -> None:
             paid = await made.get()
     assert paid == ("a\u202eb\u200b", 12345678901234567891, {"10": 1.0, "9": "x\U000e0041"})
     assert made.empty()
+
+
+async def test_a_question_says_where_its_arguments_come_from_what_is_done_and_until_when_it_waits() -> None:
+    @tool(effect="read")
+    def list_products() -> list[dict[str, Any]]:
+        """List products."""
+        return [{"id": 4071, "name": "Kite"}, {"id": 4072, "name": "<b>Yo-yo</b>\u202e"}]
+
+    @tool(effect="write")
+    def order(product_id: int, count: int) -> int:
+        """Order."""
+        return count
+
+    program = "for p in list_products():\n    order(product_id=p['id'], count=77)\nanswer = 1"
+    asked = []
+    served = serving(f"```python\n{program}\n```", tools=[list_products, order], watch=True, budget_s=300)
+    async with served as caller, caller.stream("/api/stream") as stream:
+        assert (await caller.send("/api/tasks", {"task": "order 77 of each"})).status == 201
+        for _ in range(2):
+            asked.append((await stream.next("approval")).data)
+            assert (
+                await caller.send(f"/api/approvals/{asked[-1]['key']}", {"decision": "approve"}, right="approve")
+            ).status == 200
+        while (await stream.next("run")).data["status"] != "answered":
+            pass
+    first, second = asked
+    assert first["origins"] == [
+        ["product_id", "[0].id of list_products (call 1): {'name': 'Kite'}"],
+        ["count", "the task"],
+    ]
+    assert second["origins"][0] == ["product_id", "[1].id of list_products (call 1): {'name': '<b>Yo-yo</b>\\u202e'}"]
+    assert (first["done"], second["done"]) == ([], ["order(product_id=4071, count=77)"])
+    assert 290 < first["until"] - first["asked_at"] <= 300, "the run's own time ends before the question's"
+
+
+def test_of_many_calls_that_are_done_a_question_names_the_last() -> None:
+    done = tuple(Invocation(tool="book", arguments={"n": n, "key": "s3cret-key"}) for n in range(1_000))
+    request = ApprovalRequest("book", {"n": 8}, Effect.WRITE, "", done=done)
+    asked = Question("k", "r", "t", request, 0.0, 1.0, Mock()).record(Redactor(["s3cret-key"]))
+    assert (len(asked["done"]), asked["done_before"]) == (MOST_DONE, 1_000 - MOST_DONE)
+    assert "n=999" in asked["done"][-1]
+    assert "s3cret" not in str(asked)
 
 
 async def test_a_question_that_nobody_answers_is_a_no_and_a_run_can_be_stopped_and_resumed() -> None:
