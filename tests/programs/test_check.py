@@ -273,11 +273,8 @@ def test_ids_of_a_list_or_a_path_are_given_one_by_one(value: object, given: bool
             Protocol(name="orders", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
         ]
     )
-    try:
-        said = findings(made, f"answer = cancel(order_ids={value!r})", "cancel o-5912 and o-5913, today at 12")
-        assert [finding.kind for finding in said] == ["invented_id"] * (not given)
-    finally:
-        made.close()
+    said = findings(made, f"answer = cancel(order_ids={value!r})", "cancel o-5912 and o-5913, today at 12")
+    assert [finding.kind for finding in said] == ["invented_id"] * (not given)
 
 
 @pytest.mark.parametrize(
@@ -310,11 +307,8 @@ def test_a_value_that_a_parameters_own_document_gives_is_not_made_up(value: str,
             Protocol(name="calendars", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
         ]
     )
-    try:
-        said = findings(made, f"answer = clear(calendar_id={value!r})", "clear my calendar of Team and Ann")
-        assert [finding.kind for finding in said] == kinds
-    finally:
-        made.close()
+    said = findings(made, f"answer = clear(calendar_id={value!r})", "clear my calendar of Team and Ann")
+    assert [finding.kind for finding in said] == kinds
 
 
 def test_an_address_that_nobody_gave_is_a_warning_wherever_it_stands() -> None:
