@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from atc.result import Effect
 from atc.schemas.limits import limits_of
+from atc.schemas.reading import Reader
 from atc.tools.observed import is_observed
 from atc.tools.outline import Outline, names_a_word
 from atc.tools.paging import paging_line
@@ -106,7 +107,8 @@ def short_stub(
     if not grade.classes and protocol.returns is not None:
         keys = keys_text(shortener.root, shortener.cut(protocol.returns, protocol.returns))
         returns = "Any" if keys else returns
-    notes = [_note(protocol.parameters, p, grade, shortener, hints) for p in shown]
+    reader = Reader(protocol.parameters)
+    notes = [_note(protocol.parameters, reader, p, grade, shortener, hints) for p in shown]
     observed = protocol.returns is not None and is_observed(protocol.returns)
     about_it = one_line(protocol.description, grade.description) or protocol.name
     lines = [about_it, *filter(None, [named_there(protocol), *notes])]
@@ -133,9 +135,9 @@ def _with_schema(parameter: Parameter, schema: JsonSchema) -> Parameter:
     return replace(parameter, schema=schema)
 
 
-def _briefly(parameter: Parameter, root: JsonSchema, limit: int) -> str:
+def _briefly(parameter: Parameter, reader: Reader, limit: int) -> str:
     """The description of an argument, if it is short; else the limits of its values."""
-    text = about(parameter, root)
+    text = about(parameter, reader)
     if len(text) <= limit or limit >= WHOLE.notes:
         return text
     kind = parameter.schema.get("format")
@@ -157,14 +159,19 @@ def _docstring(lines: list[str], grade: Grade) -> list[str]:
 
 
 def _note(
-    root: JsonSchema, parameter: Parameter, grade: Grade, shortener: Shortener, hints: Mapping[str, str]
+    root: JsonSchema,
+    reader: Reader,
+    parameter: Parameter,
+    grade: Grade,
+    shortener: Shortener,
+    hints: Mapping[str, str],
 ) -> str | None:
     """The text for an argument: its keys if it has any, its description, and its suppliers."""
     parts = []
     if not grade.classes and (keys := keys_text(shortener.root, shortener.cut(root, parameter.schema))):
         parts.append(keys)
     if grade.notes:
-        parts.append(_briefly(parameter, root, grade.notes))
+        parts.append(_briefly(parameter, reader, grade.notes))
         parts.append(one_line(hints.get(parameter.original, ""), 120))
     text = "; ".join(filter(None, parts))
     return f"{parameter.name}: {text}" if text else None

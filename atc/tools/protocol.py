@@ -110,9 +110,11 @@ class Source(_Document):
 
     @property
     def place(self) -> str:
-        """The part of the location that tells most: a host and port, the name of a file, a module."""
+        """The part of the location that tells most: a host and port, the name of a file, a module or class."""
         if self.in_process:
-            return self.location.partition(":")[0].rpartition(".")[2].strip("_")
+            module, _, function = self.location.partition(":")
+            owner = function.rpartition(".")[0].removesuffix(".<locals>")
+            return (owner or module).rpartition(".")[2].strip("_")
         if "://" in self.location:
             return _netloc(self.location)
         return PurePath(self.location).stem

@@ -175,10 +175,10 @@ def _docstring(
     lines = [f'    """{one_line(protocol.description, MAX_DESCRIPTION) or protocol.name}']
     if named := named_there(protocol):
         lines.append(f"    {named}")
+    reader = Reader(protocol.parameters)
     for parameter in parameters_of(protocol):
-        text = "; ".join(
-            filter(None, [about(parameter, protocol.parameters), one_line(hints.get(parameter.original, ""), MAX_HINT)])
-        )
+        hint = one_line(hints.get(parameter.original, ""), MAX_HINT)
+        text = "; ".join(filter(None, [about(parameter, reader), hint]))
         if text:
             lines.append(f"    {parameter.name}: {text}")
     if pages and (line := paging_line(protocol)):
@@ -200,12 +200,12 @@ def _is_usual(status: Status) -> bool:
     return str(status.code) in ("400", "422") and status.description.strip(" .").casefold() in _REFUSALS
 
 
-def about(parameter: Parameter, root: JsonSchema | None = None) -> str:
+def about(parameter: Parameter, reader: Reader | None = None) -> str:
     """What a docstring states of a parameter: description, default, format, limits, and the names of its values.
 
     Args:
         parameter: of a tool.
-        root: the schema into which its references point.
+        reader: of the tool's parameters.
     """
     schema = parameter.schema
     text = sentences(str(schema.get("description", "")), MAX_ABOUT, MAX_SENTENCE)
@@ -216,7 +216,7 @@ def about(parameter: Parameter, root: JsonSchema | None = None) -> str:
         text = f"{text} ({one_line(schema['format'], 20)})".strip()
     if limits := one_line(limits_of(schema), 100):
         text = f"{text} ({limits})".strip() if not _names_bounds(text, schema) else text
-    if root is not None and (names := names_of_values(Reader(root), schema)):
+    if reader is not None and (names := names_of_values(reader, schema)):
         names = one_line(names, 120)
         text = f"{text} ({names})" if text else names
     text = text or _for_instance(schema)

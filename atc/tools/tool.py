@@ -215,7 +215,7 @@ class Toolset(Mapping[str, Tool]):
 
     Tools of several sources that have one name are all called after their source, whatever the order: ``list_items`` of
     the services "Shop" and "Library" become ``shop_list_items`` and ``library_list_items``. The source is called by its
-    title, else by its module, file or host.
+    title, else by its module or class, file or host.
 
     Raises:
         UsageError: two tools of one source have the same name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
@@ -11,11 +12,12 @@ from typing import Any
 
 import pytest
 
-from atc import Agent
+from atc import Agent, Toolset
 from atc.cli import options
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.settings import Settings
 from atc.tools.sources import open_tools
+from atc.tools.tool import answer_of
 
 FILE = '''
 from atc import Tool, Toolset, Protocol, tool
@@ -319,6 +321,22 @@ def test_a_misspelt_only_is_told_what_a_document_has_though_nothing_of_it_was_re
             options.opened(words, only=[pattern])
         with pytest.raises(UsageError, match=re.escape(f"no tool fits the pattern {pattern!r}: {said}")):
             options.opened_live(words, only=[pattern], settings=Settings())
+
+
+def test_methods_are_called_after_their_class() -> None:
+    class Shop:
+        def items(self) -> list[str]:
+            """Items."""
+            return ["apple"]
+
+    class Library(Shop):
+        def items(self) -> list[str]:
+            """Items."""
+            return ["book"]
+
+    tools = Toolset.from_functions(Shop().items, Library().items)
+    assert list(tools) == ["shop_items", "library_items"]
+    assert asyncio.run(answer_of(tools["library_items"].transport, {})).value == ["book"]  # type: ignore[arg-type]
 
 
 def test_an_agent_tells_functions_of_two_modules_apart() -> None:
