@@ -419,23 +419,23 @@ class Agent(RunsBatches, RunsPrograms):
                 )
                 result = await session.acted(context, strategy, resumed)
             except BaseException as error:
-                self._learn(session.end_with_error(error), request)
+                self._learn(session.end_with_error(error), request, broker)
                 raise
             if turn is not None:
                 turn.result = result
             session.end(result)
-            self._learn(result, request)
+            self._learn(result, request, broker)
             return result
 
     async def _prune(self) -> None:
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=AT_ONCE)
 
-    def _learn(self, result: Result | None, request: Request) -> None:
+    def _learn(self, result: Result | None, request: Request, broker: Broker) -> None:
         """Hand a run that has ended to the catalogue, which learns from it in a thread of its own; of a dry run,
         nothing: what its calls would have answered nobody knows."""
         if result is not None and self.settings.learns and not request.dry_run:
-            self.catalogue.learn_soon(result, request.frame.number)
+            self.catalogue.learn_soon(result, request.frame.number, warned=bool(broker.warnings))
 
     def _asked_in(self, request: Request) -> AskUser:
         """Who answers what the programs of a run ask."""

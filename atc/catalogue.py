@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
@@ -220,7 +220,7 @@ class Catalogue:
 
     # -- learn ---------------------------------------------------------------------------------------------------------
 
-    def learn(self, run: StoredRun | Result, request: int = 0) -> None:
+    def learn(self, run: StoredRun | Result, request: int = 0, *, warned: bool = False) -> None:
         """Learn what a run teaches: names, counts and edges, never values. Never raises: what fails is noted once.
 
         Only tools of a stable source are learnt: a document, a server, or a function of a module.
@@ -228,6 +228,7 @@ class Catalogue:
         Args:
             run: a stored run, or the result of one.
             request: of a result that belongs to a conversation, the number of its task.
+            warned: of a result, that its program ran although the check had warned about its writes.
         """
         if not self._learns:
             return
@@ -235,19 +236,19 @@ class Catalogue:
             from atc.programs.lessons.reading import lessons_of
 
             known = {name: self._stable[name] for name in _called(run) if name in self._stable}
-            if known and (lessons := lessons_of(run, known, request=request)):
+            if known and (lessons := lessons_of(run, known, request=request, warned=warned)):
                 self._keep(lessons, known)
                 if self._seen is not None:
                     self._refresh()  # here, where nobody waits
         except Exception as error:  # a run is worth more than what it teaches
             self._note(f"nothing is learnt from runs now: {_reason(error)}")
 
-    def learn_soon(self, result: Result, request: int = 0) -> None:
+    def learn_soon(self, result: Result, request: int = 0, *, warned: bool = False) -> None:
         """As :meth:`learn`, in another thread, so that nobody waits for a disk. Never raises."""
         if not self._learns:
             return
         with suppress(RuntimeError):  # the interpreter is ending
-            if self._soon(self.learn, result, request) is None:
+            if self._soon(partial(self.learn, warned=warned), result, request) is None:
                 self._note(f"some runs are not learnt: {MAX_WAITING} wait already, for {self._folder} is slow")
 
     def _soon(self, work: Callable[..., None], *given: Any) -> Future[None] | None:
@@ -293,16 +294,16 @@ class Catalogue:
         }
 
     def _now_learnt(self) -> Learnt:
-        """The view of the store; read again when it has changed, also by another process."""
-        if self._learns:
-            self.settle(PATIENCE_S)
-            self._refresh()
+        """The view of the store; read again when it has changed, also by another process.
+
+        Where nothing is to be learnt, what the user said counts all the same.
+        """
+        self.settle(PATIENCE_S)
+        self._refresh()
         return self._learnt
 
     def _is_current(self) -> bool:
         """Whether nothing has to be waited for or read."""
-        if not self._learns:
-            return True
         seen = (self._added, *self._stamps())
         nothing = self._own_store and len(seen) == 1  # was ever learnt
         return self.settle(0) and (nothing or seen == self._seen)
@@ -316,7 +317,8 @@ class Catalogue:
             self._learnt = NOTHING_LEARNT  # nothing was ever learnt: no database is opened for that
             return
         try:
-            self._learnt = self._opened().learnt(self._stable) or NOTHING_LEARNT
+            known = self._opened().learnt(self._stable)
+            self._learnt = (known if self._learns else known.corrections) or NOTHING_LEARNT
             self._heed_store()
         except Exception as error:  # the run goes on without
             self._learnt = NOTHING_LEARNT

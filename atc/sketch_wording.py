@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atc.graph.edge_text import WORDS
+from atc.graph.suppliers import expression_of
 from atc.sketch_facts import FeedFacts, SketchFacts, Why
 
 
@@ -15,10 +16,7 @@ def need(feed: FeedFacts) -> str:
 
 def source(feed: FeedFacts) -> str:
     """The expression that reads the value of an edge; the tool alone where the place is not known."""
-    if not feed.path:
-        return feed.supplier
-    given = ", ".join(f"{name}=..." for name in feed.arguments)
-    return f"{feed.supplier}({given})" + "".join("[0]" if step == "[]" else f"[{step!r}]" for step in feed.path)
+    return expression_of(feed.supplier, feed.path, feed.arguments) if feed.path else feed.supplier
 
 
 def why(reason: Why, sketch: SketchFacts) -> str:

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from atc.graph.identifiers import words_of
+from atc.result import Effect
+from atc.tools.protocol import Protocol
+from atc.tools.telltales import telltale
+
+
+def may_write(protocol: Protocol) -> bool:
+    """Whether a call changes something: the tool is known to write, or nothing is known and its name says so."""
+    if protocol.effect is Effect.UNKNOWN:
+        return bool(telltale(protocol.source.operation) or telltale(protocol.name))
+    return protocol.effect is Effect.WRITE
+
+
+def writers(protocols: Mapping[str, Protocol]) -> frozenset[str]:
+    """The keys of the tools of which a call changes something, as far as is known."""
+    return frozenset(key for key, each in protocols.items() if may_write(each))
 
 
 def acts_otherwise(one: str, other: str) -> bool:

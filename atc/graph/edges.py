@@ -121,6 +121,12 @@ class Learnt:
     respellings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
 
+    @property
+    def corrections(self) -> Learnt:
+        """What the user said, without what runs and models taught."""
+        said = ("corrected_feeds", "corrected_substitutes", "corrected_same")
+        return Learnt(**{name: getattr(self, name) for name in said})
+
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
 

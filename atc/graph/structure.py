@@ -11,28 +11,31 @@ grows with the number of tools, and not with its square where thousands of them 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
-from itertools import combinations
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
+from atc.graph.acts import may_write
 from atc.graph.edges import Path
-from atc.graph.identifiers import UNIVERSAL, is_plural, words_of
+from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
-from atc.graph.name_affinity import (
-    CONTAINERS,
-    GENERIC,
-    QUALIFIERS,
-    VERBS,
-    affinity,
-    bare,
-    ending,
-    endings,
-    owner_of,
-    spelled_words,
+from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
+from atc.graph.resources import (
+    OWN,
+    REFERS,
+    UNTOLD,
+    Field,
+    Fields,
+    Fit,
+    Relation,
+    Wanted,
+    fit,
+    names_a_thing,
+    route_of,
+    wanted,
 )
-from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, fields_of, is_handed_out, scope_of
+from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 
@@ -40,14 +43,18 @@ MAX_TOOLS = 40
 """Tools that are named as suppliers of one parameter: those that need the fewest identifiers themselves."""
 MAX_PLACES = 20
 """Places of one tool's response that are named as supplies of one parameter."""
-MAX_LOOKED_AT = 200
-"""Tools that are looked at for a parameter such as ``id``, of which the tools' names must tell what it is of."""
 MAX_WORDS = 12
 """Words of one name that it is found by."""
 MAX_ECHOES = 10_000
 """Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
-BARE = 0.6
-"""Affinity of a bare ``id`` to a bare ``id``."""
+SAME_NAME = 0.9
+"""Affinity from which a field that only refers to a thing is named beside the thing's own."""
+NOT_TOLD, REFERENCE = 0.9, 0.7
+"""What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""
+NO_FIELD = Field(0, (), "", frozenset(), False)
+"""Stands for the field of a response that is not documented."""
+_ITSELF = THINGS | {"pk", "oid", "uid", "gid"}
+"""Names by which a thing itself goes, whatever it is."""
 _Key = tuple[object, ...]
 _Service = tuple[Literal["of", "free", "all"], str]
 """Where a supply is sought: in one service, among what serves every service, anywhere."""
@@ -59,31 +66,13 @@ class Found:
 
     Attributes:
         supplier: the tool and the place of the value.
-        evidence: ``stated`` by the parameter's description, or by ``names``.
-        affinity: of the names, from 0 to 1; 1 where it is stated.
+        evidence: ``stated`` by a document, or by ``names``: of fields, schemas, tools and paths.
+        worth: of the evidence, from 0 to 1; 1 where it is stated, or the field is the thing's own.
     """
 
     supplier: Supplier
     evidence: Literal["stated", "names"]
-    affinity: float = 1.0
-
-
-class Field(NamedTuple):
-    """A field that a tool returns.
-
-    Attributes:
-        number: its place among the tool's fields.
-        path: where it lies; it ends with ``[]`` where the field is a list of values.
-        name: of the field itself.
-        owner: words for the thing that it belongs to.
-        stated: a name above it states the owner.
-    """
-
-    number: int
-    path: Path
-    name: str
-    owner: frozenset[str]
-    stated: bool
+    worth: float = 1.0
 
 
 class ToolFacts:
@@ -93,6 +82,8 @@ class ToolFacts:
         parameters: as :func:`parameters_of` gives them.
         arguments: the names of those that a call must give.
         identifiers: how many of these are identifiers, which another tool hands out.
+        writes: a call changes something, as far as is known.
+        route: the path of its operation; ``None`` where it has none.
     """
 
     def __init__(self, protocol: Protocol) -> None:
@@ -101,35 +92,60 @@ class ToolFacts:
         required = [each for each in self.parameters if each.required]
         self.arguments = tuple(each.name for each in required)
         self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
+        self.writes = may_write(protocol)
+        self.route = route_of(protocol.source.path) if protocol.source.path else None
         self._own = {each.original: endings(each.original) for each in required}
-        self._fields: dict[str, list[Field]] = {}
+        self._found: dict[str, list[Field]] = {}
+
+    def wanted(self, parameter: str) -> Wanted:
+        """What an argument of the tool takes."""
+        return wanted(parameter, self.protocol.name, self.protocol.source.path)
 
     @cached_property
-    def _paths(self) -> Mapping[str, Sequence[tuple[int, Path]]]:
-        """The paths to all fields, by the last word of the field's name."""
+    def _places(self) -> tuple[Mapping[str, Sequence[tuple[int, Path]]], Fields]:
+        """The paths to all fields, by the last word of the field's name; and what says whose they are."""
         found: dict[str, list[tuple[int, Path]]] = {}
-        for number, path in enumerate(fields_of(self.protocol.returns)):
-            found.setdefault(ending(path[-1]), []).append((number, path))
-        return found
+        titles: dict[Path, str] = {}
+        paths: list[Path] = []
+        for path, named, title in places_of(self.protocol.returns):
+            if named:
+                found.setdefault(ending(path[-1]), []).append((len(paths), path))
+                paths.append(path)
+            if title:
+                titles.setdefault(path, title)
+        return found, Fields(self.protocol.name, self.protocol.source.path, paths, titles)
+
+    @property
+    def responds(self) -> bool:
+        """Whether fields of its response are known."""
+        return bool(self._places[0])
 
     def fields(self, last: str) -> Sequence[Field]:
         """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
-        if (kept := self._fields.get(last)) is None:
-            paths = self._paths.get(last, ())
-            own = [name for name, ends in self._own.items() if last in ends][: MAX_ECHOES // (len(paths) or 1)]
-            found = (self.field(path, number) for number, path in paths)
-            kept = self._fields[last] = [each for each in found if not self._echoes(own, each)]
+        if (kept := self._found.get(last)) is None:
+            by_ending, fields = self._places
+            paths = by_ending.get(last, ())
+            own = [self.wanted(name) for name, ends in self._own.items() if last in ends]
+            own = own[: MAX_ECHOES // (len(paths) or 1)]
+            some = (fields.at(path, number) for number, path in paths)
+            kept = self._found[last] = [each for each in some if not any(self._echoes(one, each) for one in own)]
         return kept
 
-    def field(self, path: Path, number: int = 0) -> Field:
-        """The field at a path of the response."""
-        *above, name = [step for step in path if step != "[]"] or [""]
-        item = ("[]",) if is_plural(name) and path[-1:] != ("[]",) else ()  # one of a list of codes
-        stated = any(not CONTAINERS.issuperset(words_of(each)) for each in above)
-        return Field(number, (*path, *item), name, owner_of(above, self.protocol.name), stated)
+    def _echoes(self, own: Wanted, field: Field) -> bool:
+        if self.route is not None and "[]" in field.path and not names_a_thing(field.name):
+            at = self.route.placeholders.get(own.name, len(self.route.steps))
+            if self.route.steps[at + 1 :]:  # `/users/{user_id}/friends` lists others
+                return False
+        found = fit(own, field)
+        return found is not None and found.score >= ECHO
 
-    def _echoes(self, own: Sequence[str], field: Field) -> bool:
-        return any(affinity(name, self.protocol.name, field.name, field.owner) >= ECHO for name in own)
+    def field(self, path: Path) -> Field:
+        """The field at a path of the response."""
+        return self._places[1].at(path)
+
+    def owner_at(self, path: Path) -> frozenset[str]:
+        """Words, each of which names the thing that the object at a path of the response is."""
+        return self._places[1].owner_at(path)
 
 
 class _Supply(NamedTuple):
@@ -141,20 +157,30 @@ class _Supply(NamedTuple):
     field: Field
 
 
+_Rank = tuple[bool, int, bool, int, bool, int, int]
+"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; how many
+identifiers its tool needs; it gives one thing, whichever is meant; and the places of the tool and the field."""
+
+
+class _Candidate(NamedTuple):
+    rank: _Rank
+    fit: Fit
+
+
 class _Posting:
     """The supplies that are found by one key: of so many tools, and so many places of each."""
 
-    __slots__ = ("most", "of_last", "supplies", "tools")
+    __slots__ = ("of_last", "supplies", "tools")
 
-    def __init__(self, most: int) -> None:
-        self.most, self.tools, self.of_last = most, 0, 0
+    def __init__(self) -> None:
+        self.tools, self.of_last = 0, 0
         self.supplies: list[_Supply] = []
 
     def add(self, supply: _Supply) -> None:
         """Take one more; they come in order."""
         new = not self.supplies or self.supplies[-1].tool != supply.tool
-        if (new and self.tools == self.most) or (not new and self.of_last == MAX_PLACES):
-            return
+        if (new and self.tools > MAX_TOOLS) or (not new and self.of_last == MAX_PLACES):
+            return  # one more tool than are named: the consumer may be among them
         self.tools, self.of_last = self.tools + new, 1 if new else self.of_last + 1
         self.supplies.append(supply)
 
@@ -177,7 +203,7 @@ class Structure:
         self.tools = tools
         self._scopes = scopes or {}
         self._facts = {} if facts is None else facts
-        self._postings: dict[tuple[_Service, _Key], _Posting] = {}
+        self._postings: dict[tuple[_Service, bool, _Key], _Posting] = {}
         self._indexed: set[str] = set()
         self._into: dict[str, dict[str, list[Found]]] = {}
 
@@ -202,18 +228,24 @@ class Structure:
             return kept
         found = self._into[consumer] = {}
         for parameter in self.facts(consumer).parameters:
-            some = self._stated(consumer, parameter)
-            if not some and is_handed_out(parameter.original, parameter.schema):
-                some = self._by_names(consumer, parameter.original)
+            some = self._stated(consumer, parameter) or self._by_names(consumer, parameter)
             if some:
                 found[parameter.original] = some
         return found
 
-    def supplier(self, tool: str, path: Path, parameter: str) -> Supplier:
+    def supplier(self, tool: str, path: Path, consumer: str, parameter: str) -> Supplier:
         """A place of a tool's response as the supplier of a parameter."""
-        if path:
-            return replace(self._supplier(tool, self.facts(tool).field(path), parameter), path=path)
-        return Supplier(tool, (), self.facts(tool).arguments, name=self.tools[tool].name)
+        if not path:
+            return self._supplier(tool, (), False)
+        field, what = self.facts(tool).field(path), self.facts(consumer).wanted(parameter)
+        found = fit(what, field)
+        return self._supplier(
+            tool, path, found.relation == REFERS if found is not None else _is_of_another(what, field)
+        )
+
+    def _supplier(self, tool: str, path: Path, refers: bool) -> Supplier:
+        facts = self.facts(tool)
+        return Supplier(tool, path, facts.arguments, refers, facts.protocol.name, facts.writes)
 
     # -- by the words of descriptions ----------------------------------------------------------------------------------
 
@@ -227,59 +259,135 @@ class Structure:
         ordered = sorted(self.tools, key=lambda key: self.facts(key).identifiers)
         return {key: place for place, key in enumerate(ordered)}
 
+    @cached_property
+    def _links(self) -> Mapping[tuple[str, str], Mapping[str, Sequence[tuple[str, Path]]]]:
+        """What documents state: by service and operation, for each of its parameters tools and places."""
+        found: dict[tuple[str, str], dict[str, list[tuple[str, Path]]]] = {}
+        for key, protocol in self.tools.items():
+            for link in protocol.links:
+                into = found.setdefault((self.scope(key).service, link.operation), {})
+                into.setdefault(link.parameter, []).append((key, link.path))
+        return found
+
     def _stated(self, consumer: str, parameter: Parameter) -> list[Found]:
-        if not names_a_supplier(parameter.schema):
-            return []
+        source, service = self.tools[consumer].source, self.scope(consumer).service
+        linked = [
+            Found(self._supplier(key, path, False), "stated")
+            for operation in dict.fromkeys((source.operation, source.path))
+            for key, path in self._links.get((service, operation), {}).get(parameter.original, ())
+            if key != consumer
+        ]
+        if linked or not names_a_supplier(parameter.schema):
+            return linked[:MAX_TOOLS]
         text = parameter.schema.get("description")
-        named = self._mentions.suppliers(text, self.scope(consumer).service) - {consumer}
+        named = self._mentions.suppliers(text, service) - {consumer}
         first = sorted(named, key=self._places.__getitem__)[:MAX_TOOLS]
         return [Found(self._meant(parameter.original, key), "stated") for key in first]
 
     def _meant(self, parameter: str, key: str) -> Supplier:
         """The field that is meant of a tool that a description names as the source; its place may not be known."""
         last, facts = words_of(parameter)[-1:], self.facts(key)
-        fields = sorted(each for end in endings(parameter) for each in facts.fields(end))
+        fields = sorted(
+            (each for end in endings(parameter) for each in facts.fields(end)), key=lambda each: each.number
+        )
         scored = [
             (affinity(parameter, "", each.name, each.owner) or LEAST * (words_of(each.name)[-1:] == last), each)
             for each in fields
         ]
         best = max((score for score, _ in scored), default=0.0)
         path = next(each.path for score, each in scored if score == best) if best >= LEAST else ()
-        return Supplier(key, path, facts.arguments, name=facts.protocol.name)
+        return self._supplier(key, path, False)
 
     # -- by names ------------------------------------------------------------------------------------------------------
 
-    def _by_names(self, consumer: str, parameter: str) -> list[Found]:
-        for last in endings(parameter) - self._indexed:
+    def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
+        what = self.facts(consumer).wanted(parameter.original)
+        listed = self._listed(consumer, what)
+        if not listed and not is_handed_out(parameter.original, parameter.schema):
+            return []
+        for last in endings(parameter.original) - self._indexed:
             self._index(last)
-        scope, tool = self.scope(consumer), self.tools[consumer].name
-        everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter)[-1:])
+        scope = self.scope(consumer)
+        everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter.original)[-1:])
         for where in (("of", scope.service), ("all", "") if everywhere else ("free", "")):
-            for score, keys in _keys_of_parameter(parameter, tool):
-                postings = [found for key in keys if (found := self._postings.get((where, key))) is not None]
-                supplies = {each[:2]: each for some in postings for each in some.supplies if each.tool != consumer}
-                if score == BARE:
-                    words = frozenset(words_of(tool))
-                    supplies = {at: each for at, each in supplies.items() if _is_of(words, each.field)}
-                if supplies:
-                    return self._best(parameter, score, [supplies[at] for at in sorted(supplies)])
+            found = dict(listed)
+            for key in _keys_of_parameter(what):
+                for foreign in (False, True):
+                    posting = self._postings.get((where, foreign, key))
+                    for each in posting.supplies if posting is not None else ():
+                        at = each.tool, each.field.path
+                        if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
+                            found[at] = _Candidate(self._rank(each, fitting.relation), fitting)
+            if found:
+                return self._best(found)
         return []
 
-    def _best(self, parameter: str, score: float, supplies: Sequence[_Supply]) -> list[Found]:
+    def _rank(self, supply: _Supply, relation: Relation, listed: bool = False) -> _Rank:
+        facts = self.facts(supply.tool)
+        chosen = bool(facts.arguments) or "[]" in supply.field.path  # it is looked up, or one of a list
+        return facts.writes, relation, not listed, facts.identifiers, not chosen, supply.place, supply.number
+
+    def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
+        """The best ones, in order: no write where a read has it; of what is not the thing's own only the likest."""
+        reads = {at: each for at, each in found.items() if not each.rank[0]} or found
+        own = [each.fit for each in reads.values() if each.fit.relation == OWN]
+        score = max((each.fit.score for each in reads.values() if each.fit.relation != OWN), default=0.0)
+        least = score if not own or score >= SAME_NAME else 2.0
+        surest: dict[str, float] = {}  # of one tool the field of the very name, not its `id` too
+        for (tool, _), each in reads.items():
+            if each.fit.relation == OWN:
+                surest[tool] = max(each.fit.score, surest.get(tool, 0.0))
+        kept = [
+            at for at, each in reads.items() if each.fit.score >= (surest[at[0]] if each.fit.relation == OWN else least)
+        ]
         tools: set[str] = set()
-        made: dict[tuple[str, Path], Found] = {}  # a place may stand in several alternatives
-        for supply in supplies:
-            tools.add(supply.tool)
+        made: list[Found] = []
+        for tool, path in sorted(kept, key=lambda at: reads[at].rank):
+            tools.add(tool)
             if len(tools) > MAX_TOOLS:
                 break
-            at = supply.tool, supply.field.path
-            if at not in made:
-                made[at] = Found(self._supplier(supply.tool, supply.field, parameter), "names", score)
-        return [*made.values()]
+            relation, score = reads[tool, path].fit
+            worth = 1.0 if relation == OWN else score * (NOT_TOLD if relation == UNTOLD else REFERENCE)
+            made.append(Found(self._supplier(tool, path, relation == REFERS), "names", worth))
+        return made
 
-    def _supplier(self, tool: str, field: Field, parameter: str) -> Supplier:
-        facts = self.facts(tool)
-        return Supplier(tool, field.path, facts.arguments, _refers(parameter, field), facts.protocol.name)
+    # -- by paths ------------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _collections(self) -> Mapping[tuple[str, tuple[str, ...]], Sequence[str]]:
+        """By service and path the tools that list what lies there, in the order in which they are named."""
+        found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
+        for key in self._places:
+            facts = self.facts(key)
+            if facts.route is not None and facts.route.reads and not facts.writes and (at := facts.route.collection):
+                found.setdefault((self.scope(key).service, at), []).append(key)
+        return found
+
+    def _listed(self, consumer: str, what: Wanted) -> dict[tuple[str, Path], _Candidate]:
+        """What lists the things of which a placeholder of the consumer's path names one."""
+        found: dict[tuple[str, Path], _Candidate] = {}
+        if not what.collection:
+            return found
+        for key in self._collections.get((self.scope(consumer).service, what.collection), ())[:MAX_TOOLS]:
+            if key == consumer:
+                continue
+            field = self._key_of_items(key, what)
+            if field is None and self.facts(key).responds:
+                continue
+            supply = _Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
+            found[key, supply.field.path] = _Candidate(self._rank(supply, OWN, True), Fit(OWN, 1.0))
+        return found
+
+    def _key_of_items(self, key: str, what: Wanted) -> Field | None:
+        """The field by which the items of a list are named; ``None`` where no field can be that."""
+        facts = self.facts(key)
+        known = [each for last in sorted({*endings(what.name), *_ITSELF}) for each in facts.fields(last)]
+        ranked = [
+            (likeness, len(each.path), each.number, each)
+            for each in known
+            if not each.within and (likeness := _likeness(what, each.name)) is not None
+        ]
+        return min(ranked)[-1] if ranked else None
 
     def _index(self, last: str) -> None:
         """Enter the fields whose names end with a word."""
@@ -294,11 +402,11 @@ class Structure:
                 services.append(("free", ""))
             for field in fields:
                 supply = _Supply(place, field.number, key, field)
-                for found_by, most in _keys_of_field(field):
+                for found_by in _keys_of_field(field):
                     for where in services:
-                        at = (where, found_by)
+                        at = (where, field.is_foreign, found_by)
                         if (posting := self._postings.get(at)) is None:
-                            posting = self._postings[at] = _Posting(most)
+                            posting = self._postings[at] = _Posting()
                         posting.add(supply)
 
 
@@ -324,55 +432,46 @@ def suppliers_of(
     }
 
 
-def _refers(parameter: str, field: Field) -> bool:
-    """Whether the field only refers to the thing that the parameter is of, and is no part of it."""
-    things = _things(parameter) if field.stated else frozenset()
-    return bool(things) and things.isdisjoint(field.owner)
+def _is_of_another(what: Wanted, field: Field) -> bool:
+    """Whether a field is stated to be another thing's than an identifier is of: ``cast[].id``, and a ``movie_id``."""
+    return is_identifier(what.name) and field.stated and bool(what.things) and field.owner.isdisjoint(what.things)
 
 
-@lru_cache(maxsize=16_384)
-def _things(parameter: str) -> frozenset[str]:
-    """The words of a parameter that say what it is of."""
-    return frozenset(words_of(parameter)) - QUALIFIERS - GENERIC - UNIVERSAL
+def _likeness(what: Wanted, name: str) -> int | None:
+    """How a field names the items of a list, the surest first; ``None`` where it does not."""
+    has, core = spelled_words(name), bare(what.words)
+    if has in (what.words, core):
+        return 0
+    if has[-1:] == core[-1:] and not GENERIC.isdisjoint(has[-1:]) and (set(has) <= GENERIC or what.bare):
+        return 1
+    if has[0] in _ITSELF and not has[1:] and (core[-1:] == what.things[-1:] or not _ITSELF.isdisjoint(core[-1:])):
+        return 2  # `/pets/{pet}`, `/pets/{pet_uuid}`
+    return 3 if has == core[-len(has) :] else None  # `/delegates/{delegate_email}`
 
 
-def _is_of(words: frozenset[str], field: Field) -> bool:
-    """Whether a tool's name has more than half of the words for what a bare ``id`` is of: see :func:`affinity`."""
-    things = field.owner - VERBS
-    return 2 * len(things & words) > len(things)
-
-
-def _keys_of_field(field: Field) -> Iterator[tuple[_Key, int]]:
-    """What a field is found by, and how many tools at most; each key is for one case of :func:`affinity`."""
+def _keys_of_field(field: Field) -> Iterator[_Key]:
+    """What a field is found by; each key is for one case of :func:`affinity`."""
     has = spelled_words(field.name)
-    yield ("same", has), MAX_TOOLS + 1  # one more: the consumer may be among them
+    yield "same", has
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
-        yield ("end", has[start:]), MAX_TOOLS + 1
-    yield ("pair", has[-2:]), MAX_TOOLS + 1
-    if GENERIC.issuperset(has):
+        yield "end", has[start:]
+    yield "pair", has[-2:]
+    if not names_a_thing(field.name):
         for word in sorted(field.owner)[:MAX_WORDS]:
-            yield ("of", has[-1:], word), MAX_TOOLS + 1
-    if GENERIC.issuperset(bare(has)):
-        things = sorted(field.owner - VERBS)[:MAX_WORDS]
-        for some in combinations(things, min(2, len(things))):  # more than half of several are two of them
-            yield ("one", has, *some), MAX_LOOKED_AT
+            yield "of", has[-1:], word
 
 
-def _keys_of_parameter(parameter: str, tool: str) -> Iterator[tuple[float, Iterable[_Key]]]:
-    """What the fields are found by that have an affinity of :data:`LEAST` to a parameter of a tool, the best first."""
-    wanted = spelled_words(parameter)
-    core = bare(wanted)
-    specific = [word for word in core if word not in GENERIC][:MAX_WORDS]
-    if not specific:
-        things = sorted(frozenset(words_of(tool)) - VERBS)[:MAX_WORDS]
-        some = [*combinations(things, 1), *combinations(things, 2)]
-        yield BARE, [("one", has, *each) for has in dict.fromkeys((wanted, core)) for each in some]
+def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
+    """What the fields are found by that have an affinity of :data:`LEAST` to what an argument takes."""
+    core = bare(what.words)
+    for thing in (what.things if what.bare else what.things[-1:])[:MAX_WORDS]:
+        yield "of", core[-1:], thing
+    if what.bare:
         return
-    yield 1.0, [("same", wanted)]
-    yield 0.9, [("same", core)]
-    if core[-1] in GENERIC:
-        yield 0.85, [("of", core[-1:], word) for word in specific]
-    ends = (core[start:] for start in range(max(1, len(core) - MAX_WORDS), len(core)))
-    yield 0.7, [("end", core), *(("same", end) for end in ends if not GENERIC.issuperset(end))]
+    yield "same", what.words
+    yield "same", core
+    yield "end", core
+    for start in range(max(1, len(core) - MAX_WORDS), len(core)):
+        yield "same", core[start:]
     if core[-1] in GENERIC and core[-2:-1] and core[-2] not in GENERIC:
-        yield 0.65, [("pair", core[-2:])]
+        yield "pair", core[-2:]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NamedTuple
 
-from atc.graph.identifiers import COORDINATES, is_identifier
+from atc.graph.identifiers import COORDINATES, HANDED_OUT, is_identifier, words_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -19,6 +19,7 @@ MAX_ALTERNATIVES = 50
 """Choices that are followed at one step of a path."""
 MAX_SHOWN = 100
 """Arguments of a call that are written out where their values are not known."""
+_OF_PAGES = frozenset({"page", "cursor", "next", "continuation", "sync"})
 _CHOICES = ("allOf", "anyOf", "oneOf")
 
 
@@ -27,17 +28,21 @@ def fields_of(schema: JsonSchema | None) -> Iterator[tuple[str, ...]]:
 
     Of a schema that unfolds without end (it refers to itself, or its choices multiply) only the first ones.
     """
+    return (path for path, named, _ in places_of(schema) if named)
+
+
+def places_of(schema: JsonSchema | None) -> Iterator[tuple[tuple[str, ...], bool, str]]:
+    """The places of a response: the path of each, whether it is a named field, and the name of its schema, if any."""
     todo: list[tuple[Any, tuple[str, ...], int, bool]] = [(schema, (), 0, False)] if schema is not None else []
     for _ in range(MAX_NODES):
         if not todo:
             return
         node, path, depth, named = todo.pop()
-        if named:
-            yield path
+        found = resolve(schema or {}, node)
+        title = found.get("title") or (node.get("$ref") if isinstance(node, dict) else "")
+        yield path, named, title.rpartition("/")[2] if isinstance(title, str) else ""
         if depth <= MAX_DEPTH:
-            todo += reversed(
-                [(child, way, depth + 1, name) for child, way, name in _children(resolve(schema or {}, node), path)]
-            )
+            todo += reversed([(child, way, depth + 1, name) for child, way, name in _children(found, path)])
 
 
 def _children(schema: JsonSchema, path: tuple[str, ...]) -> Iterator[tuple[Any, tuple[str, ...], bool]]:
@@ -71,11 +76,21 @@ def has_place(schema: JsonSchema | None, path: Sequence[str]) -> bool:
     return True
 
 
-def hints_from(suppliers: Suppliers, most: int = 2) -> dict[str, dict[str, str]]:
-    """For every tool, for those of its parameters that others can supply: a short sentence that names ``most``."""
+def hints_from(suppliers: Suppliers, most: int = 2, *, writes: Container[str] = ()) -> dict[str, dict[str, str]]:
+    """For every tool, for those of its parameters that others can supply: a short sentence that names ``most``.
+
+    Only those are named that are as near to the thing as the first one. The sentence names a field, and no row: which
+    one is meant, the task says.
+
+    Args:
+        writes: the tools of which a wrong argument changes something.
+    """
     hints: dict[str, dict[str, str]] = {}
     for (tool, parameter), sources in suppliers.items():
-        hints.setdefault(tool, {})[parameter] = f"from {' or '.join(source.render() for source in sources[:most])}"
+        named = [each for each in sources if each.standing == sources[0].standing][:most]
+        ways = " or ".join(source.render(chosen=tool in writes) for source in named)
+        meant = ", the one that the task means" if tool in writes and any("[]" in each.path for each in named) else ""
+        hints.setdefault(tool, {})[parameter] = f"from {ways}{meant}"
     return hints
 
 
@@ -90,6 +105,7 @@ class Supplier:
         arguments: the names of the arguments that a call of the tool must give, as a program writes them.
         refers: the field only refers to the thing (``stops[].city_id``) and is no part of it (``cities[].city_id``).
         name: what a program calls the tool by, where it is not ``tool``.
+        writes: a call of the tool changes something, as far as is known.
     """
 
     tool: str
@@ -97,19 +113,21 @@ class Supplier:
     arguments: tuple[str, ...] = ()
     refers: bool = False
     name: str = ""
+    writes: bool = False
+
+    @property
+    def standing(self) -> int:
+        """How far it is from the thing itself, the nearest first: what reads it, reads what refers to it, or writes."""
+        return 2 if self.writes else int(self.refers)
 
     @property
     def known(self) -> bool:
         """Whether the place of the value in the response is known."""
         return bool(self.path)
 
-    def render(self, values: Mapping[str, str] | None = None) -> str:
-        """The Python expression that reads the value: ``find_cities(name=...)['cities'][0]['id']``.
-
-        Args:
-            values: the source text of arguments; ``...`` stands for those that are not given.
-        """
-        return expression_of(self.name or self.tool, self.path, self.arguments, values)
+    def render(self, values: Mapping[str, str] | None = None, *, chosen: bool = False) -> str:
+        """The Python expression that reads the value, as :func:`expression_of` writes it."""
+        return expression_of(self.name or self.tool, self.path, self.arguments, values, chosen=chosen)
 
 
 Suppliers = Mapping[tuple[str, str], Sequence[Supplier]]
@@ -134,23 +152,38 @@ def scope_of(protocol: Protocol) -> Scope:
 
 
 def is_handed_out(name: str, schema: JsonSchema) -> bool:
-    """Whether tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words."""
+    """Whether other tools hand a parameter's value out: identifiers and coordinates, not dates, amounts and words.
+
+    The token of a page is one that only the tool itself hands out.
+    """
     handed_out = is_identifier(name) or is_identifier(name, COORDINATES)
+    if is_identifier(name, HANDED_OUT) and not _OF_PAGES.isdisjoint(words_of(name)):
+        return False
     return handed_out and "enum" not in schema and not types_of(schema) & {"boolean", "object"}
 
 
 def expression_of(
-    tool: str, path: Sequence[str], arguments: Sequence[str], values: Mapping[str, str] | None = None
+    tool: str,
+    path: Sequence[str],
+    arguments: Sequence[str],
+    values: Mapping[str, str] | None = None,
+    *,
+    chosen: bool = False,
 ) -> str:
     """A place in a tool's response as a program reads it: ``find_cities(name=...)['cities'][0]['id']``.
+
+    Only what was looked up by words has a first item that is likely meant. Of any other list no row is named:
+    ``list_cities()['cities'][i]['id']``.
 
     Args:
         tool: what a program calls the tool by.
         path: as :func:`fields_of` gives it.
         arguments: the names that the call gives.
         values: their source text; ``...`` stands for those that are not given.
+        chosen: which item is meant matters, so that of no list the first one is named.
     """
     shown = arguments if values is not None else arguments[:MAX_SHOWN]
     given = ", ".join(f"{name}={(values or {}).get(name, '...')}" for name in shown)
     given += ", ..." if len(shown) < len(arguments) else ""
-    return f"{tool}({given})" + "".join("[0]" if step == "[]" else f"[{step!r}]" for step in path)
+    row = "[i]" if chosen or all(map(is_identifier, arguments)) else "[0]"
+    return f"{tool}({given})" + "".join(row if step == "[]" else f"[{step!r}]" for step in path)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from functools import cached_property
 from typing import get_args
 
+from atc.graph.acts import writers
 from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
@@ -32,6 +34,8 @@ MAX_READ = 4_000
 """Protocols of which it is kept what was read."""
 LEAST_TRUST = 0.5
 """Reliability below which a supplier stands behind all others: it failed more often than not."""
+FARTHER = 0.9
+"""What a feed weighs at most, beside one that stands nearer to the thing."""
 _KNOWN = 2.0
 """Calls of answered runs from which a tool's habit is believed against an edge that documents suggest."""
 _OPTIONAL = 0.25
@@ -87,7 +91,7 @@ class ToolGraph:
     @cached_property
     def hints(self) -> Mapping[str, Mapping[str, str]]:
         """For every tool, for those of its parameters that others can supply: a short sentence that says so."""
-        return hints_from(self.suppliers)
+        return hints_from(self.suppliers, writes=writers(self.protocols))
 
     def suppliers_into(self, consumer: str) -> dict[str, list[Supplier]]:
         """For each parameter of a tool that others can supply, by its original name: these, the surest first."""
@@ -100,8 +104,9 @@ class ToolGraph:
     def feeds(self, consumer: str) -> Sequence[Feed]:
         """The edges into a tool's parameters, the surest first.
 
-        What the user set comes first, then what runs showed, what descriptions state, what names suggest, and what was
-        predicted; of one kind the heaviest, and last of all the tools that fail more often than not.
+        What the user set comes first. Then comes what reads the thing itself, what reads something that refers to it,
+        and what writes; of these what runs showed, what documents state, what names suggest, and what was predicted; of
+        one kind the heaviest. Last of all stand the tools that fail more often than not.
 
         Args:
             consumer: the key of the tool.
@@ -120,7 +125,7 @@ class ToolGraph:
         """The edges that protocols tell of, by the parameter and the place that they join."""
         return {
             (parameter, (each.supplier.tool, each.supplier.path)): Feed(
-                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.affinity
+                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth
             )
             for parameter, some in self.structure.into(consumer).items()
             for each in some
@@ -144,7 +149,7 @@ class ToolGraph:
         for end in edges:
             parameter, (tool, path) = end
             known = structural.get(end)
-            supplier = known.supplier if known else self.structure.supplier(tool, path, parameter)
+            supplier = known.supplier if known else self.structure.supplier(tool, path, consumer, parameter)
             if (there := corrected.get(_edge(consumer, end))) is not None:
                 made.pop(end, None)
                 if there:
@@ -156,7 +161,7 @@ class ToolGraph:
                     made.pop((parameter, (tool, ())), None)
             elif known is None and (weight := predicted.get(_edge(consumer, end), 0.0)) >= LEAST_PREDICTED:
                 made[end] = Feed(supplier, consumer, parameter, "predicted", WORTH["predicted"] * min(1.0, weight))
-        return made
+        return _within_their_standing(made)
 
     def _has_place(self, tool: str, path: Path) -> bool:
         return tool in self.protocols and has_place(self.structure.tools[tool].returns, path)
@@ -169,6 +174,7 @@ class ToolGraph:
             feeds,
             key=lambda each: (
                 each.evidence != "corrected" and trust[each.supplier.tool] < LEAST_TRUST,
+                0 if each.evidence == "corrected" else each.supplier.standing,
                 _SUREST.index(each.evidence),
                 -each.weight * trust[each.supplier.tool],
             ),
@@ -278,6 +284,24 @@ class ToolGraph:
             KeyError: there is no such tool.
         """
         return self.of({key: self.protocols[key] for key in keys})
+
+
+def _within_their_standing(feeds: Mapping[_End, Feed]) -> dict[_End, Feed]:
+    """Feeds of which none weighs as much as one of the same parameter that stands nearer to the thing.
+
+    Runs show what was done, and not that it was right: however often an id was taken from what refers to a thing, what
+    lists the things is the likelier source.
+    """
+    most: dict[tuple[str, int], float] = {}
+    for each in feeds.values():
+        at = each.parameter, each.supplier.standing
+        most[at] = max(each.weight, most.get(at, 0.0))
+    made = dict(feeds)
+    for end, each in feeds.items():
+        nearer = [most[at] for standing in range(each.supplier.standing) if (at := (each.parameter, standing)) in most]
+        if nearer and each.evidence != "corrected":
+            made[end] = replace(each, weight=min(each.weight, FARTHER * max(nearer)))
+    return made
 
 
 def _are_the_same(some: Mapping[str, Protocol], others: Mapping[str, Protocol]) -> bool:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from typing import Any
 
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import VERBS, affinity, owner_of
+from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
 from atc.schemas.infer.mask import MASKED
 
 MAX_VALUES = 20_000
@@ -25,6 +26,8 @@ MAX_DEPTH = 8
 MAX_ITEMS = 5
 """Items of a list that are looked at."""
 MAX_TEXT = 200
+REFERENCE, UNLIKELY = 0.8, 0.5
+"""How likely a value serves at most that only refers to a thing, and one of another thing."""
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 Scalar = str | int | float | bool
 Path = tuple[str | int, ...]
@@ -39,12 +42,14 @@ class Seen:
         tool: that answered with it.
         arguments: of that call.
         path: to the value, from the response down.
+        found: the field that it is of, and whose that is.
     """
 
     value: Scalar
     tool: str
     arguments: tuple[tuple[str, Any], ...]
     path: Path
+    found: Field | None = field(default=None, compare=False)
 
     @property
     def field(self) -> str:
@@ -68,8 +73,11 @@ class ValuePool:
     def add(self, tool: str, arguments: dict[str, Any], response: Any) -> None:
         """Keep the texts and numbers of a response."""
         call = tuple(sorted(arguments.items(), key=lambda item: item[0]))
-        for path, value in _leaves(response, ()):
-            seen = Seen(value, tool, call, path)
+        leaves = [*_leaves(response, ())]
+        fields = Fields(tool, "", [*dict.fromkeys(_named(path) for path, _ in leaves if _named(path))], {})
+        field_at = lru_cache(maxsize=None)(fields.at)
+        for path, value in leaves:
+            seen = Seen(value, tool, call, path, field_at(_named(path)))
             if self._of_tool.get(tool, 0) >= MAX_OF_A_TOOL or self._count >= MAX_VALUES:
                 return
             if seen.field and value != MASKED:
@@ -89,9 +97,10 @@ class ValuePool:
             schema: what is known of it; values of another type do not fit.
         """
         found = []
-        for field, kept in self._by_field.items():
+        what = wanted(parameter, tool)
+        for name, kept in self._by_field.items():
             for seen in kept:
-                score = affinity(parameter, tool, field, seen.owner)
+                score = _sureness(what, tool, name, seen)
                 if score > 0 and _type_fits(seen.value, schema or {}):
                     found.append((score - (0.5 if seen.tool == tool else 0.0), seen))
         found.sort(key=lambda pair: (-pair[0], len(pair[1].path), pair[1].tool, str(pair[1].path), str(pair[1].value)))
@@ -102,6 +111,20 @@ class ValuePool:
         about = frozenset(words_of(tool)) - VERBS
         kept = [seen for field in ("name", "title") for seen in self._by_field.get(field, ()) if seen.tool != tool]
         return sorted(kept, key=lambda seen: (not about & seen.owner, len(seen.path), str(seen.path)))
+
+
+def _sureness(what: Wanted, tool: str, name: str, seen: Seen) -> float:
+    """How likely a value serves, from 0 to 1: a thing's own id, then what nobody owns, then what refers to a thing."""
+    how = fit(what, seen.found) if seen.found is not None else None
+    if how is None:
+        return min(affinity(what.name, tool, name, seen.owner), UNLIKELY)
+    return {OWN: 1.0, UNTOLD: how.score, REFERS: min(how.score, REFERENCE)}[how.relation]
+
+
+def _named(path: Path) -> tuple[str, ...]:
+    """A path as the fields of a schema are named."""
+    named = tuple(step if isinstance(step, str) else "[]" for step in path)
+    return named if any(step != "[]" for step in named) else ()
 
 
 def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Scalar]]:

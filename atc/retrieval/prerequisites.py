@@ -158,7 +158,7 @@ class Prerequisites:
             if feed.parameter == parameter.original:
                 feeds.setdefault(feed.supplier.tool, feed)
         if feeds:
-            best = min(feeds.values(), key=lambda each: (*_unproven(each), *self._effort(each.supplier, ranks)))
+            best = min(feeds.values(), key=lambda each: (*_standing(each), *self._effort(each.supplier, ranks)))
             return Prerequisite(tool, parameter.original, best.supplier.tool, best.supplier)
         if not is_handed_out(parameter.original, parameter.schema):
             return None
@@ -169,9 +169,9 @@ class Prerequisites:
         ]
         return Prerequisite(tool, parameter.original, min(by_name)[-1]) if by_name else None
 
-    def _effort(self, supplier: Supplier, ranks: Mapping[str, int]) -> tuple[bool, int, int]:
-        """How far a supplier is from the argument: what only refers to a thing, and what must be known to call it."""
-        return supplier.refers, _asked_of(self._protocol(supplier.tool)), ranks[supplier.tool]
+    def _effort(self, supplier: Supplier, ranks: Mapping[str, int]) -> tuple[int, int]:
+        """How far a supplier is from the argument: what must be known to call it, and how likely its words are."""
+        return _asked_of(self._protocol(supplier.tool)), ranks[supplier.tool]
 
     def _can_supply(self, supplier: Supplier, task: str) -> bool:
         """Whether a found tool can supply the argument before the tool that takes it has run.
@@ -186,10 +186,12 @@ class Prerequisites:
         return protocol.effect is not Effect.WRITE and all(_in_task(p, task) for p in required)
 
 
-def _unproven(feed: Feed) -> tuple[bool, float]:
-    """Sorts what the user set or runs showed before all else, the most used first."""
+def _standing(feed: Feed) -> tuple[int, bool, float]:
+    """Sorts what the user set before all else, then what is nearer to the thing; of these what runs showed, the most
+    used first."""
     proven = _is_proven(feed)
-    return not proven, -feed.weight if proven else 0.0
+    standing = -1 if feed.evidence == "corrected" else feed.supplier.standing
+    return standing, not proven, -feed.weight if proven else 0.0
 
 
 def _is_proven(feed: Feed) -> bool:

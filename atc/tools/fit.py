@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from atc.graph.acts import writers
 from atc.graph.suppliers import Suppliers, hints_from
 from atc.tools.demonstrations import demonstration
 from atc.tools.grades import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
@@ -84,7 +85,9 @@ class Fitter:
         self._suppliers, self._task, self._ask, self._pages, self._plain = suppliers, task, ask, pages, plain
         self._keep = frozenset(keep)
         self._first = [name for name in first if name in self._protocols and name not in self._keep]
-        self._hints, self._short_hints = hints_from(suppliers), hints_from(suppliers, 1)
+        writing = writers(self._protocols)
+        self._hints = hints_from(suppliers, writes=writing)
+        self._short_hints = hints_from(suppliers, 1, writes=writing)
         self._words = words_of_task(task)
         self._taken = RESERVED | self._protocols.keys()
         self._outline: Outline | None = None

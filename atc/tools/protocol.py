@@ -58,6 +58,20 @@ class Example(_Document):
     program: str = ""
 
 
+class Link(_Document):
+    """A field of a response that supplies an argument of another operation, as the document states it.
+
+    Attributes:
+        operation: the other one: its name at the source, or its method and path template.
+        parameter: the name of its argument.
+        path: where the field lies in the response; ``[]`` stands for the items of a list.
+    """
+
+    operation: str
+    parameter: str
+    path: tuple[str, ...] = ()
+
+
 class Source(_Document):
     """Where a tool comes from.
 
@@ -66,11 +80,13 @@ class Source(_Document):
             ``smolagents``, or the name of another package's.
         location: the document, server or module.
         operation: the name that the tool has there.
+        path: of an HTTP service, the method and the path template of the operation: ``GET /users/{user_id}``.
     """
 
     kind: str = Field(default="document", pattern=r"^[a-z][a-z0-9_.-]{0,63}$")
     location: str = ""
     operation: str = ""
+    path: str = ""
 
     @property
     def service(self) -> str:
@@ -99,6 +115,7 @@ class Protocol(_Document):
         statuses: the ways a call can end, where the source says so.
         effect: whether a call only reads.
         examples: calls with their responses; the first with a response is shown to the model.
+        links: the arguments of other operations that its response supplies, where the source says so.
         source: where the tool comes from; ``source.operation`` is its original name.
         provenance: written by a person, imported from a document, or inferred by probing.
     """
@@ -110,6 +127,7 @@ class Protocol(_Document):
     statuses: tuple[Status, ...] = ()
     effect: Effect = Effect.UNKNOWN
     examples: tuple[Example, ...] = ()
+    links: tuple[Link, ...] = ()
     source: Source = Source()
     provenance: Provenance = Provenance.WRITTEN
 

@@ -43,7 +43,7 @@ def listing(container: str, **fields: Any) -> dict[str, Any]:
         ),
         (
             taking("list_albums", returns=listing("items")), taking("get_album", "id"),
-            "from list_albums()['items'][0]['id']",
+            "from list_albums()['items'][i]['id']",
         ),
         (
             taking("find_cities", "name", returns=listing("cities", city_id={"type": "string"})),
@@ -122,11 +122,15 @@ def test_an_id_of_something_else_is_no_source() -> None:
     assert hints_for([profile, taking("save_albums", "id")]) == {}
 
 
-def test_the_closest_source_is_named_first_and_no_weaker_one_beside_it() -> None:
+def test_where_two_are_alike_both_are_named() -> None:
     exact = taking("list_shops", returns=listing("shops", shop_id={"type": "string"}))
     likely = taking("search_shops", "text", returns=listing("results"))
     assert hints_for([likely, exact, taking("get_shop", "shop_id")])["get_shop"] == {
-        "shop_id": "from list_shops()['shops'][0]['shop_id']"
+        "shop_id": "from search_shops(text=...)['results'][0]['id'] or list_shops()['shops'][i]['shop_id']"
+    }
+    both = taking("list_shops", returns=listing("shops", id={}, shop_id={}))
+    assert hints_for([both, taking("get_shop", "shop_id")])["get_shop"] == {
+        "shop_id": "from list_shops()['shops'][i]['shop_id']"
     }
 
 
@@ -139,7 +143,7 @@ def test_an_identifier_of_one_service_is_none_of_another() -> None:
     taker = of(taking("get_avatar", "user_id"), "pictures.json")
     assert hints_for([of(users, "shop.json"), taker]) == {}
     known = hints_for([of(users, "shop.json"), of(taking("holidays", "country_code"), "calendar.json")])
-    assert known["holidays"] == {"country_code": "from list_users()['users'][0]['country_code']"}
+    assert known["holidays"] == {"country_code": "from list_users()['users'][i]['country_code']"}
 
 
 def test_the_tools_own_service_comes_before_closer_names_elsewhere() -> None:
@@ -162,7 +166,7 @@ def test_functions_are_one_service_of_their_own() -> None:
     maker = of(taking("create_order", "customer_id"), "orders:y", "function")
     foreign = of(taking("list_customers", returns=listing("customers", customer_id={})), "shop.json")
     assert hints_for([foreign, finder, maker])["create_order"] == {
-        "customer_id": "from find_customer(name=...)['found'][0]['customer_id']"
+        "customer_id": "from find_customer(name=...)['found'][i]['customer_id'], the one that the task means"
     }
 
 

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
-from atc.graph.name_affinity import affinity, endings
-from atc.graph.structure import MAX_PLACES, MAX_TOOLS, ToolFacts, suppliers_of
-from atc.graph.suppliers import LEAST, has_place, is_handed_out
+from atc.graph.name_affinity import endings
+from atc.graph.resources import OWN, REFERS, fit
+from atc.graph.structure import MAX_PLACES, MAX_TOOLS, SAME_NAME, ToolFacts, suppliers_of
+from atc.graph.suppliers import has_place, is_handed_out
 from atc.graph.tool_graph import MAX_TAUGHT, ToolGraph
 from atc.tools.protocol import Protocol
 
@@ -31,11 +32,11 @@ def listing(container: str, **fields: Any) -> dict[str, Any]:
 
 
 FIND = tool("find_cities", "name", returns=listing("cities", city_id={"type": "string"}, label={"type": "string"}))
-ALSO = tool("list_places", returns=listing("places", city_id={"type": "string"}))
+ALSO = tool("list_places", returns=listing("cities", city_id={"type": "string"}))
 WEATHER = tool("weather", "city_id", optional=("caption",), returns=record(summary={"type": "string"}))
 TOOLS = [FIND, ALSO, WEATHER]
 OF_FIND = ("find_cities", ("cities", "[]", "city_id"), "weather", "city_id")
-OF_ALSO = ("list_places", ("places", "[]", "city_id"), "weather", "city_id")
+OF_ALSO = ("list_places", ("cities", "[]", "city_id"), "weather", "city_id")
 OF_LABEL = ("find_cities", ("cities", "[]", "label"), "weather", "caption")
 
 
@@ -283,22 +284,28 @@ _TOOL = st.builds(
 @given(st.lists(_TOOL, max_size=5))
 def test_what_is_found_by_keys_is_what_the_names_say_of_every_pair(tools: list[Protocol]) -> None:
     named = {str(n): each for n, each in enumerate(tools)}
-    found = {at: {(s.tool, s.path) for s in some} for at, some in suppliers_of(named).items()}
-    expected: dict[tuple[str, str], set[tuple[str, Any]]] = {}
+    found = {at: {(s.tool, s.path, s.refers) for s in some} for at, some in suppliers_of(named).items()}
+    expected: dict[tuple[str, str], set[tuple[str, Any, bool]]] = {}
     for key, protocol in named.items():
         for parameter in ToolFacts(protocol).parameters:
             if not is_handed_out(parameter.original, parameter.schema):
                 continue
-            scored = [
-                (affinity(parameter.original, protocol.name, field.name, field.owner), (other, field.path))
+            what = ToolFacts(protocol).wanted(parameter.original)
+            fitting = [
+                (how, other, field.path)
                 for other, giver in named.items()
                 if other != key
                 for last in endings(parameter.original)
                 for field in ToolFacts(giver).fields(last)
+                if (how := fit(what, field)) is not None
             ]
-            best = max((score for score, _ in scored), default=0)
-            if best >= LEAST:
-                expected[key, parameter.original] = {at for score, at in scored if score == best}
+            own = [each for each in fitting if each[0].relation == OWN]
+            best = max((how.score for how, *_ in fitting if how.relation != OWN), default=0.0)
+            kept = [each for each in own if each[0].score == max(how.score for how, tool, _ in own if tool == each[1])]
+            if not own or best >= SAME_NAME:
+                kept += [each for each in fitting if each[0].relation != OWN and each[0].score == best]
+            if kept:
+                expected[key, parameter.original] = {(tool, path, how.relation == REFERS) for how, tool, path in kept}
     assert found == expected
 
 

@@ -37,6 +37,16 @@ class _Request(NamedTuple):
     calls: Sequence[Made]
     replaced: Sequence[tuple[str, str]] = ()
     task: str = ""
+    warned: bool = False
+
+    @property
+    def shows(self) -> bool:
+        """Whether its answer shows that what the program did was right, as far as an answer can.
+
+        It does not where a call was refused by the user or a rule, or the check's warnings about it stayed unresolved.
+        """
+        refused = any(call.cause in ("denied", "in_doubt") for call in self.calls)
+        return self.answered and bool(self.run_id) and not refused and not self.warned
 
 
 def lessons_of(
@@ -45,6 +55,7 @@ def lessons_of(
     *,
     replaced: Iterable[tuple[str, str]] = (),
     request: int = 0,
+    warned: bool = False,
 ) -> Lessons:
     """What a finished run teaches; of a conversation its last request. Linear in the run.
 
@@ -54,13 +65,15 @@ def lessons_of(
         replaced: tools that broke in this run, each with the one that was used in its place; beside those that the run
             itself names.
         request: of a result that belongs to a conversation, the number of its task; a trace has it.
+        warned: of a result, that the program which answered ran although the check had warned about its writes; a trace
+            has it.
 
     Raises:
         UsageError: a newer version of ATC wrote the trace.
         OSError: it cannot be read.
     """
     if isinstance(run, Result):
-        found = _of_result(run, request)
+        found = _of_result(run, request)._replace(warned=warned)
     else:
         requests = list(_of_events(run.latest() if isinstance(run, StoredRun) else run))
         found = requests[-1] if requests else _Request("", 0, False, "", (), ())
@@ -115,12 +128,13 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
     calls: list[Made] = []
     replaced: list[tuple[str, str]] = []
 
-    dry = False
+    dry = warned = False
 
     def request() -> _Request:
         if dry:
             return _Request(run_id, number, False, "", (), ())
-        return _Request(run_id, number, answered, running if running == program else "", own, calls, replaced, task)
+        program_run = running if running == program else ""
+        return _Request(run_id, number, answered, program_run, own, calls, replaced, task, warned)
 
     for event in events:
         kind, data = (event.kind, event.data) if isinstance(event, Event) else (event["kind"], event["data"])
@@ -129,13 +143,13 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                 turn = data.get("turn", 0)
                 if turn != number and run_id:
                     yield request()
-                    answered, program, own, calls, replaced = False, "", [], [], []
+                    answered, program, own, calls, replaced, warned = False, "", [], [], [], False
                 run_id, number, dry = str(data.get("run_id", "")), turn, bool(data.get("dry_run"))
                 task = given if isinstance(given := data.get("task"), str) else ""
             case "program_written":
                 written = data.get("program", "")
             case "program_started":
-                running, own = written, []
+                running, own, warned = written, [], bool(data.get("warnings"))
             case "call_ended":
                 made = _made(data)
                 own.append(made)
@@ -177,7 +191,7 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
     failed = tuple((call.number, call.tool) for call in request.calls if call.tool in tools and _failed_as_a_tool(call))
     known = [(tool, by) for tool, by in request.replaced if tool in tools and by in tools and tool != by]
     digest = hashlib.sha256(f"{request.run_id}:{request.number}".encode("utf-8", "replace")).hexdigest()[:32]
-    answer = Answer.of(request.program, request.own, tools) if request.answered and request.run_id else None
+    answer = Answer.of(request.program, request.own, tools) if request.shows else None
     shapes, observed = _observed(request.calls, tools) if request.run_id else ({}, (0, 0))
     if answer is None:
         replaced = {pair: False for pair in known if _broke(pair[1], failed)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atc.graph.identifiers import NAMES, words_of
+from atc.graph.structure import ToolFacts
 from atc.programs.analysis.schema_paths import shape_at
 from atc.result import Effect
 from atc.schemas.validate import types_of
@@ -14,7 +15,7 @@ from atc.tools.protocol import Protocol
 
 def search_tool_beside(tool: str, protocols: Mapping[str, Protocol]) -> str:
     """The one reading tool that finds by name what another lists, as it is called; empty where there is not one."""
-    listed = _lists(protocols[tool]) if tool in protocols else set()
+    listed = _lists(protocols[tool]) if tool in protocols else frozenset[str]()
     calls = [
         f"{protocol.name}({parameter.name}=...)"
         for protocol in protocols.values()
@@ -23,10 +24,12 @@ def search_tool_beside(tool: str, protocols: Mapping[str, Protocol]) -> str:
     return calls[0] if len(calls) == 1 else ""
 
 
-def _lists(protocol: Protocol) -> set[str]:
-    """The keys of a response under which lists stand."""
+def _lists(protocol: Protocol) -> frozenset[str]:
+    """Words for the things of which a response has a list."""
+    facts = ToolFacts(protocol)
     keys = shape_at(protocol.returns, ()).keys if protocol.returns else ()
-    return {key for key in keys if shape_at(protocol.returns, (key,)).kind == "list"}
+    lists = [key for key in keys if shape_at(protocol.returns, (key,)).kind == "list"]
+    return frozenset[str]().union(*(facts.owner_at((key, "[]")) for key in lists))
 
 
 def _by_name(protocol: Protocol) -> Parameter | None:

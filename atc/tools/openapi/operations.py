@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from atc.errors import ToolImportError
 from atc.result import Effect
@@ -23,7 +26,7 @@ from atc.tools.openapi.schema import SchemaConverter
 from atc.tools.openapi.schemes import Scheme
 from atc.tools.openapi.servers import server_url
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import Example, Protocol, Provenance, Source, Status
+from atc.tools.protocol import Example, Link, Protocol, Provenance, Source, Status
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 MAX_OPERATIONS = 5_000
@@ -38,7 +41,11 @@ MAX_CHECKED = 5_000_000
 MAX_TOOL_TEXT = 4_000
 """Characters of a tool's description."""
 
+MAX_LINKS = 100
+"""Links of one response, and arguments of one link, that are read."""
+
 _MAX_STATUS_TEXT = 300
+_OF_BODY = "$response.body#/"
 
 
 @dataclass(frozen=True)
@@ -177,7 +184,8 @@ class OperationReader:
             statuses=_statuses(responses),
             effect=effect,
             examples=self._given(parameters, arguments.example, response_example),
-            source=Source(kind="openapi", location=self._document.location, operation=found.original),
+            links=self._links(success),
+            source=Source(kind="openapi", location=self._document.location, operation=found.original, path=found.label),
             provenance=Provenance.IMPORTED,
         )
         return protocol, operation
@@ -204,6 +212,16 @@ class OperationReader:
             for code, response in raw.items()
             if not code.lower().startswith("x-")
         }
+
+    def _links(self, success: list[tuple[str, dict[str, Any]]]) -> tuple[Link, ...]:
+        """The links that the document states (OpenAPI 3, "Link Object"), as far as they are taken from the body."""
+        found: list[Link] = []
+        for _, response in success:
+            links = response.get("links")
+            for raw in list(links.values())[:MAX_LINKS] if isinstance(links, dict) else ():
+                with suppress(ToolImportError):  # a broken link is no reason to go without the operation
+                    found += _links_of(self._resolver.mapping(raw, "a link"))
+        return tuple(found)
 
     def _returns(
         self, method: str, success: list[tuple[str, dict[str, Any]]], contents: list[tuple[str, dict[str, Any]]]
@@ -244,6 +262,32 @@ class OperationReader:
         if key_schemes and not any(alternatives):  # the key is only declared as a parameter
             return (tuple(key_schemes), ())
         return alternatives
+
+
+def _links_of(link: dict[str, Any]) -> Iterator[Link]:
+    operation, given = _linked_operation(link), link.get("parameters")
+    for name, value in list(given.items())[:MAX_LINKS] if operation and isinstance(given, dict) else ():
+        if isinstance(name, str) and isinstance(value, str) and value.startswith(_OF_BODY):
+            steps = map(_unescaped, value.removeprefix(_OF_BODY).split("/"))
+            path = tuple("[]" if step.isdecimal() else step for step in steps)
+            parameter = re.sub(r"^(?:path|query|header|cookie)\.", "", name)
+            yield Link(operation=operation, parameter=parameter, path=path)
+
+
+def _linked_operation(link: dict[str, Any]) -> str:
+    """The operation that a link leads to: its id, or its method and path; empty where it is of another document."""
+    named, pointer = link.get("operationId"), link.get("operationRef")
+    if isinstance(named, str):
+        return named.strip()
+    if not isinstance(pointer, str) or not pointer.startswith("#/paths/"):
+        return ""
+    path, _, method = pointer.removeprefix("#/paths/").rpartition("/")
+    return f"{method.upper()} {_unescaped(path)}"
+
+
+def _unescaped(step: str) -> str:
+    """A step of a JSON pointer as it was meant."""
+    return unquote(step).replace("~1", "/").replace("~0", "~")
 
 
 def _success(responses: dict[str, dict[str, Any]]) -> list[tuple[str, dict[str, Any]]]:

@@ -1,0 +1,298 @@
+"""Resources: which thing an argument names, and which one a field of a response is of.
+
+Three facts tell: the path of an operation (``/products/{product_id}``), the names of schemas, and the names of tools
+and fields. So the ``id`` of the products that ``GET /products`` lists is a product's own, and the ``product_id`` of an
+order's line only refers to one. All who rank the sources of an argument go by this.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
+from typing import Literal, NamedTuple
+
+from atc.graph.edges import Path
+from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, words_of
+from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
+from atc.graph.suppliers import ECHO, LEAST
+
+Relation = Literal[0, 1, 2]
+"""What a field has to do with a thing: it is the thing's own; nothing says whose it is; it only refers to the thing."""
+OWN: Relation = 0
+UNTOLD: Relation = 1
+REFERS: Relation = 2
+MAX_STEPS = 40
+"""Steps of a path that are read."""
+
+_SAYS_NOTHING = GENERIC | THINGS | HANDED_OUT
+"""Words of names that do not say of what something is."""
+_ENVELOPES = CONTAINERS | {
+    "found", "match", "output", "object", "collection", "entity", "element", "payload", "body", "edge", "node",
+    "attribute", "page", "embedded", "return",
+}  # fmt: skip
+_CUT = frozenset("by of for from in with on to at near per via using matching between".split())
+_NO_THING = VERBS | frozenset({"post", "put", "delete", "patch", "v3", "v4", "fetch", "browse", "count"})
+_OF_SCHEMAS = _NO_THING | _ENVELOPES | frozenset(
+    "out in dto model schema input read view summary base public full type paginated create update brief".split()
+)  # fmt: skip
+_IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
+"""Steps of a path that say nothing of what is listed there."""
+_VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
+_STEP = re.compile(r"\{([^{}]{1,200})\}(?:([:.])(\w*))?|:(\w{1,200})|([^{}()]*)\((?:\w+=)?'?\{([^{}]{1,200})\}'?\)")
+
+
+class Route(NamedTuple):
+    """The path of an operation, in words that two spellings of it share.
+
+    Attributes:
+        reads: its method is GET.
+        steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
+        placeholders: by name, where each stands among the steps.
+    """
+
+    reads: bool
+    steps: tuple[str, ...]
+    placeholders: Mapping[str, int]
+
+    @property
+    def collection(self) -> tuple[str, ...]:
+        """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``."""
+        return _listed_at(self.steps)
+
+    @property
+    def thing(self) -> str:
+        """The last word for what it is about; empty where no step tells."""
+        steps = (step.split() for step in reversed(self.steps) if step != "{}")
+        return next((word for step in steps for word in reversed(step) if word not in _IN_PATHS), "")
+
+
+def _listed_at(steps: Sequence[str]) -> tuple[str, ...]:
+    """The steps that say what is listed; empty where they end with a placeholder."""
+    telling = tuple(step for step in steps if not _IN_PATHS.issuperset(step.split()))
+    return telling if telling and telling[-1] != "{}" else ()
+
+
+@lru_cache(maxsize=16_384)
+def route_of(path: str) -> Route | None:
+    """Read the method and the path template of an operation, such as ``GET /v2/products/{product_id}``."""
+    method, _, template = path.partition(" ")
+    steps: list[str] = []
+    placeholders: dict[str, int] = {}
+    for text in template.partition("?")[0].split("/", MAX_STEPS)[:MAX_STEPS]:
+        found = _STEP.fullmatch(text)
+        if found is None:
+            static, named, behind = *text.partition(":")[::2], ""
+            static, named = re.sub(r"\.\w{2,5}$", "", static), ""
+            behind = text.partition(":")[2]
+        else:
+            name, mark, after, colon, static, inside = (part or "" for part in found.groups())
+            named, behind = name or colon or inside, after if mark == ":" else ""
+        if static and not _VERSION.fullmatch(static):
+            steps += [" ".join(words)] if (words := words_of(static)) else []
+        if named:
+            placeholders[named] = len(steps)
+            steps.append("{}")
+        steps += [" ".join(words)] if (words := words_of(behind)) else []
+    return Route(method.upper() == "GET", tuple(steps), placeholders) if steps else None
+
+
+@lru_cache(maxsize=16_384)
+def phrase_of(name: str) -> tuple[str, ...]:
+    """The words of a tool's name for what it gives: ``product review`` of ``list_product_reviews_by_user``."""
+    words = [word for word in words_of(name) if not word.isdigit()]
+    for place, word in enumerate(words):
+        if word in _CUT and not _NO_THING.issuperset(words[:place]):
+            words = words[:place]
+            break
+    return tuple(word for word in words if word not in _NO_THING and word not in CONTAINERS)
+
+
+@lru_cache(maxsize=16_384)
+def _head_of_schema(title: str) -> str:
+    """The last word of a schema's name that says what it is of: ``product`` of ``ProductListOut``."""
+    words = [word for word in words_of(title) if word not in _OF_SCHEMAS and not word.isdigit()]
+    return words[-1] if words else ""
+
+
+class Wanted(NamedTuple):
+    """What an argument takes.
+
+    Attributes:
+        name: of the argument. ``words``: of it, spelled out.
+        things: words for the thing that it names; the last one says most.
+        bare: its name says nothing of the thing: a path does, or the tool's name, of which any word may.
+        collection: the steps of the list whose items a placeholder of the path names; empty where there is none.
+    """
+
+    name: str
+    words: tuple[str, ...]
+    things: tuple[str, ...]
+    bare: bool = False
+    collection: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=16_384)
+def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
+    """Read what an argument takes off its name, the path of its operation and its tool's name."""
+    words = spelled_words(parameter)
+    specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
+    route = route_of(path) if path else None
+    at = route.placeholders.get(parameter) if route is not None else None
+    collection = _listed_at(route.steps[:at]) if route is not None and at else ()
+    if specific:
+        return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
+    things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
+    return Wanted(parameter, words, things, True, collection)
+
+
+class Field(NamedTuple):
+    """A field that a tool returns.
+
+    Attributes:
+        number: its place among the tool's fields.
+        path: where it lies; it ends with ``[]`` where the field is a list of values.
+        name: of the field itself.
+        owner: words, each of which names the thing that it is of.
+        stated: a name above it, the name of its schema or a path states the owner.
+        within: it lies within another thing, as the customer of an order does.
+        beside: another field names the thing that it lies in: this one, if it names something, refers to it.
+    """
+
+    number: int
+    path: Path
+    name: str
+    owner: frozenset[str]
+    stated: bool
+    within: bool = False
+    beside: bool = False
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether it belongs to another thing than it names."""
+        own = _thing_in(self.name)
+        return self.within or bool(own and own not in self.owner)
+
+
+class Fields:
+    """The fields of one tool's response.
+
+    Args:
+        tool: its name.
+        path: of its operation (:attr:`atc.tools.protocol.Source.path`).
+        paths: of all its fields.
+        titles: the names of the schemas of objects, by their paths.
+    """
+
+    def __init__(self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str]) -> None:
+        self._titles, self._paths = titles, paths
+        route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
+        self._told = route is not None and bool(route.thing)
+        if route is not None and self._told:  # an id that is made of the path has words of all its steps
+            heads = (route.thing, *(word for word in heads if all(word not in step.split() for step in route.steps)))
+        self._heads = frozenset(heads or words_of(tool))
+
+    def at(self, path: Path, number: int = 0) -> Field:
+        """The field at a path."""
+        *above, name = [step for step in path if step != "[]"] or [""]
+        item = ("[]",) if is_plural(name) and path[-1:] != ("[]",) else ()  # one of a list of codes
+        inside = _object_of(path)
+        owner, stated = self._owner(inside, above)
+        names = self._identities.get(inside, ())
+        return Field(number, (*path, *item), name, owner, stated, self._within(inside), any(n != name for n in names))
+
+    def _owner(self, inside: Path, above: Sequence[str]) -> tuple[frozenset[str], bool]:
+        telling = [words for each in above if not _ENVELOPES.issuperset(words := words_of(each))]
+        title = _head_of_schema(self._titles.get(inside, ""))
+        titled = frozenset({title}) if title else frozenset[str]()
+        if not telling:
+            return self._heads | titled, self._told or bool(titled)
+        return frozenset({next(w for w in reversed(telling[-1]) if w not in _ENVELOPES)}) | titled, True
+
+    @cached_property
+    def _identities(self) -> Mapping[Path, tuple[str, ...]]:
+        """By the path of an object, the fields that name it itself."""
+        found: dict[Path, tuple[str, ...]] = {}
+        for path in self._paths:
+            if is_identifier(name := path[-1], THINGS) and not is_plural(name):
+                inside, own = _object_of(path), _thing_in(name)
+                if not own or own in self.owner_at(inside):
+                    found[inside] = (*found.get(inside, ()), name)
+        return found
+
+    def _within(self, inside: Path) -> bool:
+        """Whether an object lies in one that is another thing itself, and is not what an envelope holds."""
+        for end in range(len(inside)):
+            listed, known = inside[end - 1 : end] == ("[]",), inside[:end] in self._identities
+            if not listed and not known:
+                continue
+            if any(not _ENVELOPES.issuperset(words_of(step)) for step in inside[end:] if step != "[]"):
+                if known or self.owner_at(inside[:end]).isdisjoint(self.owner_at(inside)):
+                    return True
+            elif listed and known and "[]" in inside[end:]:
+                return True
+        return False
+
+    def owner_at(self, inside: Path) -> frozenset[str]:
+        """Words, each of which names the thing that the object at a path is."""
+        return self._owner(inside, [step for step in inside if step != "[]"])[0]
+
+
+def _object_of(path: Path) -> Path:
+    """The path of the object that a field lies in."""
+    end = len(path)
+    while end and path[end - 1] == "[]":
+        end -= 1
+    return path[: end - 1] if end else ()
+
+
+@lru_cache(maxsize=16_384)
+def _thing_in(name: str) -> str:
+    """The last word of a field's name for what it names; empty for a bare ``id``."""
+    words = [w for w in spelled_words(name) if w not in _SAYS_NOTHING and w not in UNIVERSAL and w not in QUALIFIERS]
+    return words[-1] if words else ""
+
+
+def names_a_thing(name: str) -> bool:
+    """Whether a field's name says what it is of: ``city_id`` does, and ``id`` does not."""
+    return bool(_thing_in(name))
+
+
+class Fit(NamedTuple):
+    """How well a field supplies an argument; the least is the best.
+
+    Attributes:
+        relation: of the field to the thing.
+        score: affinity of the names, from 0 to 1.
+    """
+
+    relation: Relation
+    score: float
+
+
+def fit(what: Wanted, field: Field) -> Fit | None:
+    """How well a field supplies an argument; ``None`` where nothing says that it does."""
+    has = spelled_words(field.name)
+    if what.bare:
+        if has not in (what.words, bare(what.words)) or field.owner.isdisjoint(what.things):
+            return None
+        return Fit(REFERS if field.within else OWN, ECHO)
+    score = affinity(what.name, "", field.name, field.owner)
+    if score < LEAST or not has:
+        return None
+    if _SAYS_NOTHING.issuperset(has):  # the `id` of something: of that thing alone
+        last = [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
+        return Fit(REFERS if field.within else OWN, score) if last in field.owner else None
+    return Fit(_relation(what, field, score), score)
+
+
+def _relation(what: Wanted, field: Field, score: float) -> Relation:
+    if not what.things:  # a code that means the same everywhere: nobody owns it
+        return UNTOLD
+    if field.within:
+        return REFERS
+    own = _thing_in(field.name)
+    if own == what.things[-1] and own in field.owner:
+        another = field.beside and len([word for word in spelled_words(field.name) if word not in _SAYS_NOTHING]) > 1
+        return REFERS if another else OWN if score >= ECHO else UNTOLD  # an event's `recurring_event_id` is another's
+    return REFERS if field.stated or field.beside else UNTOLD
