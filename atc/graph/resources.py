@@ -38,6 +38,10 @@ _OF_SCHEMAS = _NO_THING | _ENVELOPES | frozenset(
 )  # fmt: skip
 _IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
 """Steps of a path that say nothing of what is listed there."""
+_CALLER = frozenset({"me", "self", "myself"})
+"""Steps of a path that stand for the user who calls."""
+_KIN = frozenset({"child", "children", "parent", "ancestor", "descendant", "sibling"})
+"""Steps of a path that lead from a thing to others of its kind."""
 _VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
 _STEP = re.compile(r"\{([^{}]{1,200})\}(?:([:.])(\w*))?|:(\w{1,200})|([^{}()]*)\((?:\w+=)?'?\{([^{}]{1,200})\}'?\)")
 
@@ -62,9 +66,18 @@ class Route(NamedTuple):
 
     @property
     def thing(self) -> str:
-        """The last word for what it is about; empty where no step tells."""
-        steps = (step.split() for step in reversed(self.steps) if step != "{}")
-        return next((word for step in steps for word in reversed(step) if word not in _IN_PATHS), "")
+        """The last word for what it is about; empty where no step tells.
+
+        ``/users/by/name/{name}``, ``/users/me`` and ``/users/{id}/children`` are about users, and so is ``/me``.
+        """
+        words: list[str] = []
+        for step in self.steps:
+            if words and step.split()[0] in _CUT:
+                break
+            kin = words and _KIN.issuperset(step.split())
+            words += [] if kin else [word for word in step.split() if word not in _IN_PATHS | _CUT | THINGS | _CALLER]
+        words = [word for word in words if word != "{}"]
+        return words[-1] if words else "user" if not _CALLER.isdisjoint(self.steps) else ""
 
 
 def _listed_at(steps: Sequence[str]) -> tuple[str, ...]:
