@@ -64,6 +64,10 @@ class Route(NamedTuple):
         """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``."""
         return _listed_at(self.steps)
 
+    def lists_behind(self, at: int) -> bool:
+        """Whether a step behind a place says what is listed: that of ``/users/{id}/friends``, not ``/users/{id}/get``."""
+        return any(not _IN_PATHS.issuperset(step.split()) for step in self.steps[at + 1 :])
+
     @property
     def thing(self) -> str:
         """The last word for what it is about; empty where no step tells.
@@ -183,7 +187,7 @@ class Field(NamedTuple):
     @property
     def is_foreign(self) -> bool:
         """Whether it belongs to another thing than it names."""
-        own = _thing_in(self.name)
+        own = thing_in(self.name)
         return self.within or bool(own and own not in self.owner)
 
 
@@ -228,7 +232,7 @@ class Fields:
         found: dict[Path, tuple[str, ...]] = {}
         for path in self._paths:
             if is_identifier(name := path[-1], THINGS) and not is_plural(name):
-                inside, own = _object_of(path), _thing_in(name)
+                inside, own = _object_of(path), thing_in(name)
                 if not own or own in self.owner_at(inside):
                     found[inside] = (*found.get(inside, ()), name)
         return found
@@ -260,7 +264,7 @@ def _object_of(path: Path) -> Path:
 
 
 @lru_cache(maxsize=16_384)
-def _thing_in(name: str) -> str:
+def thing_in(name: str) -> str:
     """The last word of a field's name for what it names; empty for a bare ``id``."""
     words = [w for w in spelled_words(name) if w not in _SAYS_NOTHING and w not in UNIVERSAL and w not in QUALIFIERS]
     return words[-1] if words else ""
@@ -268,7 +272,7 @@ def _thing_in(name: str) -> str:
 
 def names_a_thing(name: str) -> bool:
     """Whether a field's name says what it is of: ``city_id`` does, and ``id`` does not."""
-    return bool(_thing_in(name))
+    return bool(thing_in(name))
 
 
 class Fit(NamedTuple):
@@ -299,12 +303,18 @@ def fit(what: Wanted, field: Field) -> Fit | None:
     return Fit(_relation(what, field, score), score)
 
 
+def aside(what: Wanted, field: Field) -> int:
+    """How many of the names above a field are of something else than what an argument takes."""
+    above = [words_of(step) for step in field.path if step != "[]"][:-1]
+    return sum(_ENVELOPES.isdisjoint(words) and not words[-1:] == what.things[-1:] for words in above)
+
+
 def _relation(what: Wanted, field: Field, score: float) -> Relation:
     if not what.things:  # a code that means the same everywhere: nobody owns it
         return UNTOLD
     if field.within:
         return REFERS
-    own = _thing_in(field.name)
+    own = thing_in(field.name)
     if own == what.things[-1] and own in field.owner:
         another = field.beside and len([word for word in spelled_words(field.name) if word not in _SAYS_NOTHING]) > 1
         return REFERS if another else OWN if score >= ECHO else UNTOLD  # an event's `recurring_event_id` is another's

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from atc.graph.acts import may_write
 from atc.graph.edges import Path
-from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
+from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
 from atc.graph.resources import (
@@ -30,9 +30,11 @@ from atc.graph.resources import (
     Fit,
     Relation,
     Wanted,
+    aside,
     fit,
     names_a_thing,
     route_of,
+    thing_in,
     wanted,
 )
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
@@ -95,7 +97,18 @@ class ToolFacts:
         self.writes = may_write(protocol)
         self.route = route_of(protocol.source.path) if protocol.source.path else None
         self._own = {each.original: endings(each.original) for each in required}
-        self._found: dict[str, list[Field]] = {}
+        self._found: dict[str, tuple[list[Field], list[Field]]] = {}
+
+    @cached_property
+    def identifies(self) -> frozenset[tuple[str, str]]:
+        """The things that its arguments name, required or not, each with the word that it is called by."""
+        taken = (self.wanted(each.original) for each in self.parameters if is_identifier(each.original))
+        return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
+
+    @cached_property
+    def searches(self) -> bool:
+        """Whether it finds things by words, as a task has them."""
+        return any(is_identifier(each.original, NAMES) for each in self.parameters)
 
     def wanted(self, parameter: str) -> Wanted:
         """What an argument of the tool takes."""
@@ -122,19 +135,28 @@ class ToolFacts:
 
     def fields(self, last: str) -> Sequence[Field]:
         """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
+        return self._told_apart(last)[0]
+
+    def echoes(self, last: str) -> Sequence[Field]:
+        """The fields whose names end with a word, and that only repeat what the tool must be given."""
+        return self._told_apart(last)[1]
+
+    def _told_apart(self, last: str) -> tuple[list[Field], list[Field]]:
         if (kept := self._found.get(last)) is None:
             by_ending, fields = self._places
             paths = by_ending.get(last, ())
             own = [self.wanted(name) for name, ends in self._own.items() if last in ends]
             own = own[: MAX_ECHOES // (len(paths) or 1)]
-            some = (fields.at(path, number) for number, path in paths)
-            kept = self._found[last] = [each for each in some if not any(self._echoes(one, each) for one in own)]
+            kept = self._found[last] = [], []
+            for number, path in paths:
+                field = fields.at(path, number)
+                kept[any(self._echoes(one, field) for one in own)].append(field)
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:
         if self.route is not None and "[]" in field.path and not names_a_thing(field.name):
             at = self.route.placeholders.get(own.name, len(self.route.steps))
-            if self.route.steps[at + 1 :]:  # `/users/{user_id}/friends` lists others
+            if self.route.lists_behind(at):  # `/users/{user_id}/friends` lists others
                 return False
         found = fit(own, field)
         return found is not None and found.score >= ECHO
@@ -157,9 +179,10 @@ class _Supply(NamedTuple):
     field: Field
 
 
-_Rank = tuple[bool, int, bool, int, bool, int, int]
-"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; how many
-identifiers its tool needs; it gives one thing, whichever is meant; and the places of the tool and the field."""
+_Rank = tuple[bool, int, bool, bool, int, int, int, int, int]
+"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; its tool
+looks up what is known; how many identifiers it needs; names above the field for something else; how a thing is found:
+by words, in a list, or there is but one; and the places of the tool and the field."""
 
 
 class _Candidate(NamedTuple):
@@ -317,15 +340,18 @@ class Structure:
                     for each in posting.supplies if posting is not None else ():
                         at = each.tool, each.field.path
                         if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
-                            found[at] = _Candidate(self._rank(each, fitting.relation), fitting)
+                            found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
             if found:
                 return self._best(found)
         return []
 
-    def _rank(self, supply: _Supply, relation: Relation, listed: bool = False) -> _Rank:
-        facts = self.facts(supply.tool)
-        chosen = bool(facts.arguments) or "[]" in supply.field.path  # it is looked up, or one of a list
-        return facts.writes, relation, not listed, facts.identifiers, not chosen, supply.place, supply.number
+    def _rank(self, what: Wanted, supply: _Supply, relation: Relation, listed: bool = False) -> _Rank:
+        facts, field = self.facts(supply.tool), supply.field
+        known = bool(what.things) and (what.things[-1], what.words[-1]) in facts.identifies
+        one = not facts.arguments and "[]" not in field.path
+        found = 0 if facts.searches else 2 if one else 1
+        at = supply.place, supply.number
+        return facts.writes, relation, not listed, known, facts.identifiers, aside(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
         """The best ones, in order: no write where a read has it; of what is not the thing's own only the likest."""
@@ -375,17 +401,22 @@ class Structure:
             if field is None and self.facts(key).responds:
                 continue
             supply = _Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
-            found[key, supply.field.path] = _Candidate(self._rank(supply, OWN, True), Fit(OWN, 1.0))
+            found[key, supply.field.path] = _Candidate(self._rank(what, supply, OWN, True), Fit(OWN, 1.0))
         return found
 
     def _key_of_items(self, key: str, what: Wanted) -> Field | None:
-        """The field by which the items of a list are named; ``None`` where no field can be that."""
+        """The field by which the items of a list are named; ``None`` where no field can be that.
+
+        What is found by this very field, as by ``GET /users?ids=``, is no list.
+        """
         facts = self.facts(key)
-        known = [each for last in sorted({*endings(what.name), *_ITSELF}) for each in facts.fields(last)]
         ranked = [
-            (likeness, len(each.path), each.number, each)
-            for each in known
+            (likeness, len(each.path), each.number, each if not echoed else None)
+            for last in sorted({*endings(what.name), *_ITSELF})
+            for echoed, some in enumerate((facts.fields(last), facts.echoes(last)))
+            for each in some
             if not each.within and (likeness := _likeness(what, each.name)) is not None
+            if not echoed or thing_in(each.name) in ("", *what.things)
         ]
         return min(ranked)[-1] if ranked else None
 
