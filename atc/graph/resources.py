@@ -51,11 +51,13 @@ class Route(NamedTuple):
 
     Attributes:
         reads: its method is GET.
+        adds: its method is one that puts something there.
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
     """
 
     reads: bool
+    adds: bool
     steps: tuple[str, ...]
     placeholders: Mapping[str, int]
 
@@ -111,7 +113,8 @@ def route_of(path: str) -> Route | None:
             placeholders[named] = len(steps)
             steps.append("{}")
         steps += [" ".join(words)] if (words := words_of(behind)) else []
-    return Route(method.upper() == "GET", tuple(steps), placeholders) if steps else None
+    reads, adds = method.upper() == "GET", method.upper() in ("POST", "PUT")
+    return Route(reads, adds, tuple(steps), placeholders) if steps else None
 
 
 @lru_cache(maxsize=16_384)
@@ -139,7 +142,9 @@ class Wanted(NamedTuple):
         name: of the argument. ``words``: of it, spelled out.
         things: words for the thing that it names; the last one says most.
         bare: its name says nothing of the thing: a path does, or the tool's name, of which any word may.
-        collection: the steps of the list whose items a placeholder of the path names; empty where there is none.
+        collection: the steps of the list whose items it names; empty where there is none.
+        called: the word that things go by where the path tells it: ``sid`` of ``/domains/{domain_sid}``.
+        placed: it is a placeholder of the path, so that it names something whatever its own name is.
     """
 
     name: str
@@ -147,6 +152,8 @@ class Wanted(NamedTuple):
     things: tuple[str, ...]
     bare: bool = False
     collection: tuple[str, ...] = ()
+    called: str = ""
+    placed: bool = False
 
 
 @lru_cache(maxsize=16_384)
@@ -156,11 +163,17 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
+    placed = at is not None
     collection = _listed_at(route.steps[:at]) if route is not None and at else ()
     if specific:
-        return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
+        before = collection[-1].split() if collection else []
+        called = words[-1] if before and before == [*words[:-1]] else ""
+        things = tuple(before) if called else tuple(w for w in specific if w not in UNIVERSAL)
+        return Wanted(parameter, words, things, False, collection, called, placed)
+    if route is not None and not placed and not route.adds:
+        collection = route.collection  # `DELETE /jokes?id=`
     things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
-    return Wanted(parameter, words, things, True, collection)
+    return Wanted(parameter, words, things, True, collection, placed=placed)
 
 
 class Field(NamedTuple):
@@ -297,8 +310,8 @@ def fit(what: Wanted, field: Field) -> Fit | None:
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:
         return None
-    if _SAYS_NOTHING.issuperset(has):  # the `id` of something: of that thing alone
-        last = [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
+    if _SAYS_NOTHING.issuperset(has) or has == (what.called,):  # the `id` of something: of that thing alone
+        last = what.things[-1] if what.called else [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
         return Fit(REFERS if field.within else OWN, score) if last in field.owner else None
     return Fit(_relation(what, field, score), score)
 

@@ -326,7 +326,7 @@ class Structure:
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
         what = self.facts(consumer).wanted(parameter.original)
         listed = self._listed(consumer, what)
-        if not listed and not is_handed_out(parameter.original, parameter.schema):
+        if not listed and not what.called and not is_handed_out(parameter.original, parameter.schema):
             return []
         for last in endings(parameter.original) - self._indexed:
             self._index(last)
