@@ -144,7 +144,8 @@ class Wanted(NamedTuple):
         bare: its name says nothing of the thing: a path does, or the tool's name, of which any word may.
         collection: the steps of the list whose items it names; empty where there is none.
         called: the word that things go by where the path tells it: ``sid`` of ``/domains/{domain_sid}``.
-        placed: it is a placeholder of the path, so that it names something whatever its own name is.
+        all_of_them: the steps of the list of all things of which it may name one: ``GET /tracks`` for
+            ``/me/tracks/{id}``; empty where it stands behind another placeholder, within which it means something.
     """
 
     name: str
@@ -153,7 +154,7 @@ class Wanted(NamedTuple):
     bare: bool = False
     collection: tuple[str, ...] = ()
     called: str = ""
-    placed: bool = False
+    all_of_them: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=16_384)
@@ -163,17 +164,18 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
-    placed = at is not None
+    alone = route is not None and at is not None and route.steps[at - 1 : at] != ("{}",)
     collection = _listed_at(route.steps[:at]) if route is not None and at else ()
     if specific:
         before = collection[-1].split() if collection else []
         called = words[-1] if before and before == [*words[:-1]] else ""
         things = tuple(before) if called else tuple(w for w in specific if w not in UNIVERSAL)
-        return Wanted(parameter, words, things, False, collection, called, placed)
-    if route is not None and not placed and not route.adds:
+        every = (" ".join(before if called else specific),) if alone else ()
+        return Wanted(parameter, words, things, False, collection, called, every)
+    if route is not None and at is None and not route.adds:
         collection = route.collection  # `DELETE /jokes?id=`
     things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
-    return Wanted(parameter, words, things, True, collection, placed=placed)
+    return Wanted(parameter, words, things, True, collection, "", collection[-1:])
 
 
 class Field(NamedTuple):
@@ -219,7 +221,8 @@ class Fields:
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
         self._told = route is not None and bool(route.thing)
         if route is not None and self._told:  # an id that is made of the path has words of all its steps
-            heads = (route.thing, *(word for word in heads if all(word not in step.split() for step in route.steps)))
+            said = {word for step in route.steps for word in step.split()}
+            heads = (route.thing, *(() if said.issuperset(phrase_of(tool)) else heads))
         self._heads = frozenset(heads or words_of(tool))
 
     def at(self, path: Path, number: int = 0) -> Field:

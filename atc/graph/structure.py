@@ -179,9 +179,9 @@ class _Supply(NamedTuple):
     field: Field
 
 
-_Rank = tuple[bool, int, bool, bool, int, int, int, int, int]
-"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; its tool
-looks up what is known; how many identifiers it needs; names above the field for something else; how a thing is found:
+_Rank = tuple[bool, int, int, bool, int, int, int, int, int]
+"""Of a supply, the best first: it writes; its relation to the thing; whether its tool lists the things at the very
+path, or all of them, or no path says so; it looks up what is known; how many identifiers it needs; names above the field for something else; how a thing is found:
 by words, in a list, or there is but one; and the places of the tool and the field."""
 
 
@@ -345,13 +345,13 @@ class Structure:
                 return self._best(found)
         return []
 
-    def _rank(self, what: Wanted, supply: _Supply, relation: Relation, listed: bool = False) -> _Rank:
+    def _rank(self, what: Wanted, supply: _Supply, relation: Relation, way: int = 2) -> _Rank:
         facts, field = self.facts(supply.tool), supply.field
         known = bool(what.things) and (what.things[-1], what.words[-1]) in facts.identifies
         one = not facts.arguments and "[]" not in field.path
         found = 0 if facts.searches else 2 if one else 1
         at = supply.place, supply.number
-        return facts.writes, relation, not listed, known, facts.identifiers, aside(what, field), found, *at
+        return facts.writes, relation, way, known, facts.identifiers, aside(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
         """The best ones, in order: no write where a read has it; of what is not the thing's own only the likest."""
@@ -392,16 +392,20 @@ class Structure:
     def _listed(self, consumer: str, what: Wanted) -> dict[tuple[str, Path], _Candidate]:
         """What lists the things of which a placeholder of the consumer's path names one."""
         found: dict[tuple[str, Path], _Candidate] = {}
-        if not what.collection:
-            return found
-        for key in self._collections.get((self.scope(consumer).service, what.collection), ())[:MAX_TOOLS]:
+        lists = [
+            (key, way)
+            for way, at in enumerate((what.collection, what.all_of_them))
+            for key in self._collections.get((self.scope(consumer).service, at), ())[:MAX_TOOLS]
+        ]
+        for key, way in lists:
             if key == consumer:
                 continue
             field = self._key_of_items(key, what)
             if field is None and self.facts(key).responds:
                 continue
             supply = _Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
-            found[key, supply.field.path] = _Candidate(self._rank(what, supply, OWN, True), Fit(OWN, 1.0))
+            at = key, supply.field.path
+            found.setdefault(at, _Candidate(self._rank(what, supply, OWN, way), Fit(OWN, 1.0)))
         return found
 
     def _key_of_items(self, key: str, what: Wanted) -> Field | None:
