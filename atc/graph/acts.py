@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from atc.graph.identifiers import words_of
 from atc.result import Effect
 from atc.tools.protocol import Protocol
-from atc.tools.telltales import telltale
+from atc.tools.telltales import READS, telltale
 
 
 def may_write(protocol: Protocol) -> bool:
@@ -15,6 +15,13 @@ def may_write(protocol: Protocol) -> bool:
     if protocol.effect is Effect.UNKNOWN:
         return bool(telltale(protocol.source.operation) or telltale(protocol.name))
     return protocol.effect is Effect.WRITE
+
+
+def surely_reads(protocol: Protocol) -> bool:
+    """Whether a call only reads: the tool is known to, or nothing is known and its name says so."""
+    return protocol.effect is Effect.READ or (
+        protocol.effect is Effect.UNKNOWN and not may_write(protocol) and not READS.isdisjoint(words_of(protocol.name))
+    )
 
 
 def writers(protocols: Mapping[str, Protocol]) -> frozenset[str]:

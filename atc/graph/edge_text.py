@@ -15,7 +15,7 @@ from atc.tools.protocol import JsonSchema, Protocol
 WORDS: Mapping[Evidence, str] = {
     "corrected": "you say so",
     "seen": "seen in runs",
-    "stated": "a description says so",
+    "stated": "the document says so",
     "names": "names fit",
     "predicted": "predicted",
 }

@@ -16,8 +16,9 @@ from atc.tools.protocol import JsonSchema
 Path = tuple[str, ...]
 """Where a field lies in a response, as :func:`atc.graph.suppliers.fields_of` gives it: ``[]`` is an item of a list."""
 Evidence = Literal["corrected", "seen", "stated", "names", "predicted"]
-"""Why an edge is there, the surest first: the user says so; a program of an answered run did it; the parameter's
-description names the tool; the names of field and parameter fit; a trained model says so."""
+"""Why an edge is there, the surest first: the user says so; a program of an answered run did it; the document says so,
+by a link or in the parameter's description; the names of paths, schemas, tools and fields fit; a trained model says
+so."""
 
 
 class Place(NamedTuple):
@@ -58,7 +59,7 @@ class Feed:
         consumer: the key of the tool that takes it. ``parameter``: by its original name.
         evidence: why.
         weight: from 0 to 1. Of a seen edge the share of the parameter's arguments that came from there (Eq. 4); of any
-            other how much the evidence is worth.
+            other how much the evidence is worth. What only refers to the thing weighs less than what gives it itself.
         seen: arguments of answered runs that came from there.
     """
 
@@ -68,6 +69,11 @@ class Feed:
     evidence: Evidence
     weight: float
     seen: float = 0.0
+
+    @property
+    def standing(self) -> int:
+        """How far the supplier is from what is meant, the nearest first: the user's word stands before all."""
+        return -1 if self.evidence == "corrected" else self.supplier.standing
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ order's line only refers to one. All who rank the sources of an argument go by t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, words_of
+from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, singular, split, words_of
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
 from atc.graph.suppliers import ECHO, LEAST
 
@@ -27,6 +27,8 @@ MAX_STEPS = 40
 
 _SAYS_NOTHING = GENERIC | THINGS | HANDED_OUT
 """Words of names that do not say of what something is."""
+OF_SERVICES = HANDED_OUT - GENERIC
+"""Last words of what need not be of a thing."""
 _ENVELOPES = CONTAINERS | {
     "found", "match", "output", "object", "collection", "entity", "element", "payload", "body", "edge", "node",
     "attribute", "page", "embedded", "return",
@@ -36,6 +38,8 @@ _NO_THING = VERBS | frozenset({"post", "put", "delete", "patch", "v3", "v4", "fe
 _OF_SCHEMAS = _NO_THING | _ENVELOPES | frozenset(
     "out in dto model schema input read view summary base public full type paginated create update brief".split()
 )  # fmt: skip
+_ASIDE = frozenset("error warning problem meta metadata pagination paging link".split())
+"""Names of fields that hold nothing of what was asked for."""
 _IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
 """Steps of a path that say nothing of what is listed there."""
 _CALLER = frozenset({"me", "self", "myself"})
@@ -43,6 +47,7 @@ _CALLER = frozenset({"me", "self", "myself"})
 _KIN = frozenset({"child", "children", "parent", "ancestor", "descendant", "sibling"})
 """Steps of a path that lead from a thing to others of its kind."""
 _VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
+_EXTENSION = re.compile(r"\.\w{2,5}$")
 _STEP = re.compile(r"\{([^{}]{1,200})\}(?:([:.])(\w*))?|:(\w{1,200})|([^{}()]*)\((?:\w+=)?'?\{([^{}]{1,200})\}'?\)")
 
 
@@ -54,21 +59,27 @@ class Route(NamedTuple):
         adds: its method is one that puts something there.
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
+        aside: where steps stand that say nothing of what is there: ``search``.
     """
 
     reads: bool
     adds: bool
     steps: tuple[str, ...]
     placeholders: Mapping[str, int]
+    aside: frozenset[int] = frozenset()
 
-    @property
-    def collection(self) -> tuple[str, ...]:
-        """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``."""
-        return _listed_at(self.steps)
+    def collection(self, end: int | None = None) -> tuple[str, ...]:
+        """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``.
+
+        Args:
+            end: only the steps before this one count.
+        """
+        told = tuple(step for place, step in enumerate(self.steps[:end]) if place not in self.aside)
+        return told if told and told[-1] != "{}" else ()
 
     def lists_behind(self, at: int) -> bool:
-        """Whether a step behind a place says what is listed: that of ``/users/{id}/friends``, not ``/users/{id}/get``."""
-        return any(not _IN_PATHS.issuperset(step.split()) for step in self.steps[at + 1 :])
+        """Whether a step behind a place says what is listed: ``/users/{id}/friends``, not ``/xs/{id}/get``."""
+        return any(place not in self.aside for place in range(at + 1, len(self.steps)))
 
     @property
     def thing(self) -> str:
@@ -77,19 +88,12 @@ class Route(NamedTuple):
         ``/users/by/name/{name}``, ``/users/me`` and ``/users/{id}/children`` are about users, and so is ``/me``.
         """
         words: list[str] = []
-        for step in self.steps:
+        for place, step in enumerate(self.steps):
             if words and step.split()[0] in _CUT:
                 break
-            kin = words and _KIN.issuperset(step.split())
-            words += [] if kin else [word for word in step.split() if word not in _IN_PATHS | _CUT | THINGS | _CALLER]
-        words = [word for word in words if word != "{}"]
+            if place not in self.aside and step != "{}" and not (words and _KIN.issuperset(step.split())):
+                words += [word for word in step.split() if word not in _CUT | THINGS | _CALLER]
         return words[-1] if words else "user" if not _CALLER.isdisjoint(self.steps) else ""
-
-
-def _listed_at(steps: Sequence[str]) -> tuple[str, ...]:
-    """The steps that say what is listed; empty where they end with a placeholder."""
-    telling = tuple(step for step in steps if not _IN_PATHS.issuperset(step.split()))
-    return telling if telling and telling[-1] != "{}" else ()
 
 
 @lru_cache(maxsize=16_384)
@@ -98,23 +102,39 @@ def route_of(path: str) -> Route | None:
     method, _, template = path.partition(" ")
     steps: list[str] = []
     placeholders: dict[str, int] = {}
+    aside: list[int] = []
     for text in template.partition("?")[0].split("/", MAX_STEPS)[:MAX_STEPS]:
-        found = _STEP.fullmatch(text)
-        if found is None:
-            static, named, behind = *text.partition(":")[::2], ""
-            static, named = re.sub(r"\.\w{2,5}$", "", static), ""
-            behind = text.partition(":")[2]
-        else:
-            name, mark, after, colon, static, inside = (part or "" for part in found.groups())
-            named, behind = name or colon or inside, after if mark == ":" else ""
-        if static and not _VERSION.fullmatch(static):
-            steps += [" ".join(words)] if (words := words_of(static)) else []
-        if named:
-            placeholders[named] = len(steps)
-            steps.append("{}")
-        steps += [" ".join(words)] if (words := words_of(behind)) else []
+        for part, placeholder in _parts(text):
+            if placeholder:
+                placeholders[part] = len(steps)
+            elif _IN_PATHS.issuperset(split(part)):
+                aside.append(len(steps))
+            steps.append("{}" if placeholder else _telling(part))
     reads, adds = method.upper() == "GET", method.upper() in ("POST", "PUT")
-    return Route(reads, adds, tuple(steps), placeholders) if steps else None
+    return Route(reads, adds, tuple(steps), placeholders, frozenset(aside)) if steps else None
+
+
+def _telling(step: str) -> str:
+    """The words of a step that tell, in the singular: ``pet`` of ``findPets``; of ``lists`` all, as it is a noun."""
+    words = split(step)
+    return " ".join(singular(word) for word in words if word not in _IN_PATHS) or " ".join(map(singular, words))
+
+
+def _parts(text: str) -> Iterator[tuple[str, bool]]:
+    """What stands between two slashes: words, and the names of placeholders; neither versions nor extensions."""
+    if (found := _STEP.fullmatch(text)) is None:
+        static, _, behind = text.partition(":")
+        name = ""
+    else:
+        braced, mark, after, colon, called, inside = (part or "" for part in found.groups())
+        static, name, behind = called, braced or colon or inside, after if mark == ":" else ""
+    static = _EXTENSION.sub("", static)
+    if words_of(static) and not _VERSION.fullmatch(static):
+        yield static, False
+    if name:
+        yield name, True
+    if words_of(behind):
+        yield behind, False
 
 
 @lru_cache(maxsize=16_384)
@@ -165,7 +185,7 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
     alone = route is not None and at is not None and route.steps[at - 1 : at] != ("{}",)
-    collection = _listed_at(route.steps[:at]) if route is not None and at else ()
+    collection = route.collection(at) if route is not None and at else ()
     if specific:
         before = collection[-1].split() if collection else []
         called = words[-1] if before and before == [*words[:-1]] else ""
@@ -173,8 +193,10 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
         every = (" ".join(before if called else specific),) if alone else ()
         return Wanted(parameter, words, things, False, collection, called, every)
     if route is not None and at is None and not route.adds:
-        collection = route.collection  # `DELETE /jokes?id=`
-    things = (collection[-1].split()[-1],) if collection else (route.thing,) if route else phrase_of(tool)
+        collection = route.collection()  # `DELETE /jokes?id=`
+    things = (
+        (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
+    )
     return Wanted(parameter, words, things, True, collection, "", collection[-1:])
 
 
@@ -218,6 +240,7 @@ class Fields:
 
     def __init__(self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str]) -> None:
         self._titles, self._paths = titles, paths
+        self._owners: dict[Path, frozenset[str]] = {}
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
         self._told = route is not None and bool(route.thing)
         if route is not None and self._told:  # an id that is made of the path has words of all its steps
@@ -243,18 +266,21 @@ class Fields:
         return frozenset({next(w for w in reversed(telling[-1]) if w not in _ENVELOPES)}) | titled, True
 
     @cached_property
-    def _identities(self) -> Mapping[Path, tuple[str, ...]]:
+    def _identities(self) -> Mapping[Path, Sequence[str]]:
         """By the path of an object, the fields that name it itself."""
-        found: dict[Path, tuple[str, ...]] = {}
+        found: dict[Path, list[str]] = {}
         for path in self._paths:
             if is_identifier(name := path[-1], THINGS) and not is_plural(name):
                 inside, own = _object_of(path), thing_in(name)
                 if not own or own in self.owner_at(inside):
-                    found[inside] = (*found.get(inside, ()), name)
+                    found.setdefault(inside, []).append(name)
         return found
 
     def _within(self, inside: Path) -> bool:
         """Whether an object lies in one that is another thing itself, and is not what an envelope holds."""
+        aside = _ASIDE - self._heads
+        if any(not aside.isdisjoint(words_of(step)[-1:]) for step in inside):
+            return True
         for end in range(len(inside)):
             listed, known = inside[end - 1 : end] == ("[]",), inside[:end] in self._identities
             if not listed and not known:
@@ -268,7 +294,9 @@ class Fields:
 
     def owner_at(self, inside: Path) -> frozenset[str]:
         """Words, each of which names the thing that the object at a path is."""
-        return self._owner(inside, [step for step in inside if step != "[]"])[0]
+        if inside not in self._owners:
+            self._owners[inside] = self._owner(inside, [step for step in inside if step != "[]"])[0]
+        return self._owners[inside]
 
 
 def _object_of(path: Path) -> Path:
@@ -281,14 +309,9 @@ def _object_of(path: Path) -> Path:
 
 @lru_cache(maxsize=16_384)
 def thing_in(name: str) -> str:
-    """The last word of a field's name for what it names; empty for a bare ``id``."""
+    """The last word of a field's name for what it is of: ``city`` of ``from_city_id``; empty for a bare ``id``."""
     words = [w for w in spelled_words(name) if w not in _SAYS_NOTHING and w not in UNIVERSAL and w not in QUALIFIERS]
     return words[-1] if words else ""
-
-
-def names_a_thing(name: str) -> bool:
-    """Whether a field's name says what it is of: ``city_id`` does, and ``id`` does not."""
-    return bool(thing_in(name))
 
 
 class Fit(NamedTuple):
@@ -307,8 +330,10 @@ def fit(what: Wanted, field: Field) -> Fit | None:
     """How well a field supplies an argument; ``None`` where nothing says that it does."""
     has = spelled_words(field.name)
     if what.bare:
-        if has not in (what.words, bare(what.words)) or field.owner.isdisjoint(what.things):
+        if has not in (what.words, bare(what.words)):
             return None
+        if field.owner.isdisjoint(what.things):  # a token may be a whole service's
+            return Fit(UNTOLD, LEAST) if has[-1] in OF_SERVICES else None
         return Fit(REFERS if field.within else OWN, ECHO)
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:
@@ -319,10 +344,10 @@ def fit(what: Wanted, field: Field) -> Fit | None:
     return Fit(_relation(what, field, score), score)
 
 
-def aside(what: Wanted, field: Field) -> int:
+def detour(what: Wanted, field: Field) -> int:
     """How many of the names above a field are of something else than what an argument takes."""
     above = [words_of(step) for step in field.path if step != "[]"][:-1]
-    return sum(_ENVELOPES.isdisjoint(words) and not words[-1:] == what.things[-1:] for words in above)
+    return sum(not _ENVELOPES.issuperset(words) and words[-1:] != what.things[-1:] for words in above)
 
 
 def _relation(what: Wanted, field: Field, score: float) -> Relation:

@@ -1,9 +1,10 @@
 """Structure: which tool can supply which argument, read off the protocols alone (NaviAgent §3.2: structural edges).
 
-A parameter is linked to the tool that its description names as its source ("returned by Search Users"); else to a
-response field of the same name, or to the ``id`` of a thing of that name: ``city_id`` to ``city.id``, ``movieId`` to
-``results[].id`` of ``search_movie``. This is the "input-output dependency" that the protocols let a model learn
-(ATC §3.2), made explicit.
+A parameter is linked to what the document states as its source, by a link or in a description ("returned by Search
+Users"); else to a response field of the same name, or to the ``id`` of a thing of that name: ``movieId`` to
+``results[].id`` of ``search_movie``. What gives the thing itself comes before what only refers to it
+(:mod:`atc.graph.resources`), and what reads hides what writes. This is the "input-output dependency" that the protocols
+let a model learn (ATC §3.2), made explicit.
 
 Fields are looked up by the words that an affinity needs (:mod:`atc.graph.name_affinity`), and by service. So the time
 grows with the number of tools, and not with its square where thousands of them have a field of one name.
@@ -16,12 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from atc.graph.acts import may_write
+from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
 from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
 from atc.graph.resources import (
+    OF_SERVICES,
     OWN,
     REFERS,
     UNTOLD,
@@ -30,9 +32,8 @@ from atc.graph.resources import (
     Fit,
     Relation,
     Wanted,
-    aside,
+    detour,
     fit,
-    names_a_thing,
     route_of,
     thing_in,
     wanted,
@@ -84,7 +85,7 @@ class ToolFacts:
         parameters: as :func:`parameters_of` gives them.
         arguments: the names of those that a call must give.
         identifiers: how many of these are identifiers, which another tool hands out.
-        writes: a call changes something, as far as is known.
+        writes, reads: a call changes something, or surely nothing, as far as is known.
         route: the path of its operation; ``None`` where it has none.
     """
 
@@ -94,7 +95,7 @@ class ToolFacts:
         required = [each for each in self.parameters if each.required]
         self.arguments = tuple(each.name for each in required)
         self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
-        self.writes = may_write(protocol)
+        self.writes, self.reads = may_write(protocol), surely_reads(protocol)
         self.route = route_of(protocol.source.path) if protocol.source.path else None
         self._own = {each.original: endings(each.original) for each in required}
         self._found: dict[str, tuple[list[Field], list[Field]]] = {}
@@ -154,7 +155,7 @@ class ToolFacts:
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:
-        if self.route is not None and "[]" in field.path and not names_a_thing(field.name):
+        if self.route is not None and "[]" in field.path and not thing_in(field.name):
             at = self.route.placeholders.get(own.name, len(self.route.steps))
             if self.route.lists_behind(at):  # `/users/{user_id}/friends` lists others
                 return False
@@ -180,9 +181,10 @@ class _Supply(NamedTuple):
 
 
 _Rank = tuple[bool, int, int, bool, int, int, int, int, int]
-"""Of a supply, the best first: it writes; its relation to the thing; whether its tool lists the things at the very
-path, or all of them, or no path says so; it looks up what is known; how many identifiers it needs; names above the field for something else; how a thing is found:
-by words, in a list, or there is but one; and the places of the tool and the field."""
+"""Of a supply, the best first: it writes; its relation to the thing; whether its tool lists the things at the
+very path, or all of them, or no path says so; it looks up what is known; how many identifiers it needs; how many names
+above the field are of something else; how a thing is found: by words, in a list, or there is but one; and the places
+of the tool and the field."""
 
 
 class _Candidate(NamedTuple):
@@ -243,15 +245,18 @@ class Structure:
     def into(self, consumer: str) -> Mapping[str, Sequence[Found]]:
         """For each parameter of a tool that others can supply, by its original name: these, the best ones alone.
 
-        Tools of the same service come before all others, and an identifier of another service is no supply. Tools that
-        need no identifier come first. A tool that the parameter's description names as the source is taken even where
-        its response is not known to have such a field.
+        Tools of the same service come before all others, and an identifier of another service is no supply. What gives
+        the thing itself comes first; of these the lists that a path names, and tools that need no identifier. A tool
+        that the document names as the source is taken even where its response is not known to have such a field.
         """
         if (kept := self._into.get(consumer)) is not None:
             return kept
         found = self._into[consumer] = {}
         for parameter in self.facts(consumer).parameters:
-            some = self._stated(consumer, parameter) or self._by_names(consumer, parameter)
+            some = self._stated(consumer, parameter)
+            if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
+                others = self._by_names(consumer, parameter)
+                some = [each for each in others if not some or not each.supplier.writes] + some
             if some:
                 found[parameter.original] = some
         return found
@@ -261,10 +266,9 @@ class Structure:
         if not path:
             return self._supplier(tool, (), False)
         field, what = self.facts(tool).field(path), self.facts(consumer).wanted(parameter)
-        found = fit(what, field)
-        return self._supplier(
-            tool, path, found.relation == REFERS if found is not None else _is_of_another(what, field)
-        )
+        if (found := fit(what, field)) is None:
+            return self._supplier(tool, path, _is_of_another(what, field))
+        return self._supplier(tool, path, found.relation == REFERS)
 
     def _supplier(self, tool: str, path: Path, refers: bool) -> Supplier:
         facts = self.facts(tool)
@@ -351,28 +355,20 @@ class Structure:
         one = not facts.arguments and "[]" not in field.path
         found = 0 if facts.searches else 2 if one else 1
         at = supply.place, supply.number
-        return facts.writes, relation, way, known, facts.identifiers, aside(what, field), found, *at
+        return facts.writes, relation, way, known, facts.identifiers, detour(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
-        """The best ones, in order: no write where a read has it; of what is not the thing's own only the likest."""
-        reads = {at: each for at, each in found.items() if not each.rank[0]} or found
-        own = [each.fit for each in reads.values() if each.fit.relation == OWN]
-        score = max((each.fit.score for each in reads.values() if each.fit.relation != OWN), default=0.0)
-        least = score if not own or score >= SAME_NAME else 2.0
-        surest: dict[str, float] = {}  # of one tool the field of the very name, not its `id` too
-        for (tool, _), each in reads.items():
-            if each.fit.relation == OWN:
-                surest[tool] = max(each.fit.score, surest.get(tool, 0.0))
-        kept = [
-            at for at, each in reads.items() if each.fit.score >= (surest[at[0]] if each.fit.relation == OWN else least)
-        ]
+        """The best ones, in order; no write where a read gives the thing itself."""
+        reads = _likest({at: each for at, each in found.items() if not each.rank[0]})
+        writes = _likest({at: each for at, each in found.items() if each.rank[0]})
+        surely = any(each.fit.relation == OWN and self.facts(tool).reads for (tool, _), each in reads.items())
+        kept = reads if surely else {**reads, **writes}
         tools: set[str] = set()
         made: list[Found] = []
-        for tool, path in sorted(kept, key=lambda at: reads[at].rank):
+        for (tool, path), (_, (relation, score)) in sorted(kept.items(), key=lambda each: each[1].rank):
             tools.add(tool)
             if len(tools) > MAX_TOOLS:
                 break
-            relation, score = reads[tool, path].fit
             worth = 1.0 if relation == OWN else score * (NOT_TOLD if relation == UNTOLD else REFERENCE)
             made.append(Found(self._supplier(tool, path, relation == REFERS), "names", worth))
         return made
@@ -385,7 +381,7 @@ class Structure:
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for key in self._places:
             facts = self.facts(key)
-            if facts.route is not None and facts.route.reads and not facts.writes and (at := facts.route.collection):
+            if facts.route is not None and facts.route.reads and not facts.writes and (at := facts.route.collection()):
                 found.setdefault((self.scope(key).service, at), []).append(key)
         return found
 
@@ -467,6 +463,21 @@ def suppliers_of(
     }
 
 
+def _likest(found: Mapping[tuple[str, Path], _Candidate]) -> dict[tuple[str, Path], _Candidate]:
+    """What gives the thing itself, of one tool the field of the very name and not its ``id`` too; and of all else what
+    is likest by its name, if it is like enough to stand beside it."""
+    own: dict[str, float] = {}
+    for (tool, _), each in found.items():
+        if each.fit.relation == OWN:
+            own[tool] = max(each.fit.score, own.get(tool, 0.0))
+    least = max((each.fit.score for each in found.values() if each.fit.relation != OWN), default=0.0)
+    if own and least < SAME_NAME:
+        least = 2.0
+    return {
+        at: each for at, each in found.items() if each.fit.score >= (own[at[0]] if each.fit.relation == OWN else least)
+    }
+
+
 def _is_of_another(what: Wanted, field: Field) -> bool:
     """Whether a field is stated to be another thing's than an identifier is of: ``cast[].id``, and a ``movie_id``."""
     return is_identifier(what.name) and field.stated and bool(what.things) and field.owner.isdisjoint(what.things)
@@ -477,7 +488,7 @@ def _likeness(what: Wanted, name: str) -> int | None:
     has, core = spelled_words(name), bare(what.words)
     if has in (what.words, core):
         return 0
-    if has[-1:] == core[-1:] and not GENERIC.isdisjoint(has[-1:]) and (set(has) <= GENERIC or what.bare):
+    if has[-1:] == core[-1:] and not GENERIC.isdisjoint(has[-1:]) and thing_in(name) in ("", *what.things[-1:]):
         return 1
     if has[0] in _ITSELF and not has[1:] and (core[-1:] == what.things[-1:] or not _ITSELF.isdisjoint(core[-1:])):
         return 2  # `/pets/{pet}`, `/pets/{pet_uuid}`
@@ -491,7 +502,7 @@ def _keys_of_field(field: Field) -> Iterator[_Key]:
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
         yield "end", has[start:]
     yield "pair", has[-2:]
-    if not names_a_thing(field.name):
+    if not thing_in(field.name):
         for word in sorted(field.owner)[:MAX_WORDS]:
             yield "of", has[-1:], word
 
@@ -502,6 +513,8 @@ def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
     for thing in (what.things if what.bare else what.things[-1:])[:MAX_WORDS]:
         yield "of", core[-1:], thing
     if what.bare:
+        if core[-1] in OF_SERVICES:
+            yield from (("same", what.words), ("same", core))
         return
     yield "same", what.words
     yield "same", core

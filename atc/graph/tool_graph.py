@@ -174,7 +174,7 @@ class ToolGraph:
             feeds,
             key=lambda each: (
                 each.evidence != "corrected" and trust[each.supplier.tool] < LEAST_TRUST,
-                0 if each.evidence == "corrected" else each.supplier.standing,
+                each.standing,
                 _SUREST.index(each.evidence),
                 -each.weight * trust[each.supplier.tool],
             ),
@@ -294,12 +294,12 @@ def _within_their_standing(feeds: Mapping[_End, Feed]) -> dict[_End, Feed]:
     """
     most: dict[tuple[str, int], float] = {}
     for each in feeds.values():
-        at = each.parameter, each.supplier.standing
+        at = each.parameter, each.standing
         most[at] = max(each.weight, most.get(at, 0.0))
     made = dict(feeds)
     for end, each in feeds.items():
-        nearer = [most[at] for standing in range(each.supplier.standing) if (at := (each.parameter, standing)) in most]
-        if nearer and each.evidence != "corrected":
+        nearer = [most[at] for standing in range(each.standing) if (at := (each.parameter, standing)) in most]
+        if nearer:
             made[end] = replace(each, weight=min(each.weight, FARTHER * max(nearer)))
     return made
 

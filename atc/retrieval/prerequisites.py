@@ -190,8 +190,7 @@ def _standing(feed: Feed) -> tuple[int, bool, float]:
     """Sorts what the user set before all else, then what is nearer to the thing; of these what runs showed, the most
     used first."""
     proven = _is_proven(feed)
-    standing = -1 if feed.evidence == "corrected" else feed.supplier.standing
-    return standing, not proven, -feed.weight if proven else 0.0
+    return feed.standing, not proven, -feed.weight if proven else 0.0
 
 
 def _is_proven(feed: Feed) -> bool:

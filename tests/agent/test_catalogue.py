@@ -259,6 +259,14 @@ def test_with_learn_off_nothing_that_was_learnt_is_used_either() -> None:
     assert not Catalogue(weather(), store=Remembers(known), settings=Settings.load(learn=False)).graph.learnt
 
 
+def test_with_learn_off_what_the_user_said_counts_all_the_same() -> None:
+    edge = ("find_city", ("city_id",), "forecast", "city_id")
+    known = Learnt(calls={"forecast": Counts(9)}, corrected_feeds={edge: True})
+    graph = Catalogue(weather(), store=Remembers(known), settings=Settings.load(learn=False)).graph
+    assert graph.learnt == Learnt(corrected_feeds={edge: True})
+    assert [feed.evidence for feed in graph.feeds("forecast")] == ["corrected"]
+
+
 def test_tools_without_a_stable_source_are_not_learnt() -> None:
     store = Remembers()
     named = weather("builtins:<bound method at 0x7f12>")

@@ -73,6 +73,14 @@ def test_a_pool_offers_what_belongs_to_the_thing_first() -> None:
     assert values(pool, "planet_id", "get_planet") == []
 
 
+def test_a_pool_offers_the_ids_of_a_list_of_the_things_before_what_refers_to_them() -> None:
+    pool = ValuePool()
+    pool.add("list_orders", {}, {"items": [{"id": 50, "lines": [{"product_id": 3}, {"product_id": 4}]}]})
+    pool.add("list_products", {}, {"items": [{"id": 1}, {"id": 2}]})
+    assert values(pool, "product_id", "get_product") == [1, 2, 3, 4]
+    assert values(pool, "order_id", "get_order") == [50]
+
+
 def test_a_pool_tells_where_a_value_was_seen() -> None:
     pool = ValuePool()
     pool.add("list_cities", {"page": 2, "country": "IT"}, {"cities": [{"city_id": "x"}]})

@@ -88,6 +88,27 @@ def test_a_run_teaches_its_calls_their_order_and_exactly_what_fed_what() -> None
     assert not lessons.failed
 
 
+def test_a_run_in_which_a_call_was_refused_shows_nothing_of_what_led_to_its_answer() -> None:
+    run = looked_up()
+    run.calls.insert(0, run.calls[1].model_copy(update={"index": 9, "status": "refused", "cause": "denied"}))
+    lessons = run.lessons()
+    assert not lessons.answered
+    assert (lessons.calls, lessons.feeds, lessons.levels) == ({}, {}, {})
+    assert list(lessons.shapes) == ["weather"], "what a tool answered holds all the same"
+
+
+def test_a_program_that_ran_in_spite_of_warnings_shows_nothing_either() -> None:
+    def events(warnings: list[str]) -> Iterator[Event]:
+        for event in looked_up().events():
+            known = event.kind == "program_started"
+            yield Event(event.kind, {**event.data, "warnings": warnings}) if known else event
+
+    of_events = lessons_of(events(["7 stands in neither the task nor a response"]), TOOLS)
+    assert of_events == lessons_of(looked_up().result(), TOOLS, warned=True)
+    assert (of_events.answered, of_events.feeds) == (False, {})
+    assert lessons_of(events([]), TOOLS).feeds
+
+
 def test_only_calls_whose_value_reached_the_answer_count() -> None:
     run = looked_up()
     run.program += "log(text=city['name'])\n"

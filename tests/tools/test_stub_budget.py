@@ -68,7 +68,7 @@ def test_what_fits_is_shown_as_ever() -> None:
     assert fit.text == whole
     assert not fit.shortened
     digest = hashlib.sha256(whole.encode()).hexdigest()
-    assert digest == "bf12687fa34b1c26b9e605b3999ecfbe53b3c698b1dd3d5b2f7d6b2898c715ef", (
+    assert digest == "e46165d3805bffe33f74648d2caef85825e1c976581aa3faeffa2c3cf833e342", (
         "prompts of small tools changed"
     )
     assert fitted(ATLAS, bounded_tokens(whole) - 1).shortened

@@ -114,8 +114,8 @@ def edges_of(graph: ToolGraph) -> list[Edge]:
     return sorted(edges, key=lambda edge: (*_sureness(edge.feeds[0]), edge.supplier, edge.consumer))
 
 
-def _sureness(feed: Feed) -> tuple[int, float]:
-    return _RANK[feed.evidence], -feed.weight
+def _sureness(feed: Feed) -> tuple[int, int, float]:
+    return feed.standing, _RANK[feed.evidence], -feed.weight
 
 
 def _chosen(graph: ToolGraph, edges: Sequence[Edge], around: Sequence[str], hops: int, most: int) -> tuple[str, ...]:
