@@ -166,6 +166,7 @@ class Wanted(NamedTuple):
         called: the word that things go by where the path tells it: ``sid`` of ``/domains/{domain_sid}``.
         all_of_them: the steps of the list of all things of which it may name one: ``GET /tracks`` for
             ``/me/tracks/{id}``; empty where it stands behind another placeholder, within which it means something.
+        placed: it is a placeholder of the path, so that it names something whatever its own name is.
     """
 
     name: str
@@ -175,6 +176,7 @@ class Wanted(NamedTuple):
     collection: tuple[str, ...] = ()
     called: str = ""
     all_of_them: tuple[str, ...] = ()
+    placed: bool = False
 
 
 @lru_cache(maxsize=16_384)
@@ -184,20 +186,21 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
-    alone = route is not None and at is not None and route.steps[at - 1 : at] != ("{}",)
+    placed = at is not None
+    alone = route is None or at is None or route.steps[at - 1 : at] != ("{}",)
     collection = route.collection(at) if route is not None and at else ()
     if specific:
         before = collection[-1].split() if collection else []
         called = words[-1] if before and before == [*words[:-1]] else ""
         things = tuple(before) if called else tuple(w for w in specific if w not in UNIVERSAL)
         every = (" ".join(before if called else specific),) if alone else ()
-        return Wanted(parameter, words, things, False, collection, called, every)
+        return Wanted(parameter, words, things, False, collection, called, every, placed)
     if route is not None and at is None and not route.adds:
         collection = route.collection()  # `DELETE /jokes?id=`
     things = (
         (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
     )
-    return Wanted(parameter, words, things, True, collection, "", collection[-1:])
+    return Wanted(parameter, words, things, True, collection, "", collection[-1:], placed)
 
 
 class Field(NamedTuple):

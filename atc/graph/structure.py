@@ -329,8 +329,13 @@ class Structure:
 
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
         what = self.facts(consumer).wanted(parameter.original)
-        listed = self._listed(consumer, what)
-        if not listed and not what.called and not is_handed_out(parameter.original, parameter.schema):
+        every = what.all_of_them
+        handed_out = is_handed_out(parameter.original, parameter.schema)
+        if not what.placed and not handed_out:
+            of_service = what.words[-1:] in self._called.get(self.scope(consumer).service, ())
+            every = (" ".join(what.words[:-1]),) if of_service else ()
+        listed = self._listed(consumer, what, every)
+        if not listed and not what.called and not handed_out:
             return []
         for last in endings(parameter.original) - self._indexed:
             self._index(last)
@@ -385,12 +390,23 @@ class Structure:
                 found.setdefault((self.scope(key).service, at), []).append(key)
         return found
 
-    def _listed(self, consumer: str, what: Wanted) -> dict[tuple[str, Path], _Candidate]:
+    @cached_property
+    def _called(self) -> Mapping[str, Collection[tuple[str, ...]]]:
+        """By service the words that things go by there: the last ones of placeholders, as of ``/domains/{sid}``."""
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for key in self.tools:
+            facts = self.facts(key)
+            for name in facts.route.placeholders if facts.route is not None else ():
+                if facts.wanted(name).collection:
+                    found.setdefault(self.scope(key).service, set()).add(spelled_words(name)[-1:])
+        return found
+
+    def _listed(self, consumer: str, what: Wanted, every: tuple[str, ...]) -> dict[tuple[str, Path], _Candidate]:
         """What lists the things of which a placeholder of the consumer's path names one."""
         found: dict[tuple[str, Path], _Candidate] = {}
         lists = [
             (key, way)
-            for way, at in enumerate((what.collection, what.all_of_them))
+            for way, at in enumerate((what.collection, every))
             for key in self._collections.get((self.scope(consumer).service, at), ())[:MAX_TOOLS]
         ]
         for key, way in lists:
