@@ -8,7 +8,7 @@ order's line only refers to one. All who rank the sources of an argument go by t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
@@ -22,6 +22,8 @@ Relation = Literal[0, 1, 2]
 OWN: Relation = 0
 UNTOLD: Relation = 1
 REFERS: Relation = 2
+VALUES = 0.86
+"""What a list of plain values is worth that has the thing's name: a little more than an ``id`` beside it."""
 MAX_STEPS = 40
 """Steps of a path that are read."""
 
@@ -214,6 +216,7 @@ class Field(NamedTuple):
         stated: a name above it, the name of its schema or a path states the owner.
         within: it lies within another thing, as the customer of an order does.
         beside: another field names the thing that it lies in: this one, if it names something, refers to it.
+        values: it is a list of plain values.
     """
 
     number: int
@@ -223,6 +226,7 @@ class Field(NamedTuple):
     stated: bool
     within: bool = False
     beside: bool = False
+    values: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -239,10 +243,15 @@ class Fields:
         path: of its operation (:attr:`atc.tools.protocol.Source.path`).
         paths: of all its fields.
         titles: the names of the schemas of objects, by their paths.
+        lists: the paths of the fields that are lists.
     """
 
-    def __init__(self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str]) -> None:
+    def __init__(
+        self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str], lists: Collection[Path] = ()
+    ) -> None:
         self._titles, self._paths = titles, paths
+        objects = set(map(_object_of, paths))
+        self._values = {each for each in lists if (*each, "[]") not in objects}
         self._owners: dict[Path, frozenset[str]] = {}
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
         self._told = route is not None and bool(route.thing)
@@ -258,7 +267,8 @@ class Fields:
         inside = _object_of(path)
         owner, stated = self._owner(inside, above)
         names = self._identities.get(inside, ())
-        return Field(number, (*path, *item), name, owner, stated, self._within(inside), any(n != name for n in names))
+        within, beside = self._within(inside), any(other != name for other in names)
+        return Field(number, (*path, *item), name, owner, stated, within, beside, path in self._values)
 
     def _owner(self, inside: Path, above: Sequence[str]) -> tuple[frozenset[str], bool]:
         telling = [words for each in above if not _ENVELOPES.issuperset(words := words_of(each))]
@@ -266,7 +276,10 @@ class Fields:
         titled = frozenset({title}) if title else frozenset[str]()
         if not telling:
             return self._heads | titled, self._told or bool(titled)
-        return frozenset({next(w for w in reversed(telling[-1]) if w not in _ENVELOPES)}) | titled, True
+        heads = telling[-1:]
+        if inside[-1] != "[]" and is_plural("".join(inside[-2:-1])):  # `properties.color.id` is a property's
+            heads = telling[-2:]
+        return frozenset(next(w for w in reversed(words) if w not in _ENVELOPES) for words in heads) | titled, True
 
     @cached_property
     def _identities(self) -> Mapping[Path, Sequence[str]]:
@@ -338,6 +351,8 @@ def fit(what: Wanted, field: Field) -> Fit | None:
         if field.owner.isdisjoint(what.things):  # a token may be a whole service's
             return Fit(UNTOLD, LEAST) if has[-1] in OF_SERVICES else None
         return Fit(REFERS if field.within else OWN, ECHO)
+    if field.values and what.things and has[-1:] == what.things[-1:]:
+        return Fit(REFERS if field.within or has[-1] not in field.owner else OWN, VALUES)
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:
         return None

@@ -121,13 +121,16 @@ class ToolFacts:
         found: dict[str, list[tuple[int, Path]]] = {}
         titles: dict[Path, str] = {}
         paths: list[Path] = []
+        lists: set[Path] = set()
         for path, named, title in places_of(self.protocol.returns):
+            if path[-1:] == ("[]",):
+                lists.add(path[:-1])
             if named:
                 found.setdefault(ending(path[-1]), []).append((len(paths), path))
                 paths.append(path)
             if title:
                 titles.setdefault(path, title)
-        return found, Fields(self.protocol.name, self.protocol.source.path, paths, titles)
+        return found, Fields(self.protocol.name, self.protocol.source.path, paths, titles, lists)
 
     @property
     def responds(self) -> bool:
@@ -337,7 +340,7 @@ class Structure:
         listed = self._listed(consumer, what, every)
         if not listed and not what.called and not handed_out:
             return []
-        for last in endings(parameter.original) - self._indexed:
+        for last in found_by(what) - self._indexed:
             self._index(last)
         scope = self.scope(consumer)
         everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter.original)[-1:])
@@ -511,6 +514,11 @@ def _likeness(what: Wanted, name: str) -> int | None:
     return 3 if has == core[-len(has) :] else None  # `/delegates/{delegate_email}`
 
 
+def found_by(what: Wanted) -> frozenset[str]:
+    """The last words, of which a field's name must have one to be what an argument takes."""
+    return endings(what.name).union(what.things[-1:])
+
+
 def _keys_of_field(field: Field) -> Iterator[_Key]:
     """What a field is found by; each key is for one case of :func:`affinity`."""
     has = spelled_words(field.name)
@@ -518,6 +526,8 @@ def _keys_of_field(field: Field) -> Iterator[_Key]:
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
         yield "end", has[start:]
     yield "pair", has[-2:]
+    if field.values:
+        yield "values", has[-1:]
     if not thing_in(field.name):
         for word in sorted(field.owner)[:MAX_WORDS]:
             yield "of", has[-1:], word
@@ -532,6 +542,7 @@ def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
         if core[-1] in OF_SERVICES:
             yield from (("same", what.words), ("same", core))
         return
+    yield "values", what.things[-1:]
     yield "same", what.words
     yield "same", core
     yield "end", core
