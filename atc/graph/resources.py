@@ -24,6 +24,8 @@ UNTOLD: Relation = 1
 REFERS: Relation = 2
 VALUES = 0.86
 """What a list of plain values is worth that has the thing's name: a little more than an ``id`` beside it."""
+LIKE = 0.7
+"""Affinity from which a field of something else may refer to the thing: a `transfer_method_id` is no payment method."""
 MAX_STEPS = 40
 """Steps of a path that are read."""
 
@@ -352,14 +354,17 @@ def fit(what: Wanted, field: Field) -> Fit | None:
             return Fit(UNTOLD, LEAST) if has[-1] in OF_SERVICES else None
         return Fit(REFERS if field.within else OWN, ECHO)
     if field.values and what.things and has[-1:] == what.things[-1:]:
-        return Fit(REFERS if field.within or has[-1] not in field.owner else OWN, VALUES)
+        if field.within or has[-1] not in field.owner:
+            return Fit(REFERS, VALUES)
+        return Fit(OWN if what.words[-1] in ("id", has[-1]) else UNTOLD, VALUES)  # slugs would be called so
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:
         return None
     if _SAYS_NOTHING.issuperset(has) or has == (what.called,):  # the `id` of something: of that thing alone
         last = what.things[-1] if what.called else [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
         return Fit(REFERS if field.within else OWN, score) if last in field.owner else None
-    return Fit(_relation(what, field, score), score)
+    relation = _relation(what, field, score)
+    return Fit(relation, score) if score >= LIKE or relation != REFERS else None
 
 
 def detour(what: Wanted, field: Field) -> int:
