@@ -8,12 +8,12 @@ order's line only refers to one. All who rank the sources of an argument go by t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, split, words_of
+from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, singular, split, words_of
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
 from atc.graph.suppliers import ECHO, LEAST
 
@@ -22,6 +22,10 @@ Relation = Literal[0, 1, 2]
 OWN: Relation = 0
 UNTOLD: Relation = 1
 REFERS: Relation = 2
+VALUES = 0.86
+"""What a list of plain values is worth that has the thing's name: a little more than an ``id`` beside it."""
+LIKE = 0.7
+"""Affinity from which a field of something else may refer to the thing: a `transfer_method_id` is no payment method."""
 MAX_STEPS = 40
 """Steps of a path that are read."""
 
@@ -42,6 +46,10 @@ _ASIDE = frozenset("error warning problem meta metadata pagination paging link".
 """Names of fields that hold nothing of what was asked for."""
 _IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
 """Steps of a path that say nothing of what is listed there."""
+_CALLER = frozenset({"me", "self", "myself"})
+"""Steps of a path that stand for the user who calls."""
+_KIN = frozenset({"child", "children", "parent", "ancestor", "descendant", "sibling"})
+"""Steps of a path that lead from a thing to others of its kind."""
 _VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
 _EXTENSION = re.compile(r"\.\w{2,5}$")
 _STEP = re.compile(r"\{([^{}]{1,200})\}(?:([:.])(\w*))?|:(\w{1,200})|([^{}()]*)\((?:\w+=)?'?\{([^{}]{1,200})\}'?\)")
@@ -52,12 +60,14 @@ class Route(NamedTuple):
 
     Attributes:
         reads: its method is GET.
+        adds: its method is one that puts something there.
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
         aside: where steps stand that say nothing of what is there: ``search``.
     """
 
     reads: bool
+    adds: bool
     steps: tuple[str, ...]
     placeholders: Mapping[str, int]
     aside: frozenset[int] = frozenset()
@@ -71,12 +81,23 @@ class Route(NamedTuple):
         told = tuple(step for place, step in enumerate(self.steps[:end]) if place not in self.aside)
         return told if told and told[-1] != "{}" else ()
 
+    def lists_behind(self, at: int) -> bool:
+        """Whether a step behind a place says what is listed: ``/users/{id}/friends``, not ``/xs/{id}/get``."""
+        return any(place not in self.aside for place in range(at + 1, len(self.steps)))
+
     @property
     def thing(self) -> str:
-        """The last word for what it is about; empty where no step tells."""
-        told = [step for place, step in enumerate(self.steps) if place not in self.aside and step != "{}"]
-        words = [word for word in told[-1].split() if word not in _IN_PATHS] if told else []
-        return words[-1] if words else ""
+        """The last word for what it is about; empty where no step tells.
+
+        ``/users/by/name/{name}``, ``/users/me`` and ``/users/{id}/children`` are about users, and so is ``/me``.
+        """
+        words: list[str] = []
+        for place, step in enumerate(self.steps):
+            if words and step.split()[0] in _CUT:
+                break
+            if place not in self.aside and step != "{}" and not (words and _KIN.issuperset(step.split())):
+                words += [word for word in step.split() if word not in _CUT | THINGS | _CALLER]
+        return words[-1] if words else "user" if not _CALLER.isdisjoint(self.steps) else ""
 
 
 @lru_cache(maxsize=16_384)
@@ -92,8 +113,15 @@ def route_of(path: str) -> Route | None:
                 placeholders[part] = len(steps)
             elif _IN_PATHS.issuperset(split(part)):
                 aside.append(len(steps))
-            steps.append("{}" if placeholder else " ".join(words_of(part)))
-    return Route(method.upper() == "GET", tuple(steps), placeholders, frozenset(aside)) if steps else None
+            steps.append("{}" if placeholder else _telling(part))
+    reads, adds = method.upper() == "GET", method.upper() in ("POST", "PUT")
+    return Route(reads, adds, tuple(steps), placeholders, frozenset(aside)) if steps else None
+
+
+def _telling(step: str) -> str:
+    """The words of a step that tell, in the singular: ``pet`` of ``findPets``; of ``lists`` all, as it is a noun."""
+    words = split(step)
+    return " ".join(singular(word) for word in words if word not in _IN_PATHS) or " ".join(map(singular, words))
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
@@ -138,7 +166,11 @@ class Wanted(NamedTuple):
         name: of the argument. ``words``: of it, spelled out.
         things: words for the thing that it names; the last one says most.
         bare: its name says nothing of the thing: a path does, or the tool's name, of which any word may.
-        collection: the steps of the list whose items a placeholder of the path names; empty where there is none.
+        collection: the steps of the list whose items it names; empty where there is none.
+        called: the word that things go by where the path tells it: ``sid`` of ``/domains/{domain_sid}``.
+        all_of_them: the steps of the list of all things of which it may name one: ``GET /tracks`` for
+            ``/me/tracks/{id}``; empty where it stands behind another placeholder, within which it means something.
+        placed: it is a placeholder of the path, so that it names something whatever its own name is.
     """
 
     name: str
@@ -146,6 +178,9 @@ class Wanted(NamedTuple):
     things: tuple[str, ...]
     bare: bool = False
     collection: tuple[str, ...] = ()
+    called: str = ""
+    all_of_them: tuple[str, ...] = ()
+    placed: bool = False
 
 
 @lru_cache(maxsize=16_384)
@@ -155,13 +190,21 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     specific = tuple(word for word in bare(words) if word not in _SAYS_NOTHING)
     route = route_of(path) if path else None
     at = route.placeholders.get(parameter) if route is not None else None
+    placed = at is not None
+    alone = route is None or at is None or route.steps[at - 1 : at] != ("{}",)
     collection = route.collection(at) if route is not None and at else ()
     if specific:
-        return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
+        before = collection[-1].split() if collection else []
+        called = words[-1] if before and before == [*words[:-1]] else ""
+        things = tuple(before) if called else tuple(w for w in specific if w not in UNIVERSAL)
+        every = (" ".join(before if called else specific),) if alone else ()
+        return Wanted(parameter, words, things, False, collection, called, every, placed)
+    if route is not None and at is None and not route.adds:
+        collection = route.collection()  # `DELETE /jokes?id=`
     things = (
         (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
     )
-    return Wanted(parameter, words, things, True, collection)
+    return Wanted(parameter, words, things, True, collection, "", collection[-1:], placed)
 
 
 class Field(NamedTuple):
@@ -175,6 +218,7 @@ class Field(NamedTuple):
         stated: a name above it, the name of its schema or a path states the owner.
         within: it lies within another thing, as the customer of an order does.
         beside: another field names the thing that it lies in: this one, if it names something, refers to it.
+        values: it is a list of plain values.
     """
 
     number: int
@@ -184,6 +228,7 @@ class Field(NamedTuple):
     stated: bool
     within: bool = False
     beside: bool = False
+    values: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -200,15 +245,21 @@ class Fields:
         path: of its operation (:attr:`atc.tools.protocol.Source.path`).
         paths: of all its fields.
         titles: the names of the schemas of objects, by their paths.
+        lists: the paths of the fields that are lists.
     """
 
-    def __init__(self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str]) -> None:
+    def __init__(
+        self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str], lists: Collection[Path] = ()
+    ) -> None:
         self._titles, self._paths = titles, paths
+        objects = set(map(_object_of, paths))
+        self._values = {each for each in lists if (*each, "[]") not in objects}
         self._owners: dict[Path, frozenset[str]] = {}
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
         self._told = route is not None and bool(route.thing)
         if route is not None and self._told:  # an id that is made of the path has words of all its steps
-            heads = (route.thing, *(word for word in heads if all(word not in step.split() for step in route.steps)))
+            said = {word for step in route.steps for word in step.split()}
+            heads = (route.thing, *(() if said.issuperset(phrase_of(tool)) else heads))
         self._heads = frozenset(heads or words_of(tool))
 
     def at(self, path: Path, number: int = 0) -> Field:
@@ -218,7 +269,8 @@ class Fields:
         inside = _object_of(path)
         owner, stated = self._owner(inside, above)
         names = self._identities.get(inside, ())
-        return Field(number, (*path, *item), name, owner, stated, self._within(inside), any(n != name for n in names))
+        within, beside = self._within(inside), any(other != name for other in names)
+        return Field(number, (*path, *item), name, owner, stated, within, beside, path in self._values)
 
     def _owner(self, inside: Path, above: Sequence[str]) -> tuple[frozenset[str], bool]:
         telling = [words for each in above if not _ENVELOPES.issuperset(words := words_of(each))]
@@ -226,7 +278,10 @@ class Fields:
         titled = frozenset({title}) if title else frozenset[str]()
         if not telling:
             return self._heads | titled, self._told or bool(titled)
-        return frozenset({next(w for w in reversed(telling[-1]) if w not in _ENVELOPES)}) | titled, True
+        heads = telling[-1:]
+        if inside[-1] != "[]" and is_plural("".join(inside[-2:-1])):  # `properties.color.id` is a property's
+            heads = telling[-2:]
+        return frozenset(next(w for w in reversed(words) if w not in _ENVELOPES) for words in heads) | titled, True
 
     @cached_property
     def _identities(self) -> Mapping[Path, Sequence[str]]:
@@ -298,13 +353,24 @@ def fit(what: Wanted, field: Field) -> Fit | None:
         if field.owner.isdisjoint(what.things):  # a token may be a whole service's
             return Fit(UNTOLD, LEAST) if has[-1] in OF_SERVICES else None
         return Fit(REFERS if field.within else OWN, ECHO)
+    if field.values and what.things and has[-1:] == what.things[-1:]:
+        if field.within or has[-1] not in field.owner:
+            return Fit(REFERS, VALUES)
+        return Fit(OWN if what.words[-1] in ("id", has[-1]) else UNTOLD, VALUES)  # slugs would be called so
     score = affinity(what.name, "", field.name, field.owner)
     if score < LEAST or not has:
         return None
-    if _SAYS_NOTHING.issuperset(has):  # the `id` of something: of that thing alone
-        last = [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
+    if _SAYS_NOTHING.issuperset(has) or has == (what.called,):  # the `id` of something: of that thing alone
+        last = what.things[-1] if what.called else [word for word in bare(what.words) if word not in _SAYS_NOTHING][-1]
         return Fit(REFERS if field.within else OWN, score) if last in field.owner else None
-    return Fit(_relation(what, field, score), score)
+    relation = _relation(what, field, score)
+    return Fit(relation, score) if score >= LIKE or relation != REFERS else None
+
+
+def detour(what: Wanted, field: Field) -> int:
+    """How many of the names above a field are of something else than what an argument takes."""
+    above = [words_of(step) for step in field.path if step != "[]"][:-1]
+    return sum(not _ENVELOPES.issuperset(words) and words[-1:] != what.things[-1:] for words in above)
 
 
 def _relation(what: Wanted, field: Field, score: float) -> Relation:

@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 
 from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
-from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
+from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
 from atc.graph.resources import (
@@ -32,6 +32,7 @@ from atc.graph.resources import (
     Fit,
     Relation,
     Wanted,
+    detour,
     fit,
     route_of,
     thing_in,
@@ -97,7 +98,18 @@ class ToolFacts:
         self.writes, self.reads = may_write(protocol), surely_reads(protocol)
         self.route = route_of(protocol.source.path) if protocol.source.path else None
         self._own = {each.original: endings(each.original) for each in required}
-        self._found: dict[str, list[Field]] = {}
+        self._found: dict[str, tuple[list[Field], list[Field]]] = {}
+
+    @cached_property
+    def identifies(self) -> frozenset[tuple[str, str]]:
+        """The things that its arguments name, required or not, each with the word that it is called by."""
+        taken = (self.wanted(each.original) for each in self.parameters if is_identifier(each.original))
+        return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
+
+    @cached_property
+    def searches(self) -> bool:
+        """Whether it finds things by words, as a task has them."""
+        return any(is_identifier(each.original, NAMES) for each in self.parameters)
 
     def wanted(self, parameter: str) -> Wanted:
         """What an argument of the tool takes."""
@@ -109,13 +121,16 @@ class ToolFacts:
         found: dict[str, list[tuple[int, Path]]] = {}
         titles: dict[Path, str] = {}
         paths: list[Path] = []
+        lists: set[Path] = set()
         for path, named, title in places_of(self.protocol.returns):
+            if path[-1:] == ("[]",):
+                lists.add(path[:-1])
             if named:
                 found.setdefault(ending(path[-1]), []).append((len(paths), path))
                 paths.append(path)
             if title:
                 titles.setdefault(path, title)
-        return found, Fields(self.protocol.name, self.protocol.source.path, paths, titles)
+        return found, Fields(self.protocol.name, self.protocol.source.path, paths, titles, lists)
 
     @property
     def responds(self) -> bool:
@@ -124,19 +139,28 @@ class ToolFacts:
 
     def fields(self, last: str) -> Sequence[Field]:
         """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
+        return self._told_apart(last)[0]
+
+    def echoes(self, last: str) -> Sequence[Field]:
+        """The fields whose names end with a word, and that only repeat what the tool must be given."""
+        return self._told_apart(last)[1]
+
+    def _told_apart(self, last: str) -> tuple[list[Field], list[Field]]:
         if (kept := self._found.get(last)) is None:
             by_ending, fields = self._places
             paths = by_ending.get(last, ())
             own = [self.wanted(name) for name, ends in self._own.items() if last in ends]
             own = own[: MAX_ECHOES // (len(paths) or 1)]
-            some = (fields.at(path, number) for number, path in paths)
-            kept = self._found[last] = [each for each in some if not any(self._echoes(one, each) for one in own)]
+            kept = self._found[last] = [], []
+            for number, path in paths:
+                field = fields.at(path, number)
+                kept[any(self._echoes(one, field) for one in own)].append(field)
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:
         if self.route is not None and "[]" in field.path and not thing_in(field.name):
             at = self.route.placeholders.get(own.name, len(self.route.steps))
-            if self.route.steps[at + 1 :]:  # `/users/{user_id}/friends` lists others
+            if self.route.lists_behind(at):  # `/users/{user_id}/friends` lists others
                 return False
         found = fit(own, field)
         return found is not None and found.score >= ECHO
@@ -159,9 +183,11 @@ class _Supply(NamedTuple):
     field: Field
 
 
-_Rank = tuple[bool, int, bool, int, bool, int, int]
-"""Of a supply, the best first: it writes; its relation to the thing; no path says that it lists the things; how many
-identifiers its tool needs; it gives one thing, whichever is meant; and the places of the tool and the field."""
+_Rank = tuple[bool, int, int, bool, int, int, int, int, int]
+"""Of a supply, the best first: it writes; its relation to the thing; whether its tool lists the things at the
+very path, or all of them, or no path says so; it looks up what is known; how many identifiers it needs; how many names
+above the field are of something else; how a thing is found: by words, in a list, or there is but one; and the places
+of the tool and the field."""
 
 
 class _Candidate(NamedTuple):
@@ -306,10 +332,15 @@ class Structure:
 
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
         what = self.facts(consumer).wanted(parameter.original)
-        listed = self._listed(consumer, what)
-        if not listed and not is_handed_out(parameter.original, parameter.schema):
+        every = what.all_of_them
+        handed_out = is_handed_out(parameter.original, parameter.schema)
+        if not what.placed and not handed_out:
+            of_service = what.words[-1:] in self._called.get(self.scope(consumer).service, ())
+            every = (" ".join(what.words[:-1]),) if of_service else ()
+        listed = self._listed(consumer, what, every)
+        if not listed and not what.called and not handed_out:
             return []
-        for last in endings(parameter.original) - self._indexed:
+        for last in found_by(what) - self._indexed:
             self._index(last)
         scope = self.scope(consumer)
         everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter.original)[-1:])
@@ -321,15 +352,18 @@ class Structure:
                     for each in posting.supplies if posting is not None else ():
                         at = each.tool, each.field.path
                         if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
-                            found[at] = _Candidate(self._rank(each, fitting.relation), fitting)
+                            found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
             if found:
                 return self._best(found)
         return []
 
-    def _rank(self, supply: _Supply, relation: Relation, listed: bool = False) -> _Rank:
-        facts = self.facts(supply.tool)
-        chosen = bool(facts.arguments) or "[]" in supply.field.path  # it is looked up, or one of a list
-        return facts.writes, relation, not listed, facts.identifiers, not chosen, supply.place, supply.number
+    def _rank(self, what: Wanted, supply: _Supply, relation: Relation, way: int = 2) -> _Rank:
+        facts, field = self.facts(supply.tool), supply.field
+        known = bool(what.things) and (what.things[-1], what.words[-1]) in facts.identifies
+        one = not facts.arguments and "[]" not in field.path
+        found = 0 if facts.searches else 2 if one else 1
+        at = supply.place, supply.number
+        return facts.writes, relation, way, known, facts.identifiers, detour(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
         """The best ones, in order; no write where a read gives the thing itself."""
@@ -359,29 +393,49 @@ class Structure:
                 found.setdefault((self.scope(key).service, at), []).append(key)
         return found
 
-    def _listed(self, consumer: str, what: Wanted) -> dict[tuple[str, Path], _Candidate]:
+    @cached_property
+    def _called(self) -> Mapping[str, Collection[tuple[str, ...]]]:
+        """By service the words that things go by there: the last ones of placeholders, as of ``/domains/{sid}``."""
+        found: dict[str, set[tuple[str, ...]]] = {}
+        for key in self.tools:
+            facts = self.facts(key)
+            for name in facts.route.placeholders if facts.route is not None else ():
+                if facts.wanted(name).collection:
+                    found.setdefault(self.scope(key).service, set()).add(spelled_words(name)[-1:])
+        return found
+
+    def _listed(self, consumer: str, what: Wanted, every: tuple[str, ...]) -> dict[tuple[str, Path], _Candidate]:
         """What lists the things of which a placeholder of the consumer's path names one."""
         found: dict[tuple[str, Path], _Candidate] = {}
-        if not what.collection:
-            return found
-        for key in self._collections.get((self.scope(consumer).service, what.collection), ())[:MAX_TOOLS]:
+        lists = [
+            (key, way)
+            for way, at in enumerate((what.collection, every))
+            for key in self._collections.get((self.scope(consumer).service, at), ())[:MAX_TOOLS]
+        ]
+        for key, way in lists:
             if key == consumer:
                 continue
             field = self._key_of_items(key, what)
             if field is None and self.facts(key).responds:
                 continue
             supply = _Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
-            found[key, supply.field.path] = _Candidate(self._rank(supply, OWN, True), Fit(OWN, 1.0))
+            at = key, supply.field.path
+            found.setdefault(at, _Candidate(self._rank(what, supply, OWN, way), Fit(OWN, 1.0)))
         return found
 
     def _key_of_items(self, key: str, what: Wanted) -> Field | None:
-        """The field by which the items of a list are named; ``None`` where no field can be that."""
+        """The field by which the items of a list are named; ``None`` where no field can be that.
+
+        What is found by this very field, as by ``GET /users?ids=``, is no list.
+        """
         facts = self.facts(key)
-        known = [each for last in sorted({*endings(what.name), *_ITSELF}) for each in facts.fields(last)]
         ranked = [
-            (likeness, len(each.path), each.number, each)
-            for each in known
+            (likeness, len(each.path), each.number, each if not echoed else None)
+            for last in sorted({*endings(what.name), *_ITSELF})
+            for echoed, some in enumerate((facts.fields(last), facts.echoes(last)))
+            for each in some
             if not each.within and (likeness := _likeness(what, each.name)) is not None
+            if not echoed or thing_in(each.name) in ("", *what.things)
         ]
         return min(ranked)[-1] if ranked else None
 
@@ -460,6 +514,11 @@ def _likeness(what: Wanted, name: str) -> int | None:
     return 3 if has == core[-len(has) :] else None  # `/delegates/{delegate_email}`
 
 
+def found_by(what: Wanted) -> frozenset[str]:
+    """The last words, of which a field's name must have one to be what an argument takes."""
+    return endings(what.name).union(what.things[-1:])
+
+
 def _keys_of_field(field: Field) -> Iterator[_Key]:
     """What a field is found by; each key is for one case of :func:`affinity`."""
     has = spelled_words(field.name)
@@ -467,6 +526,8 @@ def _keys_of_field(field: Field) -> Iterator[_Key]:
     for start in range(max(1, len(has) - MAX_WORDS), len(has)):
         yield "end", has[start:]
     yield "pair", has[-2:]
+    if field.values:
+        yield "values", has[-1:]
     if not thing_in(field.name):
         for word in sorted(field.owner)[:MAX_WORDS]:
             yield "of", has[-1:], word
@@ -481,6 +542,7 @@ def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
         if core[-1] in OF_SERVICES:
             yield from (("same", what.words), ("same", core))
         return
+    yield "values", what.things[-1:]
     yield "same", what.words
     yield "same", core
     yield "end", core

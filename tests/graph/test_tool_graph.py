@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
-from atc.graph.name_affinity import endings
 from atc.graph.resources import OWN, REFERS, fit
-from atc.graph.structure import MAX_PLACES, MAX_TOOLS, SAME_NAME, ToolFacts, suppliers_of
+from atc.graph.structure import MAX_PLACES, MAX_TOOLS, SAME_NAME, ToolFacts, found_by, suppliers_of
 from atc.graph.suppliers import has_place, is_handed_out
 from atc.graph.tool_graph import MAX_TAUGHT, ToolGraph
 from atc.tools.protocol import Protocol
@@ -295,7 +294,7 @@ def test_what_is_found_by_keys_is_what_the_names_say_of_every_pair(tools: list[P
                 (how, other, field.path)
                 for other, giver in named.items()
                 if other != key
-                for last in endings(parameter.original)
+                for last in found_by(what)
                 for field in ToolFacts(giver).fields(last)
                 if (how := fit(what, field)) is not None
             ]
