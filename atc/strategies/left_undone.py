@@ -4,7 +4,9 @@ A program may catch a ``ToolError`` and go on, which is right for what it knows 
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
 value is kept, and the result is ``partial``. So is an answer without a write that failed, or whose response states an
 error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
-the journal, never by what the program says. A warning of the check that no run can settle is a remark, too.
+the journal, never by what the program says.
+
+A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it.
 """
 
 from __future__ import annotations
