@@ -46,8 +46,7 @@ class Held:
         if self._opened is None:
             settings = self._settings
             replies = replies_folder(settings) if settings.cache else None
-            slots = max(settings.candidates, settings.revision_candidates)
-            self._opened = resolve_model(settings, self._model, cache_dir=replies, slots=slots)
+            self._opened = resolve_model(settings, self._model, cache_dir=replies)
         return self._opened
 
     def sandbox(self) -> Sandbox:

@@ -120,8 +120,6 @@ class Settings(BaseSettings):
     max_rejections: int | None = Field(
         None, ge=0, description="programs beside them that the check may refuse; default: as many as `max_revisions`"
     )
-    candidates: int = Field(1, ge=1, le=16, description="first programs to choose among")
-    revision_candidates: int = Field(1, ge=1, le=16, description="programs to choose among in a revision")
     check: bool = Field(True, description="check programs before they run")
     rules: str = Field(
         "default",

@@ -31,7 +31,7 @@ from benchmarks.read_tasks import Part, in_part
 from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.rule_figures import print_rules, rule_figures
 from benchmarks.summary import print_table, summarise
-from benchmarks.systems import ALPHA, CHOOSE, OFFER, PAPER_ALPHA, SYSTEMS, WITHOUT_RULE, System, named_system
+from benchmarks.systems import ALPHA, OFFER, PAPER_ALPHA, SYSTEMS, WITHOUT_RULE, System, named_system
 from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
@@ -245,8 +245,8 @@ def main(
     system: Annotated[
         str | None,
         typer.Option(
-            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, `{CHOOSE}N` chooses among "
-            f"N programs, `{OFFER}N` is offered N tools at most, `{ALPHA}N` and `{PAPER_ALPHA}N` make N revisions at "
+            help=f"Systems: {', '.join(SYSTEMS)}; `{WITHOUT_RULE}ID` is ATC without a rule, `{OFFER}N` is "
+            f"offered N tools at most, `{ALPHA}N` and `{PAPER_ALPHA}N` make N revisions at "
             "most. All, if not said."
         ),
     ] = None,

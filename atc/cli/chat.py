@@ -23,7 +23,6 @@ from atc.cli.run import (
     BudgetMoney,
     BudgetS,
     Cache,
-    Candidates,
     ContextTokens,
     MaxRevisions,
     Model,
@@ -72,7 +71,6 @@ def chat(
     retrieval: Retrieval = None,
     strategy: StrategyName = None,
     max_revisions: MaxRevisions = None,
-    candidates: Candidates = None,
     sandbox: SandboxName = None,
     sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
@@ -101,7 +99,7 @@ def chat(
     ends the conversation, as Ctrl-D does. Elsewhere lines are read to their end, and the exit code is that of the first
     task that was not answered, as `atc run` has it.
     """
-    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
+    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens}
     prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the first task is typed
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     view = None if as_json else RunView(out, verbose=verbose)
@@ -115,7 +113,6 @@ def chat(
         retrieval=retrieval,
         strategy=strategy,
         max_revisions=max_revisions,
-        candidates=candidates,
         sandbox=sandbox,
         sandbox_require=sandbox_require,
         rules=rules,

@@ -102,7 +102,6 @@ PromptTokens = Annotated[
     int | None,
     typer.Option(help="Most tokens of a prompt; default: 4,000 for the embedded model, else what the context allows."),
 ]
-Candidates = Annotated[int | None, typer.Option(help="First programs to write, of which one is chosen (default 1).")]
 BudgetS = Annotated[float | None, typer.Option(help="Seconds that one task may take.")]
 BudgetMoney = Annotated[
     float | None, typer.Option(help="What one task may cost, by the `prices` of the settings (docs/models.md).")
@@ -140,7 +139,6 @@ def run(
     retrieval: Retrieval = None,
     strategy: StrategyName = None,
     max_revisions: MaxRevisions = None,
-    candidates: Candidates = None,
     sandbox: SandboxName = None,
     sandbox_require: SandboxRequire = None,
     approve: ApproveOption = None,
@@ -168,7 +166,7 @@ def run(
     sandbox, a credential, a service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may
     not have happened, 7 the program asks you something (`atc resume RUN --reply TEXT` goes on).
     """
-    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens, "candidates": candidates}
+    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens}
     prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the rest is imported
     from atc.agent import Agent
     from atc.cli.view import RunView
@@ -188,7 +186,6 @@ def run(
         retrieval=retrieval,
         strategy=strategy,
         max_revisions=max_revisions,
-        candidates=candidates,
         sandbox=sandbox,
         sandbox_require=sandbox_require,
         rules=rules,

@@ -211,8 +211,7 @@ def prepare_model(spec: str | None = None, **given: Any) -> None:
         warnings.simplefilter("ignore")
         settings = Settings.load(**given)
         if not settings.cache:  # else the reply may be on the disk
-            slots = max(settings.candidates, settings.revision_candidates)
-            resolve_model(settings, spec, slots=slots).prepare()
+            resolve_model(settings, spec).prepare()
 
 
 def resolve_model(

@@ -13,7 +13,6 @@ from typing import Any
 from atc.facts import Fault, Finding
 from atc.fired_rules import fired
 from atc.result import Effect, Revision
-from atc.strategies.candidates import best_candidate
 from atc.strategies.endings import refused_by_check
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.writer import Draft
@@ -45,8 +44,7 @@ class ChainPolicy:
             return None
         if self._rejections > self._max_rejections:
             return None
-        count = self._settings.revision_candidates if self._history else self._settings.candidates
-        return await (self._loop.write() if count == 1 else best_candidate(self._loop, count, self.check))
+        return await self._loop.write()
 
     async def check(self, draft: Draft) -> list[Finding]:
         """What keeps a program from running: errors, and warnings before a write that were not told yet."""

@@ -126,16 +126,6 @@ class ProgramLoop:
         self.announce(draft)
         return draft
 
-    async def write_several(self, count: int) -> list[Draft]:
-        """Write several next programs, to choose among. None of them is announced.
-
-        Raises:
-            As :meth:`write`.
-        """
-        context = self.context
-        writing = self.writer.candidates(count, self.history, self.calls, context.inputs)
-        return await self._while_a_jail_boots(writing)
-
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
         data = {"attempt": len(self.context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}

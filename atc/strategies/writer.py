@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import TypeVar
 
 from atc import wording
 from atc.answers.types import AnswerType
@@ -28,7 +26,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.answer_note import type_note
-from atc.strategies.asking import ask, emit_reply, task_message, waiting
+from atc.strategies.asking import ask, task_message
 from atc.strategies.edits import edits_of
 from atc.strategies.feedback import notes_on
 from atc.strategies.find_tools import DOCS, asking_tools
@@ -47,10 +45,6 @@ from atc.tools.paging import ALL_PAGES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
-T = TypeVar("T")
-
-SAMPLING_TEMPERATURE = 0.6
-"""Of programs that are written beside each other, to be chosen among."""
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
 MAX_DOCUMENT = 6_000
@@ -190,59 +184,16 @@ class Writer:
         """
         settings = self._settings
         temperature = settings.revision_temperature if history else settings.temperature
-        draw = partial(self._ask_for_program, temperature, settings.seed + 101 * len(history))
-        return self._draft(await self._fitting(draw, history, calls), inputs)
-
-    async def candidates(
-        self, count: int, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()
-    ) -> list[Draft]:
-        """Several next programs, sampled beside each other. The same program is kept once, and one that failed before
-        only if there is no other.
-
-        Raises:
-            ModelError, ModelUnavailable, BudgetExceeded: from the model.
-        """
-        seed = self._settings.seed + 101 * len(history)
-        replies = await self._fitting(partial(self._sample, count, seed), history, calls)
-        drafts = [self._draft(reply, inputs) for reply in replies]
-        unique = {draft.source: draft for draft in drafts}
-        earlier = {revision.program for revision in history}
-        return [draft for draft in unique.values() if draft.source not in earlier] or list(unique.values())
-
-    async def _fitting(
-        self,
-        draw: Callable[[list[Message]], Awaitable[T]],
-        history: Sequence[Revision],
-        calls: Sequence[Call],
-    ) -> T:
-        """What a model makes of the prompt; of a shorter one, where the endpoint says that it is too long."""
+        seed = settings.seed + 101 * len(history)
         while True:
             messages = await self.messages(history, calls)
             try:
-                return await draw(messages)
-            except ContextExceeded as error:
+                reply = await self.ask("program", messages, temperature=temperature, seed=seed, stop=self._stop)
+            except ContextExceeded as error:  # the endpoint says that it is too long
                 self._room.shrink(error, await self._room.taken(messages))
                 self.shown = None
-
-    async def _ask_for_program(self, temperature: float, seed: int, messages: Sequence[Message]) -> Reply:
-        return await self.ask("program", messages, temperature=temperature, seed=seed, stop=self._stop)
-
-    async def _sample(self, count: int, seed: int, messages: Sequence[Message]) -> list[Reply]:
-        """One request for several programs: the model reads the prompt once."""
-        for _ in range(count):
-            self._emit("model_started", {"purpose": "program"})
-        async with waiting(self._emit, "program"):
-            replies = await self._model.sample(
-                messages,
-                count,
-                max_tokens=self._settings.max_tokens,
-                temperature=SAMPLING_TEMPERATURE,
-                seed=seed,
-                stop=self._stop,
-            )
-        for reply in replies:
-            emit_reply(self._emit, "program", reply)
-        return replies
+            else:
+                return self._draft(reply, inputs)
 
     async def ask(
         self,

@@ -20,7 +20,6 @@ from benchmarks.systems.retried import Retried
 
 __all__ = [
     "ALPHA",
-    "CHOOSE",
     "MAX_ALPHA",
     "OFFER",
     "PAPER_ALPHA",
@@ -34,9 +33,6 @@ __all__ = [
 
 WITHOUT_RULE = "atc-rules:"
 """What the name of ATC without one rule begins with; the id of the rule follows (``atc-rules:key-spelling``)."""
-CHOOSE = "atc-choose:"
-"""The same for ATC that chooses among N programs, first and later ones (``atc-choose:4``)."""
-MAX_CANDIDATES = 16
 OFFER = "atc-offer:"
 """The same for ATC that searches among the tools of a task and offers N at most (``atc-offer:8``)."""
 ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
@@ -68,7 +64,6 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-notes", "ATC whose revisions are shown short notes", {"strategy": Chain(Ways(revision="notes"))}),
         Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
-        Atc("atc+choose", "ATC that chooses among four programs in each revision", {"revision_candidates": 4}),
         Atc("atc-zero-shot", "ATC without the worked example", {"strategy": Chain(Ways(example=False))}),
         Atc(
             "atc-findings",
@@ -109,11 +104,11 @@ and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its p
 
 
 def named_system(name: str) -> System | None:
-    """The system that a name makes: ATC without rules, with candidates, with fewer tools, or with α;
+    """The system that a name makes: ATC without rules, with fewer tools, or with α;
     ``None`` where it makes none.
 
     Raises:
-        UsageError: there is no such rule, or no such number of candidates or revisions.
+        UsageError: there is no such rule, or no such number of revisions.
     """
     for begins, about, settings in ((ALPHA, "ATC", {}), (PAPER_ALPHA, "ATC as its paper has it,", _PAPER)):
         if name.startswith(begins):
@@ -127,12 +122,6 @@ def named_system(name: str) -> System | None:
         if not count.isdecimal() or int(count) < 1:
             raise UsageError(f"--system: {name!r} is not {OFFER}N with N from 1")
         return Atc(name, f"ATC that is offered {int(count)} tools at most", {"max_tools": int(count)})
-    if name.startswith(CHOOSE):
-        count = name.removeprefix(CHOOSE)
-        if not count.isdecimal() or not 2 <= int(count) <= MAX_CANDIDATES:
-            raise UsageError(f"--system: {name!r} is not {CHOOSE}N with N from 2 to {MAX_CANDIDATES}")
-        chosen = {"candidates": int(count), "revision_candidates": int(count)}
-        return Atc(name, f"ATC that chooses among {int(count)} programs", chosen)
     return None
 
 

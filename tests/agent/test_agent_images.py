@@ -78,14 +78,14 @@ def test_every_strategy_shows_them_with_the_task(strategy: str, replies: list[st
         assert "comes with 2 images" in with_images.content
 
 
-def test_a_stream_and_candidates_show_them() -> None:
-    made = agent(GOOD, GOOD, candidates=2)
+def test_a_stream_shows_them() -> None:
+    made = agent(GOOD)
 
     async def last() -> str:
         return [event.kind async for event in made.stream(TASK, images=[PNG])][-1]
 
     assert asyncio.run(last()) == "run_ended"
-    assert shown(model_of(made).prompts) == [[0, 1]] * 2
+    assert shown(model_of(made).prompts) == [[0, 1]]
 
 
 @pytest.mark.parametrize("model", ["embedded", None])

@@ -91,12 +91,3 @@ def test_a_rule_can_be_taken_away_by_the_name_of_a_system() -> None:
         systems_of("atc-rules:key-spellin")
     with pytest.raises(UsageError, match="there is no nobody"):
         systems_of("nobody")
-
-
-def test_candidates_are_chosen_by_the_name_of_a_system() -> None:
-    (made,) = systems_of("atc-choose:4")
-    assert isinstance(made, Atc)
-    assert made._settings == {"candidates": 4, "revision_candidates": 4}
-    for wrong in ("atc-choose:", "atc-choose:1", "atc-choose:17", "atc-choose:x"):
-        with pytest.raises(UsageError, match="atc-choose"):
-            systems_of(wrong)

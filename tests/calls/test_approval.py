@@ -250,9 +250,3 @@ def test_a_function_sees_the_warnings_that_the_write_depends_on() -> None:
     seen.clear()
     calendar.run(BESIDE, approve=lambda request: seen.append(request.warnings) or True)
     assert seen == [(), ()]
-
-
-def test_the_best_of_several_first_programs_is_held_to_its_warning_too() -> None:
-    calendar = Calendar()
-    assert calendar.run(GUESSED, AGAIN, GUESSED, AGAIN, candidates=2, max_revisions=0).status == "unsolved"
-    assert calendar.sent == []

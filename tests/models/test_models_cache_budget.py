@@ -266,3 +266,12 @@ def test_a_reply_without_a_text_is_not_kept(tmp_path: Path, vain: Reply) -> None
     cached = CachedModel(FakeModel([vain, "a text", vain, vain, "one", "two"]), tmp_path)
     assert [ask(cached).text for _ in range(3)] == [vain.text, "a text", "a text"]
     assert [asyncio.run(cached.sample(PROMPT, 2))[0].text for _ in range(3)] == [vain.text, "one", "one"]
+
+
+def test_the_replies_to_one_request_are_cached_together(tmp_path: Path) -> None:
+    fake = FakeModel(["one", "two"])
+    model = CachedModel(fake, tmp_path)
+    first, again = (asyncio.run(model.sample(PROMPT, 2, seed=1)) for _ in range(2))
+    assert [reply.text for reply in first] == [reply.text for reply in again] == ["one", "two"]
+    assert [reply.cached for reply in again] == [True, True]
+    assert len(fake.prompts) == 2

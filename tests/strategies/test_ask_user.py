@@ -154,14 +154,6 @@ def test_other_strategies_ask_too() -> None:
     assert agent(code("ask_user(question='Which?')"), strategy="codeact", ask_user="stop").run("a").question == "Which?"
 
 
-def test_nobody_is_asked_for_a_program_that_is_only_tried() -> None:
-    user = User("1", "2", "3")
-    read = Toolset([make_tool("look", lambda arguments: arguments["n"])])
-    drafts = [code(f"answer = look(n=int(ask_user(question='{which}?')))") for which in ("How many", "What number")]
-    result = agent(*drafts, tools=read, candidates=2, ask_user=user).run("look")
-    assert (result.value, user.asked) == (1, ["How many?"])
-
-
 def test_wrong_use_is_named() -> None:
     with pytest.raises(UsageError, match="ask_user takes 'never', 'ask', 'stop' or a function, not 'always'"):
         agent(ask_user="always")

@@ -132,7 +132,7 @@ def test_the_agent_and_its_records_know_no_strategy() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(json.loads(ran.stdout))
-    assert not loaded & {f"atc.strategies.{name}" for name in ("chain", "program_loop", "writer", "candidates")}
+    assert not loaded & {f"atc.strategies.{name}" for name in ("chain", "program_loop", "writer")}
     assert not any(name.startswith("atc.programs.check") for name in loaded)
 
 

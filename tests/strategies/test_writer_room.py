@@ -168,15 +168,6 @@ def test_a_second_refusal_ends_it_and_names_the_settings() -> None:
     assert len(model.prompts) == 2
 
 
-def test_several_candidates_are_asked_for_again_in_a_shorter_prompt() -> None:
-    refused = ContextExceeded("too long")
-    model = Small([refused, refused, GOOD, GOOD])
-    model._replies[1] = GOOD  # of two samples one is refused
-    drafts = asyncio.run(writer(model).candidates(2, [], []))
-    assert drafts[0].source.startswith("answer = city_distance(")
-    assert model.tokens(-1) < 0.6 * model.tokens(0)
-
-
 # -- what is cut is still known --------------------------------------------------------------------------------------
 
 

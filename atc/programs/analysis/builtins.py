@@ -9,7 +9,6 @@ from dataclasses import replace
 from atc.programs.analysis.interpreter import Access, Interpreter
 from atc.programs.analysis.paged_calls import all_pages
 from atc.programs.analysis.values import (
-    CONSTANT,
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -154,7 +153,7 @@ def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments:
         case "copy" | "result" | "_replace" | "_asdict":
             return base
         case "most_common":
-            pair = flow.cell(node, Cell(fields={"0": join(base.each(), _keys(base)), "1": CONSTANT}))
+            pair = flow.cell(node, Cell(fields={"0": join(base.each(), _keys(base)), "1": NOTHING}))
             return flow.cell(node.func, Cell(items=pair))
         case "split" | "splitlines" | "rsplit" | "findall" | "partition":
             return flow.cell(node, Cell(items=join_derived([base, *arguments.all()])))
@@ -290,7 +289,7 @@ def _dict(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 def _defaultdict(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
     factory = node.args[0] if node.args else None
-    made = CONSTANT
+    made = NOTHING
     if isinstance(factory, ast.Name) and factory.id in ("list", "set", "dict", "defaultdict"):
         made = flow.cell(factory, Cell(keys=NOTHING if "dict" in factory.id else None))
     elif arguments.at(0).functions:
@@ -299,11 +298,11 @@ def _defaultdict(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Val
 
 
 def _counter(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    return flow.cell(node, Cell(keys=arguments.at(0).each(), items=CONSTANT))
+    return flow.cell(node, Cell(keys=arguments.at(0).each(), items=NOTHING))
 
 
 def _enumerate(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    pair = flow.cell(node.func, Cell(fields={"0": CONSTANT, "1": arguments.at(0).each()}))
+    pair = flow.cell(node.func, Cell(fields={"0": NOTHING, "1": arguments.at(0).each()}))
     return flow.cell(node, Cell(items=pair))
 
 

@@ -16,7 +16,6 @@ from atc.programs.analysis import builtins as builtins_model
 from atc.programs.analysis import statements
 from atc.programs.analysis.interpreter import MAX_STEPS, Access, Interpreter, ToolCall
 from atc.programs.analysis.values import (
-    CONSTANT,
     NOTHING,
     UNKNOWN,
     Arguments,
@@ -74,7 +73,7 @@ class Flow(Interpreter):
             case ast.Name(id=name):
                 return self._name(name, scope)
             case ast.Constant():
-                return CONSTANT
+                return NOTHING
             case ast.Call():
                 return self._call(node, scope)
             case ast.Subscript(value=base, slice=index):

@@ -1,7 +1,7 @@
 """What is known about a value in a program without running it: the tool calls it can have come from, and the way there.
 
 A :class:`Value` is the union of what it may be: parts of responses, containers that the program made (:class:`Cell`),
-its own functions, constants (``constant``), and, where it is ``open``, anything else.
+its own functions, and, where it is ``open``, anything else.
 """
 
 from __future__ import annotations
@@ -89,14 +89,12 @@ class Value:
         origins: parts of responses that it is; of an open value, also those that it was made from.
         cells: containers and objects that the program made.
         functions: the program's own functions and classes, and tools.
-        constant: it may be ``None``, a number or a text that the program itself holds.
         open: it may be something else as well.
     """
 
     origins: frozenset[Origin] = frozenset()
     cells: frozenset[Cell] = frozenset()
     functions: frozenset[Function] = frozenset()
-    constant: bool = False
     open: bool = False
 
     def key(self, name: str) -> Value:
@@ -151,8 +149,7 @@ class Value:
 
 
 NOTHING = Value()
-"""What is nowhere: the items of an empty list."""
-CONSTANT = Value(constant=True)
+"""What is nowhere: the items of an empty list; and a number, a text or ``None`` that the program itself holds."""
 UNKNOWN = Value(open=True)
 
 
@@ -168,7 +165,6 @@ def join(*values: Value) -> Value:
         frozenset[Origin]().union(*(value.origins for value in kept)),
         frozenset[Cell]().union(*(value.cells for value in kept)),
         frozenset[Function]().union(*(value.functions for value in kept)),
-        any(value.constant for value in kept),
         any(value.open for value in kept),
     )
 
