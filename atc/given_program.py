@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atc.errors import JournalError, UsageError
+from atc.invisible import visible
 from atc.models.no_model import NoModel
 from atc.packing import unpack
+from atc.programs.extract import unfenced
 from atc.request import Request
 from atc.result import Result
 from atc.sandboxes.drivers import limits_from
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 MAX_SOURCE = 60_000
 """Characters of a program."""
+MAX_LINE, MAX_TOOLS = 100, 5
+"""Characters of a program's first line, and tools, that name its run."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ async def run_given(
     agent: Agent,
     source: str,
     *,
-    task: str = "a given program",
+    author: str = "",
     inputs: Mapping[str, Any] | None = None,
     revises: str | None = None,
     dry_run: bool = False,
@@ -58,7 +63,7 @@ async def run_given(
     Args:
         agent: whose tools, sandbox, approval and limits count. Its model is not asked.
         source: the program. It leaves its result in ``answer``.
-        task: what it is for, in a line; the trace has it.
+        author: who wrote it. The run is named by that, its first line and its tools.
         inputs: JSON values and bytes that stand in the program's scope, by name. A revision that gives none has those
             of the program before it.
         revises: id of the run that it is a revision of: what its earlier programs did comes from the journal.
@@ -79,7 +84,8 @@ async def run_given(
         raise UsageError(f"the program has {size}: give data by `inputs`, and only the program as `source`")
     stored: StoredRun | None = None
     if revises is None:
-        request = agent._request(task, dry_run=dry_run)
+        title = await asyncio.to_thread(title_of, source, agent.tools)
+        request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
     else:
         stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
         inputs = before if inputs is None else inputs
@@ -103,6 +109,22 @@ async def run_given(
         model=NoModel(),
     )
     return GivenRun(result, facts=strategy.facts, **printed)
+
+
+def title_of(source: str, tools: Collection[str]) -> str:
+    """What a list of runs calls a program: its first line, which may be a comment that says what it is for, and the
+    tools that it names, in their order.
+
+    Args:
+        source: the program.
+        tools: the names of those that there are.
+    """
+    lines = [line.strip() for line in unfenced(source).split("\n")]
+    said = [line.strip("# \"'") for line in lines if not line.startswith(("import ", "from "))]
+    first = visible(next(filter(None, said), source.strip())[:MAX_LINE])
+    named = [name for name in dict.fromkeys(re.findall(r"\w+", source)) if name in tools]
+    more = [f"… {len(named) - MAX_TOOLS} more"] if len(named) > MAX_TOOLS else []
+    return f"{first} ({', '.join([*named[:MAX_TOOLS], *more])})" if named else first
 
 
 def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:

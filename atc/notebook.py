@@ -11,7 +11,7 @@ import jinja2
 
 from atc.prices import money_text
 from atc.wording.outcomes import effects
-from atc.wording.went_on import incomplete_run
+from atc.wording.went_on import caveats
 
 if TYPE_CHECKING:
     from atc.result import Result
@@ -25,7 +25,7 @@ def html_of(result: Result) -> str:
     cost = "" if result.cost is None else money_text(result.cost, result.currency)
     ended = result.status not in ("answered", "planned")
     changed = effects(result.done, result.not_done) if ended else []
-    known = {"cost": cost, "incomplete": incomplete_run(result), "effects": changed}
+    known = {"cost": cost, "caveats": caveats(result), "effects": changed}
     return _template().render(result=result, calls=result.calls[:_CALLS], text=_text, cell=_cell, **known)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from atc import sketch_wording
+from atc import sketch_wording, wording
 from atc.graph.edges import Feed
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
@@ -97,6 +97,12 @@ class Sketch:
         """This sketch with other tools offered. Those that it did not offer before get this reason."""
         why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
         return replace(self, tools=tools, why=why)
+
+    def noting_credentials(self) -> Sketch:
+        """This sketch, with a notice for each credential that its tools ask for and that nobody has given."""
+        missing = self.tools.missing_credentials()
+        told = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+        return replace(self, notices=(*self.notices, *told)) if told else self
 
     def with_graph(self, graph: ToolGraph, predicted: Mapping[str, int] | None = None) -> Sketch:
         """This sketch with the layers and the feeds of its tools, beside those that it has, and with substitutes.

@@ -32,6 +32,7 @@ SHOWN_OF_ONE = 80
 MOST_ARGUMENTS = 40
 MOST_WARNINGS, SHOWN_OF_WARNING = 10, 500
 SHOWN_OF_ORIGIN = 500
+"""Characters of where one argument came from, where few have that much."""
 MOST_LINES = 12
 """Lines that a program's own question may have; what follows stands on the last one."""
 _MAX_ANSWER = 100
@@ -179,11 +180,12 @@ def _texts(arguments: Mapping[str, Any], whole: bool, origins: Mapping[str, str]
     given = list(islice(arguments.items(), room // SHOWN_OF_ONE if whole else MOST_ARGUMENTS))
     lengths = [len(abridged(part, room).text) for pair in given for part in pair]
     limit = _fair_share(lengths, room)
+    room_of_origin = min(SHOWN_OF_ORIGIN, max(SHOWN_OF_ONE, SHOWN // max(1, len(given))))
     texts, cut = [], len(given) < len(arguments)
     for name, value in given:
         shown_name, shown = _name(name, limit), abridged(value, limit)
         cut = cut or shown.cut or shown_name.cut
-        came = f" ← {_cut(origin, SHOWN_OF_ORIGIN)}" if (origin := origins.get(name)) else ""
+        came = f" ← {_cut(origin, room_of_origin)}" if (origin := origins.get(name)) else ""
         texts.append(f"{shown_name.text} = {shown.text}{came}")
     return texts, cut
 

@@ -15,6 +15,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc import wording
 from atc.calls.contract import CallReply, CallRequest
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
@@ -49,6 +50,12 @@ class Check:
 
 @guarded
 def doctor(
+    tools: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--tools", "-t", help="Look at these tools, too: whether they open, and which credentials are missing."
+        ),
+    ] = None,
     settings: Annotated[
         bool, typer.Option("--settings", help="List every setting with its value and meaning instead.")
     ] = False,
@@ -71,6 +78,7 @@ def doctor(
         *_telemetry(),
         *_vectors(),
         _extras(),
+        *(check for source in tools or () for check in _tools(source)),
     ]
     if as_json:
         print_json([asdict(check) for check in checks])
@@ -250,6 +258,21 @@ def _vectors() -> list[Check]:
     except AtcError as error:
         return [Check("vectors", False, str(error), needed=False)]
     return [Check("vectors", True, f"in {choice.where}{'' if choice.where == EDGE else ' (not asked)'}", needed=False)]
+
+
+def _tools(source: str) -> list[Check]:
+    """Whether tools can be opened, and what credentials their documents ask for that are not set."""
+    try:
+        opened = options.opened([source])
+    except AtcError as error:
+        return [Check(f"tools {source}", False, "cannot be opened", str(error))]
+    missing = opened.missing_credentials()
+    count = f"{len(opened)} tool{'s' * (len(opened) != 1)}"
+    if not missing:
+        return [Check(f"tools {source}", True, count)]
+    found = [f"{count}; no credential for {each.scheme!r}, which {len(each.tools)} need" for each in missing]
+    fixes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    return [Check(f"tools {source}", False, text, fix) for text, fix in zip(found, fixes, strict=True)]
 
 
 def _extras() -> Check:

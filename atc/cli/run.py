@@ -13,7 +13,7 @@ from atc.cli import options
 from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
 from atc.models.resolve import prepare_model
 from atc.wording import outcomes
-from atc.wording.went_on import UNRESOLVED, incomplete_run
+from atc.wording.went_on import caveats
 
 if TYPE_CHECKING:
     from atc.result import Result
@@ -250,8 +250,5 @@ def report(result: Result, *, viewed: bool) -> None:
     if not viewed and result.status not in ("answered", "planned"):
         for line in outcomes.effects(result.done, result.not_done):
             err.print(clean(line), markup=False)
-    for each in result.remarks if not viewed else ():
-        if each.case == UNRESOLVED:
-            err.print(clean(each.message), markup=False)
-    if not viewed and (incomplete := incomplete_run(result)):
-        err.print(clean(incomplete), markup=False)
+    for caveat in caveats(result) if not viewed else ():
+        err.print(clean(caveat), markup=False)

@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc import wording
 from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
@@ -35,6 +36,9 @@ def list_tools(
 ) -> None:
     """List the tools of a source: name, effect, arguments, what it does."""
     tools = options.opened([source], only=only, openapi=openapi)
+    for missing in tools.missing_credentials():
+        told = wording.no_credential(missing.scheme, missing.variable, missing.tools)
+        err.print(Text(clean(f"note: {told}"), style="yellow"))
     if as_json:
         print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])
         return

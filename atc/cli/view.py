@@ -17,7 +17,7 @@ from rich.text import Text
 from atc import sketch_wording, wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.dry_run_facts import DryRun
+from atc.dry_run_facts import DryRun, Feed
 from atc.facts import BodyError, Drift, Invocation, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
@@ -187,6 +187,10 @@ class RunView:
 
     def _on_approval_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # a spinner would write over the question
+        if self._stored:  # else it is on the screen, or on a page
+            self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
+            for feed in (Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())):
+                self.line(f"      {visible_name(feed.argument)} ← {plans.feed(feed)}", "dim")
 
     def _on_question_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # the call that asks is shown by itself
@@ -197,9 +201,8 @@ class RunView:
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
         mark, style = _MARKS[data["status"]]
-        parts = [f"{visible_name(name)}={_short(value, 60)}" for name, value in data["arguments"].items()]
-        parts += dict.fromkeys(f"{visible_name(feed['argument'])}=…" for feed in data.get("awaits", ()))
-        arguments = ", ".join(parts)
+        awaits = dict.fromkeys(f"{visible_name(feed['argument'])}=…" for feed in data.get("awaits", ()))
+        arguments = ", ".join(filter(None, [_arguments(data["arguments"]), *awaits]))
         status = data["status"]
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
@@ -314,6 +317,10 @@ def _short(value: Any, limit: int) -> str:
         value = unpack(value)
     text = as_text(value)
     return text if len(text) <= limit else text[:limit] + " …"
+
+
+def _arguments(given: dict[str, Any]) -> str:
+    return ", ".join(f"{visible_name(name)}={_short(value, 60)}" for name, value in given.items())
 
 
 def _invocations(data: Iterable[Any]) -> list[Invocation]:

@@ -27,6 +27,10 @@ MAX_SHOWN = 1_000
 MAX_SHOWN_IN_ALL = 10_000
 MAX_LETTERS = 20_000
 """Of one text in which a problem is looked for."""
+MAX_GIVEN, MAX_ALLOWED = 80, 180
+"""Characters of the value that does not fit, and of the allowed ones, in a message."""
+MAX_LEVELS = 8
+"""Alternatives in one another that a message looks into."""
 MAX_REASONS = 100_000
 """Steps (:mod:`atc.schemas.cost`) of the question why a value does not fit. Most of them may end in a reason, which
 takes a thousand times as long as a step."""
@@ -90,7 +94,7 @@ def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Prob
             unsure.append(at)
             continue
         instance = unpack(error.instance) if with_bytes else error.instance
-        message = binary.bytes_problem(instance, getattr(error.kind, "schema", None)) or error.message
+        message = binary.bytes_problem(instance, getattr(error.kind, "schema", None)) or _message(error)
         problem = Problem(at, _shorten(message), keyword)
         if str(problem) not in map(str, found):
             found.append(problem)
@@ -101,6 +105,81 @@ def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Prob
     places = unsure or sorted(shown.cut, key=str)
     where = places[0] if len(places) == 1 else ()
     return [Problem(where, "something in it does not fit; it is too large to say what: give less at once", "")]
+
+
+def _message(error: Any, depth: int = 0) -> str:
+    """What is wrong, in words: with the values that are allowed, where these are few, and no keyword of the schema."""
+    wanted = _Wanted()
+    said = error.kind.name in ("enum", "anyOf", "oneOf") and depth < MAX_LEVELS
+    if not said or not wanted.take([error], error.instance_path):
+        return str(error.message)
+    given = json.dumps(error.instance, ensure_ascii=False, default=str)
+    given = given if len(given) <= MAX_GIVEN else f"{given[:MAX_GIVEN]} …"
+    if wanted.closest is not None:
+        where = _path(tuple(wanted.closest.instance_path)[len(error.instance_path) :])
+        inside = _message(wanted.closest, depth + 1)
+        return f"{given} fits none of {wanted.alternatives} alternatives; the closest one says of {where}: {inside}"
+    if not (wanted.values or wanted.types):
+        return f"{given} fits several alternatives, and must fit one alone"
+    if wanted.types and wanted.values == [None]:
+        wanted.values, wanted.types = [], [*wanted.types, "null"]
+    types = f"of type {_either(list(map(json.dumps, wanted.types)))}" if wanted.types else ""
+    shown, room = list[str](), MAX_ALLOWED
+    for value in (json.dumps(value, ensure_ascii=False, default=str) for value in wanted.values):
+        room -= len(value) + 2
+        if room < 0:
+            break
+        shown.append(value)
+    if not wanted.values:
+        return f"{given} is not {types}"
+    left = len(wanted.values) - len(shown)
+    values = f"one of {_either([*shown, *([f'{left} others'] if left else [])])}"
+    return f"{given} is neither {values} nor {types}" if types else f"{given} is not {values}"
+
+
+def _either(texts: list[str]) -> str:
+    return " or ".join(filter(None, (", ".join(texts[:-1]), texts[-1])))
+
+
+@dataclass
+class _Wanted:
+    """What the alternatives of a place want.
+
+    Attributes:
+        values: that are allowed. ``types``: any value of which is.
+        closest: an error inside of the alternative that is of the value's own type.
+        alternatives: how many there are.
+    """
+
+    values: list[Any] = field(default_factory=list)
+    types: list[str] = field(default_factory=list)
+    closest: Any = None
+    alternatives: int = 0
+
+    def take(self, errors: list[Any], place: list[str | int], depth: int = 0) -> bool:
+        """Take the errors of one alternative into account; whether that can be said in words."""
+        own = {error.kind.name: error for error in errors if error.instance_path == place}
+        if (listed := own.get("enum")) is not None:
+            self._add(listed.kind.options)
+        elif (fixed := own.get("const")) is not None:
+            self._add([fixed.kind.expected_value])
+        elif (typed := own.get("type")) is not None:
+            nothing = [None] if typed.kind.types == ["null"] else []
+            self._add(nothing)
+            self.types += [each for each in typed.kind.types if not nothing and each not in self.types]
+        elif (choice := own.get("anyOf") or own.get("oneOf")) is not None:
+            if depth > MAX_LEVELS:
+                return False
+            alternatives = choice.kind.context
+            self.alternatives += len(alternatives)
+            return all(self.take(each, place, depth + 1) for each in alternatives)
+        else:
+            self.closest = self.closest or next(iter(errors), None)
+        return True
+
+    def _add(self, values: list[Any]) -> None:
+        known = set(map(repr, self.values))
+        self.values += [value for value in values if repr(value) not in known]
 
 
 def _reasons(checker: Any, cost: Cost, packed: Any) -> tuple[_Shown, Iterable[Any]]:

@@ -86,10 +86,12 @@ class Given(Strategy):
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
+        context.task = ""  # the run is named by the program's own text, which gives none of its values
         if stored is not None:
             context.recovery.restore(stored)
         tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
-        context.sketch = Sketch(tools, of=len(context.all_tools), why={name: Why(kind="given") for name in tools})
+        why = {name: Why(kind="given") for name in tools}
+        context.sketch = Sketch(tools, of=len(context.all_tools), why=why).noting_credentials()
         context.emit("tools_chosen", chosen_event(context.sketch))
         await context.offer(tools)
 

@@ -3,8 +3,9 @@
 A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
 value is kept, and the result is ``partial``. So is an answer without a write that failed and that no later call made
-good. All that is told by the broker's calls and the journal, never by what the program says. A warning of the check
-that no run can settle is a remark, too.
+good. All that is told by the broker's calls and the journal, never by what the program says.
+
+A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 
-MAX_REMARKS = 20
-"""Failures that a result names; its calls have them all."""
+MAX_REMARKS, MAX_WARNINGS = 20, 5
+"""Failures and warnings that a result names, and warnings among them; its calls have all failures."""
 
 
 def settled(ending: Ending, context: RunContext) -> Ending:
@@ -37,7 +38,8 @@ def settled(ending: Ending, context: RunContext) -> Ending:
         return ending
     left = LeftUndone(context.broker, context.calls)
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
-    remarks = (*(_fault_of(call, lines) for call in left.caught), *_unresolved(context, left))[:MAX_REMARKS]
+    unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
+    remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
@@ -47,9 +49,9 @@ def settled(ending: Ending, context: RunContext) -> Ending:
 
 def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
     """The warnings about calls that the answer rests on, and that the run did not settle."""
-    rests_on = [call for call in left.calls if call.succeeded and left.answers(call)]
+    grounds = left.grounds
     for attempt, findings in context.unresolved.items():
-        made = {call.tool: call.index for call in rests_on if call.attempt == attempt}
+        made = {call.tool: call.index for call in grounds if call.attempt == attempt}
         for found in findings:
             if found.tool in made or (found.tool is None and made):
                 call = made.get(found.tool or "")
@@ -124,6 +126,11 @@ class LeftUndone:
         return sorted(found.values(), key=lambda call: call.effect is Effect.READ)
 
     @property
+    def grounds(self) -> list[Call]:
+        """The calls on which the answer rests."""
+        return [call for call in self.calls if call.succeeded and self._answers(call)]
+
+    @property
     def partial(self) -> bool:
         """Whether one of these was a write."""
         return any(call.effect is not Effect.READ for call in self.caught)
@@ -138,14 +145,14 @@ class LeftUndone:
             last[call.stage] = max(call.attempt, last.get(call.stage, -1))
         return last | {self.broker.journal.stage: self.broker.journal.attempt}
 
-    def answers(self, call: Call) -> bool:
+    def _answers(self, call: Call) -> bool:
         """Whether the answer rests on the program that made a call. Without a program (its line is 0) the model saw the
         call itself, and went on."""
         return call.attempt == self._last[call.stage] or not call.line
 
     @cached_property
     def _made(self) -> _Made:
-        return _Made([call for call in self.calls if call.succeeded and self.answers(call)])
+        return _Made([call for call in self.calls if call.succeeded and self._answers(call)])
 
     def _doubtful(self) -> Iterator[Call]:
         """Writes of this request in doubt, whichever program made them; and such as were refused for one in doubt."""
@@ -154,7 +161,7 @@ class LeftUndone:
         for number, entry in sorted(journal.entries.items()):
             if number > journal.before and entry.in_doubt:
                 yield made.get(number) or call_of(entry)
-        yield from (call for call in self.calls if _is_refused_in_doubt(call) and self.answers(call))
+        yield from (call for call in self.calls if _is_refused_in_doubt(call) and self._answers(call))
 
     def _refused(self) -> Iterator[Call]:
         """Writes that nobody approved or a rule denied: of the programs that the answer rests on; and of one that was
@@ -163,14 +170,14 @@ class LeftUndone:
             if call.effect is Effect.READ or not _is_denied(call):
                 continue
             still = call.cause == "denied" and call.stage == self.broker.journal.stage
-            if self.answers(call) or (still and not self._made.has(call.tool)):
+            if self._answers(call) or (still and not self._made.has(call.tool)):
                 yield call
 
     def _failed(self) -> Iterator[Call]:
         """Calls that failed, of the programs that the answer rests on, and that nothing made good."""
         answered = {call.index for call in self.calls if call.succeeded}
         for call in self.calls:
-            if call.status not in ("failed", "refused") or not self.answers(call) or call.repaired_by in answered:
+            if call.status not in ("failed", "refused") or not self._answers(call) or call.repaired_by in answered:
                 continue
             if call.index in self.broker.past_the_end or self._made.has_same(call):
                 continue

@@ -80,7 +80,8 @@ class Recovery:
         if call.tool in context.broker.bans or not self._broke(call, fault):
             return fault
         reads = _read_of(program, call.tool, context.tools) if program is not None else ()
-        found = await asyncio.to_thread(self._substitutes, call.tool, call.effect, reads)  # of 100,000 a while
+        wanted = call.tool, call.effect, reads, call.cause
+        found = await asyncio.to_thread(self._substitutes, *wanted)  # of 100,000 a while
         if not found:
             return fault
         await self._ban(call.tool, call.effect, call.index, found, offer)
@@ -130,13 +131,18 @@ class Recovery:
         if new:
             await offer(context.all_tools.only(*new))
 
-    def _substitutes(self, name: str, effect: Effect, reads: Collection[Path] = ()) -> tuple[Replacement, ...]:
-        """What can be called in the place of a tool: callable, and not broken itself. Of a write one alone."""
+    def _substitutes(
+        self, name: str, effect: Effect, reads: Collection[Path] = (), cause: Cause | None = None
+    ) -> tuple[Replacement, ...]:
+        """What can be called in the place of a tool: callable, and not broken itself. Of a write one alone. Where the
+        tool wants a credential, none that lacks one."""
         context = self._context
         made = []
         for each in substitutes_of(context.whole_graph, name, reads):
             tool = context.all_tools.get(each.by)
             if tool is None or tool.transport is None or tool.drifted or each.by in context.broker.bans:
+                continue
+            if cause == "credential" and Toolset([tool]).missing_credentials():
                 continue
             if effect is not Effect.READ and not self._can_be_asked(name, each.by):
                 continue

@@ -129,6 +129,7 @@ def tool_from_function(
         returns = {**returns, "description": docs.returns}
     elif docs.returns and description is None:
         text = f"{text}\n\nReturns: {docs.returns}".strip()
+    graded = _effect(effect or metadata.effect or Effect.UNKNOWN, where)
     try:
         protocol = Protocol(
             name=name or metadata.name or function.__name__,
@@ -136,7 +137,7 @@ def tool_from_function(
             parameters=_parameters_schema(arguments, docs, where),
             returns=returns,
             statuses=docs.statuses,
-            effect=Effect(effect or metadata.effect or Effect.UNKNOWN),
+            effect=graded,
             examples=tuple(Example.model_validate(example) for example in metadata.examples),
             source=Source(kind="function", location=where, operation=function.__name__),
         )
@@ -147,6 +148,13 @@ def tool_from_function(
 
 
 # The function -------------------------------------------------------------------------------------------------------
+
+
+def _effect(given: object, where: str) -> Effect:
+    if not isinstance(given, str) or given not in list(Effect):
+        known = ", ".join(map(repr, map(str, Effect)))
+        raise ToolImportError(f"{where} has the effect {given!r}: an effect is one of {known}")
+    return Effect(given)
 
 
 def _location(function: Any) -> str:

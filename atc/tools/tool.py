@@ -114,6 +114,30 @@ class GradedTransport(abc.ABC):
 
 
 @dataclass(frozen=True)
+class MissingCredential:
+    """A credential that the document of some tools asks for, and that nobody has given.
+
+    Attributes:
+        scheme: the name of the document's security scheme.
+        variable: of the environment, which may hold it.
+        tools: the names of the tools that cannot do without it.
+    """
+
+    scheme: str
+    variable: str
+    tools: tuple[str, ...] = ()
+
+
+class CredentialedTransport(abc.ABC):
+    """Mixin of a transport to a service whose document may ask for a credential."""
+
+    @property
+    @abc.abstractmethod
+    def missing(self) -> MissingCredential | None:
+        """The credential that is asked for and not given. The document may be wrong: a call is tried all the same."""
+
+
+@dataclass(frozen=True)
 class Tool:
     """One tool: what is known about it and how it is called. Without a transport it can be shown, not called.
 
@@ -199,6 +223,14 @@ class Toolset(Mapping[str, Tool]):
             if not any(fnmatchcase(name, pattern) for name in self):
                 raise UsageError(f"no tool fits the pattern {pattern!r} in {self!r}")
         return Toolset(tool for tool in self.values() if any(fnmatchcase(tool.name, p) for p in patterns))
+
+    def missing_credentials(self) -> list[MissingCredential]:
+        """The credentials that these tools' documents ask for, and that nobody has given."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for tool in self.values():
+            if isinstance(tool.transport, CredentialedTransport) and (missing := tool.transport.missing) is not None:
+                found.setdefault((missing.scheme, missing.variable), []).append(tool.name)
+        return [MissingCredential(*key, tuple(tools)) for key, tools in found.items()]
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Toolset]:

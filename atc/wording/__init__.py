@@ -18,7 +18,7 @@ from atc.wording.feedback import (
     takes_place,
 )
 from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone
-from atc.wording.outcomes import more_calls, outcome
+from atc.wording.outcomes import more_calls, no_credential, outcome
 from atc.wording.parts import (
     HIDDEN,
     answer,
@@ -61,6 +61,7 @@ __all__ = [
     "frames",
     "is_down",
     "more_calls",
+    "no_credential",
     "names_answer",
     "outcome",
     "short",

@@ -17,6 +17,9 @@ MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
 ALL_PAGES = "all_pages"
 PLAIN_FUNCTIONS = "Tools are plain functions: call them without await and asyncio, and several at once by parallel"
+_PLAIN = {"string": "text", "boolean": "truth value", "integer": "number", "number": "number"}
+"""What has no keys, by its type in JSON Schema."""
+_OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "date", "strftime", "isoformat"})
 
 
 def finding(found: Finding) -> str:
@@ -159,6 +162,9 @@ def _unknown_key(f: Finding) -> str:
     key, elsewhere = f.name, f". {f.name!r} is at {' or at '.join(f.instead)}" if f.instead else ""
     where = expression(f.place) if f.place is not None else ""
     match f.case:
+        case "attribute" if f.found in _PLAIN:
+            read = "; datetime.datetime.fromisoformat(text) reads a date" if key in _OF_DATES else ""
+            return f"{where} is a {_PLAIN[f.found]}: it has no attribute .{key}{read * (f.found == 'string')}"
         case "attribute":
             return f"{where} is plain dicts and lists: write [{key!r}], not .{key}"
         case "list":

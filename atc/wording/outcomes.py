@@ -50,3 +50,20 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation]) -> list[
             *([f"{what}: {len(calls) - MAX_CALLS:,} more calls"] if len(calls) > MAX_CALLS else []),
         ]
     ]
+
+
+def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
+    """That a credential is missing which a document asks for, and how to give it.
+
+    Args:
+        scheme: the name of the document's security scheme.
+        variable: of the environment, which may hold it; empty where the scheme is not supported.
+        tools: that need it, where that is to be said.
+    """
+    if not variable:
+        return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
+    way = f"pass auth={{{scheme!r}: …}} to the import or set {variable}"
+    if not tools:
+        return f"no credential is set for {scheme!r}: {way}"
+    named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
+    return f"no credential is set for {scheme!r}, which {named} {'needs' if len(tools) == 1 else 'need'}: {way}"

@@ -42,3 +42,9 @@ def incomplete_run(result: Result[Any]) -> str:
         return ""
     fault = result.fault.message if result.fault is not None else None
     return incomplete(result.status, fault, [each.message for each in result.remarks])
+
+
+def caveats(result: Result[Any]) -> list[str]:
+    """What a reader of a value has to know: that it is incomplete, and the warnings that its run did not settle."""
+    unresolved = [each.message for each in result.remarks if each.case == UNRESOLVED]
+    return [*filter(None, [incomplete_run(result)]), *unresolved]

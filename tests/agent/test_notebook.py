@@ -67,6 +67,22 @@ def test_a_failure_is_shown_with_what_to_do_about_it() -> None:
     assert result.fault.hint in Read(result._repr_html_()).text
 
 
+def test_a_run_that_did_half_and_an_unresolved_warning_are_shown() -> None:
+    @tool(effect="write")
+    def book(room: str) -> str:
+        """Book a room."""
+        return room
+
+    text = "```python\nfor room in ('4', '5'):\n    answer = book(room=room)\n```"
+    result = agent(text, tools=[book], approve=lambda request: request.arguments["room"] == "4").run("book both")
+    shown = Read(result._repr_html_()).text
+    assert "done: book(room='4')" in shown
+    assert "not done: book(room='5')" in shown
+    text = "```python\nto = 'ann@example.org'\nanswer = echo(text=to)\n```"
+    result = agent(text, tools=[echo]).run("say it")
+    assert "unresolved warning: an e-mail address in the program" in Read(result._repr_html_()).text
+
+
 def test_it_stays_short_whatever_tools_answer() -> None:
     program = "```python\nfor n in range(100):\n    answer = echo(text='x' * 50_000)\n```"
     result = agent(program, tools=[echo]).run("say it long")

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from atc import Agent, ToolError, UsageError, tool
+from atc.given_program import title_of
 from atc.models.fake import FakeModel
+from atc.programs.lessons.reading import tasks_of
 
 ASKED: list[str] = []
 
@@ -86,3 +88,49 @@ def test_a_model_may_write_in_the_dialect_that_it_knows(check: bool) -> None:
 def test_what_cannot_be_run_is_said(source: str, given: dict[str, object], what: str, tmp_path: Path) -> None:
     with Agent([weight_of], approve="never", runs_dir=tmp_path) as agent, pytest.raises(UsageError, match=what):
         asyncio.run(agent.arun_program(source, **given))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("source", "title"),
+    [
+        ("answer = weight_of(city='Oslo')", "answer = weight_of(city='Oslo') (weight_of)"),
+        ("# Weigh Oslo.\nanswer = weight_of(city='Oslo')", "Weigh Oslo. (weight_of)"),
+        ("import math\n\n'Weigh it.'\nanswer = weight_of(city='Oslo')", "Weigh it. (weight_of)"),
+        ("```python\nanswer = 6 * 7\n```", "answer = 6 * 7"),
+        ("answer = (weight_of", "answer = (weight_of (weight_of)"),
+        ("#", "#"),
+        ("x = '" + "\u202e" * 500 + "'", None),
+    ],
+)
+def test_a_run_is_named_by_its_programs_first_line_and_its_tools(source: str, title: str | None) -> None:
+    with Agent([weight_of], model="embedded:none-such", approve="never") as agent:
+        result = agent.run_program(source)
+        row = agent.store.run(result.run_id).first("run_started")
+    assert row is not None
+    assert row["task"] == result.task
+    if title is None:
+        assert len(result.task) < 1_000
+        assert result.task.isprintable()
+    else:
+        assert result.task == title
+
+
+def test_the_many_tools_of_a_program_are_counted() -> None:
+    names = [f"tool_{n}" for n in range(9)]
+    called = "\n".join(f"{name}()" for name in reversed(names))
+    assert title_of(called, names) == "tool_8() (tool_8, tool_7, tool_6, tool_5, tool_4, … 4 more)"
+
+
+def test_the_name_of_a_run_gives_its_program_no_values() -> None:
+    @tool(effect="write")
+    def send(to: str) -> str:
+        """Send it."""
+        return to
+
+    with Agent([send], model="embedded:none-such", approve="always") as agent:
+        planned = agent.run_program("answer = send(to='ann')", dry_run=True).dry_run
+        assert planned is not None
+        assert [feed.kind for feed in planned.planned[0].feeds] == ["program"]  # it is no task that says so
+        result = agent.run_program("answer = send(to='ann')")
+        assert result.value == "ann"
+        assert list(tasks_of(agent.store.run(result.run_id))) == []

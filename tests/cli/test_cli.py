@@ -199,15 +199,16 @@ def test_without_json_an_error_leaves_stdout_alone() -> None:
         assert atc(*arguments).stdout == ""
 
 
-def test_an_error_is_said_once(endpoint: Any) -> None:
+def test_an_error_is_said_where_it_happens_and_at_the_end(endpoint: Any) -> None:
     reason = "the reply holds no program"
     endpoint(says("I have no idea."))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
-    assert ran.output.count(reason) == 1
-    assert atc("show", ran.stdout.split()[1]).output.count(reason) == 1
+    for output in (ran.output, atc("show", ran.stdout.split()[1]).output):
+        assert output.count(reason) == 2
+        assert f"── unsolved ──\n{reason}\n" in output
     endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
     ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
-    assert ran.output.count("index out of range") == 1
+    assert ran.output.count("index out of range") == 2
     endpoint(fails(401, "bad key"))
     ran = atc("run", "double 21", "-t", "tools.py")
     assert ran.output.count("OPENAI_API_KEY") == ran.stderr.count("OPENAI_API_KEY") == 1
@@ -292,6 +293,7 @@ def test_a_run_that_did_half_says_what_is_done_and_what_is_not(endpoint: Any) ->
         end = output.partition("── not approved ──")[2]
         assert "did not approve this call\n" in end
         assert "\ndone: book(n=1)\nnot done: book(n=2)\n" in end
+    assert "  asked: book(n=2)\n      n ← the program alone\n" in atc("show", "last").stdout
     assert "--approve" not in ran.output  # what was just denied is not said to be approved
     ran = atc("run", "book twice", "-t", "tools.py", "--approve", "ask", "--json", stdin="y\nn\n")
     result = json.loads(ran.stdout)
@@ -351,7 +353,9 @@ def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoin
         "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
     ) as terminal:
         terminal.wait_for("[y/N]")
-        asked = "allow book? effect: write\r\n  | n = 15\r\nwarning:\r\n  | an e-mail address in the program stands in"
+        asked = (
+            "allow book? effect: write\r\n  | n = 15 ← the program alone\r\nwarning:\r\n  | an e-mail address in the"
+        )
         assert asked in terminal.shown
         terminal.type("n\n")
         terminal.ended()

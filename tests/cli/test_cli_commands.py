@@ -151,6 +151,34 @@ def test_the_doctor_looks_at_everything(endpoint: Any) -> None:
     assert "type checker" in ran.stdout
 
 
+KEYED = {
+    "openapi": "3.0.3",
+    "info": {"title": "Shop", "version": "1"},
+    "servers": [{"url": "http://127.0.0.1:9"}],
+    "paths": {f"/{name}": {"get": {"operationId": name, "responses": {}}} for name in ("pens", "inks")},
+    "components": {"securitySchemes": {"shop_key": {"type": "apiKey", "in": "header", "name": "X-Key"}}},
+    "security": [{"shop_key": []}],
+}
+
+
+def test_a_missing_credential_is_named_before_a_run(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    endpoint(says(GOOD))
+    Path("shop.json").write_text(json.dumps(KEYED))
+    told = "no credential is set for 'shop_key', which pens, inks need: pass auth={'shop_key': …} to the import or set"
+    for arguments in (["tools", "list", "shop.json"], ["tools", "list", "shop.json", "--json"]):
+        ran = atc(*arguments)
+        assert (ran.exit_code, ran.stderr) == (0, f"note: {told} ATC_AUTH_SHOP_KEY\n")
+    ran = atc("doctor", "--tools", "shop.json", "--json")
+    assert ran.exit_code == 3
+    check = json.loads(ran.stdout)[-1]
+    assert (check["name"], check["ok"], check["fix"]) == ("tools shop.json", False, f"{told} ATC_AUTH_SHOP_KEY")
+    assert "no credential for 'shop_key', which 2 need" in atc("doctor", "-t", "shop.json").stdout
+    assert json.loads(atc("doctor", "-t", "nothing.json", "--json").stdout)[-1]["found"] == "cannot be opened"
+    monkeypatch.setenv("ATC_AUTH_SHOP_KEY", "s3cret-shop")
+    assert atc("tools", "list", "shop.json").stderr == ""
+    assert json.loads(atc("doctor", "-t", "shop.json", "--json").stdout)[-1]["found"] == "2 tools"
+
+
 def test_the_doctor_says_what_is_missing_and_how_to_mend_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.sandboxes.process import driver as process
 

@@ -205,3 +205,12 @@ def test_a_sentence_is_bounded_whatever_a_document_holds() -> None:
 def test_a_sentence_cannot_be_put_in_place_of_the_fields() -> None:
     with pytest.raises(TypeError, match="message is made from the fields"):
         Fault(kind="tool", reason="no").model_copy(update={"message": "yes"})
+
+
+def test_a_text_in_a_response_is_told_as_one() -> None:
+    place = Place(tool="get_ticket", path=("opened",))
+    finding = Finding(kind="unknown_field", case="attribute", name="year", found="string", place=place, line=1)
+    assert finding.message == (
+        "line 1: get_ticket(...)['opened'] is a text: it has no attribute .year; "
+        "datetime.datetime.fromisoformat(text) reads a date"
+    )

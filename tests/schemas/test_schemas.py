@@ -250,3 +250,46 @@ def test_half_a_character_is_a_problem() -> None:
     ]:
         assert [problem.message for problem in problems(schema, value)] == [HALF]
     assert problems(text, "\U0001f600") == []
+
+
+PRIORITY = {"anyOf": [{"$ref": "#/$defs/P"}, {"type": "null"}], "$defs": {"P": {"enum": [1, 2, 3], "type": "integer"}}}
+RECORD = {"type": "object", "required": ["a"], "properties": {"a": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "told"),
+    [
+        (PRIORITY, "URGENT", '"URGENT" is not one of 1, 2, 3 or null'),
+        (PRIORITY, 7, "7 is not one of 1, 2, 3 or null"),
+        ({"enum": ["a", "b"]}, "c", '"c" is not one of "a" or "b"'),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "c", '"c" is not of type "integer" or "null"'),
+        ({"oneOf": [{"type": "integer"}, {"const": "a"}]}, "c", '"c" is neither one of "a" nor of type "integer"'),
+        ({"anyOf": [{"anyOf": [{"enum": ["q"]}]}, {"type": "null"}]}, "c", '"c" is not one of "q" or null'),
+        ({"oneOf": [{"type": "integer"}, {"minimum": 3}]}, 5, "5 fits several alternatives, and must fit one alone"),
+        (
+            {"anyOf": [RECORD, {"type": "null"}]},
+            {"a": "x"},
+            '{"a": "x"} fits none of 2 alternatives; the closest one says of $.a: "x" is not of type "integer"',
+        ),
+    ],
+)
+def test_what_a_place_takes_is_told_by_its_values(schema: Any, value: Any, told: str) -> None:
+    assert [problem.message for problem in problems(schema, value)] == [told]
+    (inside,) = problems({"properties": {"x": schema}, "$defs": schema.get("$defs", {})}, {"x": value})
+    assert (inside.message, inside.where) == (told, "$.x")
+
+
+def test_many_values_are_counted_and_a_long_one_is_cut() -> None:
+    (found,) = problems({"enum": [f"value_{n}" for n in range(100)]}, "x" * 1_000)
+    assert len(found.message) < 400
+    assert found.message.startswith('"xxx')
+    assert '"value_0", "value_1", ' in found.message
+    assert found.message.endswith(" others")
+
+
+def test_alternatives_deep_in_one_another_are_no_endless_message() -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(60):
+        schema = {"anyOf": [schema, {"type": "null"}]}
+    (found,) = problems(schema, "x")
+    assert len(found.message) < 400

@@ -124,3 +124,12 @@ def test_of_many_writes_the_question_shows_the_latest() -> None:
     assert len(lines) <= 2 + question.MOST_WARNINGS
     assert lines[:2] == ["done already:", "  | … 990 calls before"]
     assert lines[-1] == "  | book(n=999, why='\\x0a[y/N]: y')"
+
+
+def test_where_many_arguments_came_from_is_bounded() -> None:
+    names = [f"argument_{n}" for n in range(1_000)]
+    origins = {name: f"{name} of " + "x" * 10_000 for name in names}
+    lines, cut = question._lines(dict.fromkeys(names, 1), whole=False, origins=origins)
+    assert cut
+    assert sum(map(len, lines)) < 5 * question.SHOWN
+    assert any("characters are not shown" in line for line in lines)

@@ -22,7 +22,7 @@ from tests.support.agent import agent
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
-from tests.support.openapi import Answer, Server, one_tool, operation, running_server
+from tests.support.openapi import Answer, Server, document, import_openapi, one_tool, operation, running_server
 from tests.support.tools import make_tool
 
 QUICK = CallPolicy(retry_wait_s=0.001)
@@ -460,6 +460,51 @@ def test_what_only_a_user_can_mend_at_a_service_ends_the_run(
     server.answer = answer
     ended_at_once(run("answer = op()", made=service(server.url, **options)), status, cause, words)
     assert len(server.seen) == (3 if answer.status == 503 else 1)
+
+
+def test_a_missing_credential_is_said_before_the_model_is_asked(server: Server) -> None:
+    server.answer = Answer(status=403)
+    heard: list[Any] = []
+    result = run("answer = op()", made=service(server.url, root=KEYED), on_event=heard.append)
+    kinds = [event.kind for event in heard]
+    chosen = heard[kinds.index("tools_chosen")]
+    assert kinds.index("tools_chosen") < kinds.index("model_started")
+    notice = "no credential is set for 'key', which op needs: pass auth={'key': …} to the import or set ATC_AUTH_KEY"
+    assert chosen.data["notices"] == [notice]
+    assert result.sketch is not None
+    assert result.sketch.notices == (notice,)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"root": KEYED, "auth": {"key": "a-key"}}, {"root": KEYED | {"security": [{"key": []}, {}]}}]
+)
+def test_where_no_credential_is_missing_nothing_is_said(server: Server, options: dict[str, Any]) -> None:
+    server.answer = Answer(b"{}")
+    result = run("answer = op()", made=service(server.url, **options))
+    assert result.sketch is not None
+    assert result.sketch.notices == ()
+
+
+def test_a_tool_that_lacks_the_same_credential_is_no_substitute(server: Server) -> None:
+    city = {"type": "object", "properties": {"city_id": {"type": "string"}, "people": {"type": "integer"}}}
+    wanted = {"name": "city_id", "in": "query", "required": True, "schema": {"type": "string"}}
+    paths = {
+        f"/{name}": {"get": operation(wanted, returns=city, operationId=name, summary="Details of a city.")}
+        for name in ("city_details", "city_facts")
+    }
+    server.answer = Answer(status=403)
+    made = import_openapi(document(paths, **KEYED), base_url=server.url)
+    result = run("answer = city_details(city_id='x')", made=made)
+    ended_at_once(result, "missing", "credential", "ATC_AUTH_KEY")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_credential_that_was_refused_is_named(server: Server, status: int) -> None:
+    server.answer = Answer(status=status)
+    result = run("answer = op()", made=service(server.url, root=KEYED, auth={"key": "wrong-key"}))
+    assert result.fault is not None
+    assert "the credential for 'key' was sent: check auth={'key': …} or ATC_AUTH_KEY" in result.fault.message
+    assert "wrong-key" not in result.model_dump_json()
 
 
 @pytest.mark.parametrize("status", [403, 404, 429, 500])

@@ -504,3 +504,15 @@ def test_a_class_says_that_its_objects_have_no_other_keys_unless_they_may(return
     made.__annotations__["return"], listed.__annotations__["return"] = returned, list[returned]  # type: ignore[valid-type]
     assert shape_at(tool_from_function(made).protocol.returns, ()).closed == closed
     assert shape_at(tool_from_function(listed).protocol.returns, (0,)).closed == closed
+
+
+@pytest.mark.parametrize("effect", ["reed", 5])
+def test_a_wrong_effect_is_told_with_the_right_ones(effect: Any) -> None:
+    @tool(effect=effect)
+    def double(n: int) -> int:
+        """Twice."""
+        return 2 * n
+
+    with pytest.raises(ToolImportError) as caught:
+        tool_from_function(double)
+    assert str(caught.value).endswith(f"has the effect {effect!r}: an effect is one of 'read', 'write', 'unknown'")

@@ -19,7 +19,7 @@ from atc.permissions import of_agent
 from atc.prompting import prompt
 from atc.result import Call, Effect, Result
 from atc.strategies.previews import preview
-from atc.wording.went_on import incomplete_run
+from atc.wording.went_on import caveats
 
 NAME = "solve_task"
 MOST_TOLD = 20_000
@@ -121,11 +121,11 @@ def told_value(result: Result[Any]) -> Any:
 
 
 def text_of(result: Result[Any]) -> str:
-    """An answered run as text: its sentence where it has one that says more, the value, and that it is incomplete."""
+    """An answered run as text: its sentence where it has one that says more, the value, and its caveats."""
     value = told_value(result)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     said = result.answer.strip()
-    return "\n\n".join(filter(None, (said if said != text else "", text, incomplete_run(result))))
+    return "\n\n".join(filter(None, (said if said != text else "", text, *caveats(result))))
 
 
 @dataclass

@@ -35,14 +35,15 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
         else:
             did = "did the same. Yes does it again."
         lines.append(f"Careful: an earlier run ({request.repeats}) {did}")
-    shown, cut = question.indented(redactor.value(request.arguments), plans.origins(request.feeds))
+    origins = {name: redactor.text(origin) for name, origin in plans.origins(request.feeds).items()}
+    shown, cut = question.indented(redactor.value(request.arguments), origins)
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]
     if cut:
         lines += ["", "Parts of the arguments are not shown."]
     if request.warnings:
         lines += ["", "Warnings about the program:", "", *question.indented_warnings(request.warnings)]
     if request.done:
-        done = [wording.call(each) for each in request.done]
+        done = [redactor.text(wording.call(each)) for each in request.done]
         lines += ["", "Done already:", "", *question.indented_warnings(done, "calls")]
     seconds = min(wait_s, request.wait_s) if request.wait_s is not None else wait_s
     lines += ["", f"Without an answer within {seconds:,.0f} s it is not made."]

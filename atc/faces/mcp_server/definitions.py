@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 from typing import Any
 
 import mcp_types as types
@@ -86,3 +87,10 @@ def _sources(tools: Toolset) -> str:
     counted.pop("", None)
     named = [f"{name} {count:,}" for name, count in counted.most_common(MAX_SOURCES)]
     return ", ".join([*named, *(["…"] if len(counted) > MAX_SOURCES else [])])
+
+
+@cache
+def arguments_of(name: str) -> tuple[str, ...]:
+    """The arguments of a tool that is always there."""
+    made = (search_tools(Toolset()), tool_docs(), run_program())
+    return next(tuple(each.input_schema["properties"]) for each in made if each.name == name)

@@ -309,7 +309,7 @@ class Gateway:
             done = await run_given(
                 self.agent(client, run_id, asker),
                 source,
-                task=f"a program of {one_line(client.id.name, 60) or 'an MCP client'}",
+                author=one_line(client.id.name, 60) or "an MCP client",
                 inputs=given,
                 revises=revises or None,
                 dry_run=dry_run,

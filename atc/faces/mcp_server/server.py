@@ -14,7 +14,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, Too
 from mcp.shared.exceptions import MCPError
 
 import atc
-from atc.errors import AtcError
+from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server import definitions, resources
 from atc.faces.mcp_server.auth import principal_of
 from atc.faces.mcp_server.client import Client, ClientId
@@ -115,6 +115,7 @@ class Face:
             return _failed("UsageError", f"there is no tool {params.name[:80]!r} here: tools of programs are no tools")
         await self.gateway.listed()
         try:
+            _check_names(params)
             request = ToolRequest(self.gateway, self._client(context), context, params, params.arguments or {})
             return await handler(request)
         except AtcError as error:
@@ -155,6 +156,16 @@ class Face:
         known = context.session.client_params
         name = known.client_info.name[:60] if known is not None and known.client_info is not None else ""
         return self.gateway.client(ClientId(principal_of(context), name))
+
+
+def _check_names(params: types.CallToolRequestParams) -> None:
+    """Raises UsageError where an argument is none of the tool's own: what it was meant to be would be left out."""
+    extra = EXTRAS.get(params.name)
+    schema = extra.definition().input_schema if extra is not None else {}
+    known = definitions.arguments_of(params.name) if extra is None else tuple(schema["properties"])
+    if unknown := [name for name in params.arguments or {} if name not in known]:
+        named = ", ".join(repr(name[:80]) for name in unknown[:5])
+        raise UsageError(f"{params.name} has no argument {named}; its arguments are {', '.join(known)}")
 
 
 def _failed(kind: str, message: str) -> types.CallToolResult:

@@ -131,7 +131,8 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
                     yield request()
                     answered, program, own, calls, replaced = False, "", [], [], []
                 run_id, number, dry = str(data.get("run_id", "")), turn, bool(data.get("dry_run"))
-                task = given if isinstance(given := data.get("task"), str) else ""
+                named = data.get("strategy") == "given"  # by its program, and nobody asked for anything in words
+                task = given if isinstance(given := data.get("task"), str) and not named else ""
             case "program_written":
                 written = data.get("program", "")
             case "program_started":

@@ -104,10 +104,10 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
     words = _service_words(body.decode("utf-8", "replace"), credentials)
     message = f"{operation.label} answered with status {status}"
     message += f": {words}" if words else f" {response.reason_phrase}".rstrip()
-    missing = credentials.missing(operation.security) if status in (401, 403) else ""
-    message += missing
+    message += credentials.hint(operation.security) if status in (401, 403) else ""
     cause: Cause | None = "unreachable" if status in _DOWN else None
-    if status == 401 or missing:  # with a credential, a 403 may be about the resource that was asked for
+    lacking = status == 403 and credentials.lacking(operation.security) is not None
+    if status == 401 or lacking:  # with a credential, a 403 may be about the resource that was asked for
         cause = "credential"
     return ToolError(
         credentials.redacted(message),

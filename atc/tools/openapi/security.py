@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from atc import wording
 from atc.errors import UsageError
 from atc.secret_forms import SecretForms, without_scheme
 from atc.tools.openapi import aws
@@ -26,6 +27,7 @@ from atc.tools.openapi.oauth import TokenSource
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.schemes import Scheme, is_token
 from atc.tools.openapi.servers import is_open_to_others
+from atc.tools.tool import MissingCredential
 
 REDACTED = "[redacted]"
 _SHORTEST_SECRET = 4
@@ -136,16 +138,22 @@ class Credentials:
                 "with allow_http_credentials=True (--openapi allow_http_credentials)"
             )
 
-    def missing(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
-        """A hint for a call that was refused, when no alternative can be met; else an empty string."""
+    def lacking(self, alternatives: tuple[tuple[str, ...], ...]) -> MissingCredential | None:
+        """The first credential that is asked for, where no alternative can be met."""
         if not alternatives or self.headers or self._names(alternatives) or () in alternatives:
-            return ""
-        name = alternatives[0][0]
-        if name not in self.schemes:
-            return f" (the security scheme {name!r} is not supported: pass headers= to the import)"
-        return (
-            f" (no credential is set for {name!r}: pass auth={{{name!r}: …}} to the import or set {variable_for(name)})"
+            return None
+        name = next(name for name in alternatives[0] if not self.has(name))
+        return MissingCredential(name, variable_for(name) if name in self.schemes else "")
+
+    def hint(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
+        """What is to be looked at after a call was refused for its credential; empty where none is asked for."""
+        if (lacking := self.lacking(alternatives)) is not None:
+            return f" ({wording.no_credential(lacking.scheme, lacking.variable)})"
+        sent = " and ".join(
+            f"the credential for {name!r} was sent: check auth={{{name!r}: …}} or {variable_for(name)}"
+            for name in self._names(alternatives)
         )
+        return f" ({sent})" if sent else ""
 
     def redacted(self, text: str) -> str:
         """``text`` with every spelling of a credential replaced."""

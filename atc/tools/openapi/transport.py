@@ -20,7 +20,15 @@ from atc.tools.openapi.media import accept_header
 from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
-from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, PagedTransport, Sending
+from atc.tools.tool import (
+    AnnouncingTransport,
+    Answered,
+    CredentialedTransport,
+    GradedTransport,
+    MissingCredential,
+    PagedTransport,
+    Sending,
+)
 from atc.trace_context import carried
 
 MAX_REDIRECTS = 5
@@ -77,7 +85,7 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport):
+class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport, CredentialedTransport):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
@@ -91,6 +99,11 @@ class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport):
     def graded(self, *, reads: bool) -> OperationTransport:
         """The same, for a tool that is taken for a read, or is not."""
         return replace(self, operation=replace(self.operation, reads=reads))
+
+    @property
+    def missing(self) -> MissingCredential | None:
+        """The credential that the operation asks for, and that is not there."""
+        return self.service.credentials.lacking(self.operation.security)
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The service: tools of one import share it."""
