@@ -95,11 +95,12 @@ class Route(NamedTuple):
         ``/users/by/name/{name}``, ``/users/me`` and ``/users/{id}/children`` are about users, and so is ``/me``.
         """
         words: list[str] = []
+        selects = False
         for place, step in enumerate(self.steps):
-            if words and step.split()[0] in _CUT:
-                break
-            if place not in self.aside and step != "{}" and not (words and _KIN.issuperset(step.split())):
-                words += [word for word in step.split() if word not in _CUT | THINGS | _CALLER]
+            said = [] if step == "{}" or place in self.aside else step.split()
+            selects = step != "{}" and (selects or bool(words and said and said[0] in _CUT))
+            if not selects and not (words and _KIN.issuperset(said)):
+                words += [word for word in said if word not in _CUT | THINGS | _CALLER]
         return words[-1] if words else "user" if not _CALLER.isdisjoint(self.steps) else ""
 
 
