@@ -16,6 +16,7 @@ from atc.graph.edges import Path
 from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, singular, split, words_of
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
 from atc.graph.suppliers import ECHO, LEAST
+from atc.tools.telltales import VERBS as VERBS_OF_EFFECT
 
 Relation = Literal[0, 1, 2]
 """What a field has to do with a thing: it is the thing's own; nothing says whose it is; it only refers to the thing."""
@@ -46,6 +47,8 @@ _ASIDE = frozenset("error warning problem meta metadata pagination paging link".
 """Names of fields that hold nothing of what was asked for."""
 _IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
 """Steps of a path that say nothing of what is listed there."""
+_MANY = frozenset({"batch", "bulk", "mass", "multi"})
+"""Words before an act that is done to several things at once."""
 _CALLER = frozenset({"me", "self", "myself"})
 """Steps of a path that stand for the user who calls."""
 _KIN = frozenset({"child", "children", "parent", "ancestor", "descendant", "sibling"})
@@ -63,7 +66,7 @@ class Route(NamedTuple):
         adds: its method is one that puts something there.
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
-        aside: where steps stand that say nothing of what is there: ``search``.
+        aside: where steps stand that say nothing of what is there: ``search``, ``cancel``.
     """
 
     reads: bool
@@ -92,11 +95,12 @@ class Route(NamedTuple):
         ``/users/by/name/{name}``, ``/users/me`` and ``/users/{id}/children`` are about users, and so is ``/me``.
         """
         words: list[str] = []
+        selects = False
         for place, step in enumerate(self.steps):
-            if words and step.split()[0] in _CUT:
-                break
-            if place not in self.aside and step != "{}" and not (words and _KIN.issuperset(step.split())):
-                words += [word for word in step.split() if word not in _CUT | THINGS | _CALLER]
+            said = [] if step == "{}" or place in self.aside else step.split()
+            selects = step != "{}" and (selects or bool(words and said and said[0] in _CUT))
+            if not selects and not (words and _KIN.issuperset(said)):
+                words += [word for word in said if word not in _CUT | THINGS | _CALLER]
         return words[-1] if words else "user" if not _CALLER.isdisjoint(self.steps) else ""
 
 
@@ -114,8 +118,16 @@ def route_of(path: str) -> Route | None:
             elif _IN_PATHS.issuperset(split(part)):
                 aside.append(len(steps))
             steps.append("{}" if placeholder else _telling(part))
-    reads, adds = method.upper() == "GET", method.upper() in ("POST", "PUT")
-    return Route(reads, adds, tuple(steps), placeholders, frozenset(aside)) if steps else None
+    if method.upper() != "GET" and len(steps) > 1 and _is_act(steps[-1]):
+        aside.append(len(steps) - 1)
+    adds = method.upper() in ("POST", "PUT") and len(steps) - 1 not in aside
+    return Route(method.upper() == "GET", adds, tuple(steps), placeholders, frozenset(aside)) if steps else None
+
+
+def _is_act(step: str) -> bool:
+    """Whether a step says what is done: ``cancel``, ``batchDelete``."""
+    words = [word for word in step.split() if word not in _MANY]
+    return bool(words) and words[0] in VERBS_OF_EFFECT
 
 
 def _telling(step: str) -> str:
@@ -201,6 +213,14 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
         return Wanted(parameter, words, things, False, collection, called, every, placed)
     if route is not None and at is None and not route.adds:
         collection = route.collection()  # `DELETE /jokes?id=`
+    if (
+        route is not None
+        and route.adds
+        and not placed
+        and is_identifier(parameter, THINGS)
+        and not is_plural(parameter)
+    ):
+        return Wanted(parameter, words, (), True)  # what the new thing shall be called
     things = (
         (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
     )
