@@ -13,7 +13,7 @@ from atc.retrieval.words import words
 _MEASURES = {
     "long": "length duration", "far": "distance", "high": "height elevation", "tall": "height", "deep": "depth",
     "wide": "width", "big": "size area", "large": "size area", "heavy": "weight", "fast": "speed", "old": "age",
-    "often": "frequency", "hot": "temperature", "warm": "temperature", "cold": "temperature",
+    "often": "frequency",
 }  # fmt: skip
 _ASKING = """
 please want need help tell know give like also let looking look provide would could may might must shall us make sure
