@@ -46,7 +46,7 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 	$(if $(SANDBOX),ATC_SANDBOX_IMAGE=$(IMAGE) )$(BIN)/atc run "$(TASK)" $(TOOLS) --model embedded $(if $(SANDBOX),--sandbox $(SANDBOX))
 
 test: $(VENV)/.test  ## the tests: quick and offline
-	$(BIN)/python -m pytest -m "not slow" -rs -n auto
+	$(BIN)/python -m pytest -m "not slow" -rs -n auto --dist worksteal
 
 test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 import signal
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +22,7 @@ from tests.support.sandbox import adopt_orphans, left_behind
 # the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
+_WORLDS = itertools.count()
 
 
 def pytest_configure() -> None:
@@ -37,15 +38,21 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _own_world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _own_world(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    if "tmp_path" in request.fixturenames:
+        own = request.getfixturevalue("tmp_path")
+    else:  # it is made by what writes there: most tests write nothing
+        own = tmp_path_factory.getbasetemp() / f"world-{next(_WORLDS)}"
     for name in os.environ:
         if name.startswith(("ATC_", "OPENAI_")):
             monkeypatch.delenv(name)
-    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
+    monkeypatch.setenv("ATC_RUNS_DIR", str(own / "runs"))
+    monkeypatch.setenv("ATC_CATALOGUE", str(own / "catalogue"))
     monkeypatch.setenv("ATC_RETRIEVAL", "hybrid")  # the default finds by meaning where this machine has an encoder
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("ATC_AUDIT", str(tmp_path / "audit.jsonl"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(own / "config"))
+    monkeypatch.setenv("ATC_AUDIT", str(own / "audit.jsonl"))
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -15,8 +16,13 @@ MODULES = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__
            for p in sorted((ROOT / "atc").rglob("*.py"))}  # fmt: skip
 
 
-def imports(node: ast.AST) -> Iterator[str]:
+@cache
+def imports(path: Path) -> frozenset[str]:
     """What is imported when a module is: neither in a function, nor for the type checker alone."""
+    return frozenset(_imports(ast.parse(path.read_text())))
+
+
+def _imports(node: ast.AST) -> Iterator[str]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
@@ -27,11 +33,11 @@ def imports(node: ast.AST) -> Iterator[str]:
         if isinstance(child, ast.ImportFrom) and child.module is not None:
             within = (f"{child.module}.{name.name}" for name in child.names)
             yield from (name if name in MODULES else child.module for name in within)
-        yield from imports(child)
+        yield from _imports(child)
 
 
 def test_there_are_no_circles_of_imports() -> None:
-    needs = {name: {found for found in imports(ast.parse(path.read_text())) if found in MODULES}
+    needs = {name: {found for found in imports(path) if found in MODULES}
              for name, path in MODULES.items()}  # fmt: skip
     assert len(needs) > 300
     assert sum(map(len, needs.values())) > len(needs)
@@ -39,10 +45,10 @@ def test_there_are_no_circles_of_imports() -> None:
 
 
 def test_the_two_sides_of_the_jail_import_nothing_of_each_other() -> None:
-    inside = {path: set(imports(ast.parse(path.read_text()))) for path in (ROOT / "sandbox").glob("*.py")}
+    inside = {path: imports(path) for path in (ROOT / "sandbox").glob("*.py")}
     assert inside
     assert not [path for path, names in inside.items() if any(name.split(".")[0] == "atc" for name in names)]
-    outside = (name for path in MODULES.values() for name in imports(ast.parse(path.read_text())))
+    outside = (name for path in MODULES.values() for name in imports(path))
     assert not [name for name in outside if name.split(".")[0] == "sandbox"]
 
 
@@ -50,7 +56,7 @@ def test_the_graph_is_below_the_programs_that_are_checked_by_it() -> None:
     above = ("atc.programs", "atc.strategies", "atc.retrieval", "atc.calls", "atc.traces", "atc.models", "atc.cli")
     graph = {name: path for name, path in MODULES.items() if f"{name}.".startswith("atc.graph.")}
     assert len(graph) > 20
-    found = {(name, used) for name, path in graph.items() for used in imports(ast.parse(path.read_text()))}
+    found = {(name, used) for name, path in graph.items() for used in imports(path)}
     assert not [(name, used) for name, used in found if f"{used}.".startswith(tuple(f"{room}." for room in above))]
 
 

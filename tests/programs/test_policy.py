@@ -157,6 +157,7 @@ def test_the_tree_is_left_as_it_is(source: str) -> None:
     assert ast.dump(tree, include_attributes=True) == before
 
 
+@pytest.mark.slow
 def test_hostile_sources_leave_the_policy_in_linear_time() -> None:
     for name, source in SOURCES.items():
         try:

@@ -232,7 +232,9 @@ def test_what_is_not_shown_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> 
         lambda ref: {"type": "array", "items": {"oneOf": [ref, {"type": "string"}] * 12}},
         lambda ref: {"type": "object", "additionalProperties": {"anyOf": [ref] * 12}},
         lambda ref: {"allOf": [ref] * 30},
-        lambda ref: {"allOf": [{"properties": {"a": ref}}, {"anyOf": [ref] * 30}]},
+        pytest.param(
+            lambda ref: {"allOf": [{"properties": {"a": ref}}, {"anyOf": [ref] * 30}]}, marks=pytest.mark.slow
+        ),
         lambda ref: {"anyOf": [{"type": "object", "properties": {"a": ref, "b": ref}}] * 12},
     ],
 )
