@@ -486,7 +486,8 @@ def taking(*arguments: str, **more: Any) -> dict[str, Any]:
             "DELETE /alerts phone_id", ["GET /push/phoneEntries.id"], id="a tool's own name beside its path",
         ),
         pytest.param(
-            {"GET /fees": items(record(transfer_method_id=_TEXT)), "GET /bills": answering({}, **taking("pay_method_id"))},
+            {"GET /fees": items(record(transfer_method_id=_TEXT)),
+             "GET /bills": answering({}, **taking("pay_method_id"))},
             "GET /bills pay_method_id", None, id="another word before a common one",
         ),
     ],
