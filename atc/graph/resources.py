@@ -211,16 +211,11 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
         things = tuple(before) if called else tuple(w for w in specific if w not in UNIVERSAL)
         every = (" ".join(before if called else specific),) if alone else ()
         return Wanted(parameter, words, things, False, collection, called, every, placed)
-    if route is not None and at is None and not route.adds:
-        collection = route.collection()  # `DELETE /jokes?id=`
-    if (
-        route is not None
-        and route.adds
-        and not placed
-        and is_identifier(parameter, THINGS)
-        and not is_plural(parameter)
-    ):
-        return Wanted(parameter, words, (), True)  # what the new thing shall be called
+    if route is not None and not placed:
+        if not route.adds:
+            collection = route.collection()  # `DELETE /jokes?id=`
+        elif is_identifier(parameter, THINGS) and not is_plural(parameter):
+            return Wanted(parameter, words, (), True)  # what the new thing shall be called
     things = (
         (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
     )
@@ -298,10 +293,10 @@ class Fields:
         titled = frozenset({title}) if title else frozenset[str]()
         if not telling:
             return self._heads | titled, self._told or bool(titled)
-        heads = telling[-1:]
-        if inside[-1] != "[]" and is_plural("".join(inside[-2:-1])):  # `properties.color.id` is a property's
-            heads = telling[-2:]
-        return frozenset(next(w for w in reversed(words) if w not in _ENVELOPES) for words in heads) | titled, True
+        named = telling[-1:]
+        if inside[-1] != "[]" and is_plural("".join(inside[-2:-1])) and telling[-2:-1] == [words_of(inside[-2])]:
+            named = telling[-2:]  # `properties.color.id` is a property's
+        return frozenset(next(w for w in reversed(words) if w not in _ENVELOPES) for words in named) | titled, True
 
     @cached_property
     def _identities(self) -> Mapping[Path, Sequence[str]]:

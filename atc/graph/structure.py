@@ -332,11 +332,10 @@ class Structure:
 
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
         what = self.facts(consumer).wanted(parameter.original)
-        every = what.all_of_them
-        handed_out = is_handed_out(parameter.original, parameter.schema)
+        every, handed_out = what.all_of_them, is_handed_out(parameter.original, parameter.schema)
         if not what.placed and not handed_out:
-            of_service = what.words[-1:] in self._called.get(self.scope(consumer).service, ())
-            every = (" ".join(what.words[:-1]),) if of_service else ()
+            called_so = what.words[-1:] in self._called.get(self.scope(consumer).service, ())
+            every = (" ".join(what.words[:-1]),) if called_so else ()  # a `policy_sid` is of `GET /policies`
         listed = self._listed(consumer, what, every)
         if not listed and not what.called and not handed_out:
             return []
@@ -405,7 +404,7 @@ class Structure:
         return found
 
     def _listed(self, consumer: str, what: Wanted, every: tuple[str, ...]) -> dict[tuple[str, Path], _Candidate]:
-        """What lists the things of which a placeholder of the consumer's path names one."""
+        """What lists the things of which an argument names one: at the very path, and behind that all of them."""
         found: dict[tuple[str, Path], _Candidate] = {}
         lists = [
             (key, way)
