@@ -209,7 +209,7 @@ def test_a_strange_status_does_not_end_the_page(status: str, page: Page, tmp_pat
         "No program",
         "Program 2",
     ]
-    assert page.run("document.querySelectorAll('.finding')[1].innerText") == "finding no such key"
+    assert page.run("document.querySelectorAll('#flow .finding')[1].innerText") == "finding no such key"
 
 
 @pytest.mark.parametrize("status", ["denied", "answered"])

@@ -266,7 +266,7 @@ async def test_a_question_says_where_its_arguments_come_from_what_is_done_and_un
     ]
     assert second["origins"][0] == ["product_id", "[1].id of list_products (call 1): {'name': '<b>Yo-yo</b>\\u202e'}"]
     assert (first["done"], second["done"]) == ([], ["order(product_id=4071, count=77)"])
-    assert 290 < first["until"] - first["asked_at"] <= 300, "the run's own time ends before the question's"
+    assert 0 < first["until"] - first["asked_at"] <= 300, "the run's own time ends before the question's"
 
 
 def test_of_many_calls_that_are_done_a_question_names_the_last() -> None:
