@@ -645,7 +645,7 @@ def test_each_ending_has_an_exit_code(
     assert (ran.exit_code, result["status"], len(server.requests)) == (code, status, 1)
     shown = atc("show", "last").stdout
     assert shown.count(result["fault"]["message"]) == 2  # where it happened, and at the end
-    assert f"── {title} ──\n{result['fault']['hint']}" in shown
+    assert f"── {title} ──\n{result['fault']['message']}\n{result['fault']['hint']}" in shown
 
 
 CAUGHT = "try:\n    {0}\nexcept ToolError:\n    pass\nanswer = [2, 3]"
