@@ -68,7 +68,7 @@ def test_what_fits_is_shown_as_ever() -> None:
     assert fit.text == whole
     assert not fit.shortened
     digest = hashlib.sha256(whole.encode()).hexdigest()
-    assert digest == "e46165d3805bffe33f74648d2caef85825e1c976581aa3faeffa2c3cf833e342", (
+    assert digest == "97ebe2288612da034a1a613e1a53bf474019c722f8119d69a52669aea6ac0b6e", (
         "prompts of small tools changed"
     )
     assert fitted(ATLAS, bounded_tokens(whole) - 1).shortened
