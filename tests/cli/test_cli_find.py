@@ -83,7 +83,7 @@ def test_a_model_picks_from_a_menu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("search", "x"), 2, "give an index with --index DIR, or tools with --tools"),
+        (("search", "x"), 2, "tools, such as --tools atlas, or an index"),
         (("search", "x", "-t", "tools.py", "-i", "ix"), 2, "not both"),
         (("search", "x", "-i", "nowhere"), 3, "nowhere"),
         (("search", "x", "-t", "nowhere.py"), 2, "nowhere.py"),
