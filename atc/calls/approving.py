@@ -183,7 +183,6 @@ class Approving:
             "warnings": list(request.warnings),
             "instead_of": list(request.instead_of),
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
-            "done": [call.model_dump(mode="json") for call in request.done],
             "wait_s": request.wait_s,
         }
         self.emit("approval_asked", self.redactor.value(asked))

@@ -166,10 +166,11 @@ def search(
     as_json: options.Json = False,
 ) -> None:
     """Find the tools for a task: the likeliest first, and those that they need."""
-    if (folder is None) == (not sources):
+    if folder is not None and sources:
+        raise UsageError("an index holds its tools: give --index or --tools, not both")
+    if folder is None and not sources:
         raise UsageError(
-            "say what is searched: tools, such as --tools atlas, or an index (`atc tools index`) with --index DIR; "
-            "one of the two"
+            "say what is searched: tools, such as --tools atlas, or an index (`atc tools index`) with --index DIR"
         )
     settings = Settings.load(scorers=scorers)
     way = way or settings.retrieval

@@ -207,14 +207,13 @@ class CallSent(TypedDict):
 class ApprovalAsked(CallStarted):
     """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
 
-    ``feeds``: where its arguments come from (:class:`atc.dry_run_facts.Feed`). ``done``: the calls with effects that
-    the task has made already. ``wait_s``: seconds until the run's own time is used up.
+    ``feeds``: where its arguments come from (:class:`atc.dry_run_facts.Feed`). ``wait_s``: seconds until the run's own
+    time is used up.
     """
 
     warnings: list[str]
     instead_of: list[str]
     feeds: NotRequired[list[dict[str, Any]]]
-    done: NotRequired[list[dict[str, Any]]]
     wait_s: NotRequired[float | None]
 
 

@@ -83,8 +83,8 @@ def test_a_model_picks_from_a_menu(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("search", "x"), 2, "an index (`atc tools index`) with --index DIR"),
-        (("search", "x", "-t", "tools.py", "-i", "ix"), 2, "one of the two"),
+        (("search", "x"), 2, "tools, such as --tools atlas, or an index"),
+        (("search", "x", "-t", "tools.py", "-i", "ix"), 2, "not both"),
         (("search", "x", "-i", "nowhere"), 3, "nowhere"),
         (("search", "x", "-t", "nowhere.py"), 2, "nowhere.py"),
         (("search", "x", "-t", "tools.py", "-n", "0"), 2, "--limit"),
