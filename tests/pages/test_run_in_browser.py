@@ -246,9 +246,13 @@ def test_an_answer_with_a_remark_is_not_told_as_if_nothing_were_wrong(page: Page
         "? waits for you": {"status": "cut off", "waits": True},
         "? waits for your answer": {"status": "needs_input", "waits": True},
     }
-    look(page, tmp_path, runs_page([{"run_id": "r", "status": "answered"} | each for each in rows.values()]))
-    cells = page.run("[...document.querySelectorAll('.run > span:first-child')].map((each) => each.textContent)")
-    assert cells == list(rows)
+    html = runs_page([{"run_id": "r", "status": "answered"} | each for each in rows.values()])
+    cells = ".run > span:first-child"
+    for width in (1200, 480):
+        look(page, tmp_path, html, width=width)
+        assert page.run(f"[...document.querySelectorAll('{cells}')].map((each) => each.textContent)") == list(rows)
+        fits = "(each) => each.scrollWidth <= each.clientWidth && each.offsetHeight < each.parentElement.offsetHeight"
+        assert page.run(f"[...document.querySelectorAll('{cells}')].every({fits})"), "nothing of it is cut"
     unharmed(page)
 
 
