@@ -153,8 +153,7 @@ class ProgramLoop:
         context, settings = self.context, self.context.settings
         if not (self.ways.check and settings.check):
             return []
-        judged = self.ways.author == "model" and not context.images  # what an image says, only the model has read
-        known = await asyncio.to_thread(self._known) if judged else None
+        known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
         packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}
         checker = Checker([*protocols.values()], rules=settings.active_rules, graph=self._graph(), packages=packages)

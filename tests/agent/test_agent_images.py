@@ -234,16 +234,3 @@ def test_a_wrong_file_is_wrong_use_and_nothing_is_asked(endpoint: Any, file: str
     assert ran.exit_code == 2
     assert file in ran.stderr
     assert server.requests == []
-
-
-@pytest.mark.parametrize("with_image", [False, True])
-def test_an_id_may_stand_in_the_image(picture: Path, with_image: bool) -> None:
-    listed = {"type": "array", "items": {"type": "object", "properties": {"order_id": {"type": "string"}}}}
-    tools = [
-        make_tool("orders", lambda arguments: [], returns=listed),
-        make_tool("cancel", lambda arguments: True, Effect.WRITE, order_id={"type": "string"}),
-    ]
-    model = FakeModel(["```python\nanswer = cancel(order_id='o-5912')\n```"] * 2)
-    made = Agent(Toolset(tools), model=model, sentence=False, approve="always")
-    result = made.run("cancel the order of this receipt", images=[picture] if with_image else [])
-    assert (result.status == "answered", bool(result.revisions[0].findings)) == (with_image, not with_image)
