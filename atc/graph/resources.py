@@ -40,7 +40,7 @@ _OF_SCHEMAS = _NO_THING | _ENVELOPES | frozenset(
 )  # fmt: skip
 _ASIDE = frozenset("error warning problem meta metadata pagination paging link".split())
 """Names of fields that hold nothing of what was asked for."""
-_IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
+_IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index me my self".split())
 """Steps of a path that say nothing of what is listed there."""
 _VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
 _EXTENSION = re.compile(r"\.\w{2,5}$")
@@ -55,12 +55,14 @@ class Route(NamedTuple):
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
         aside: where steps stand that say nothing of what is there: ``search``.
+        choices: where steps stand that are no plurals, and may say which of the things before: ``popular``.
     """
 
     reads: bool
     steps: tuple[str, ...]
     placeholders: Mapping[str, int]
     aside: frozenset[int] = frozenset()
+    choices: frozenset[int] = frozenset()
 
     def collection(self, end: int | None = None) -> tuple[str, ...]:
         """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``.
@@ -72,11 +74,14 @@ class Route(NamedTuple):
         return told if told and told[-1] != "{}" else ()
 
     @property
-    def thing(self) -> str:
-        """The last word for what it is about; empty where no step tells."""
-        told = [step for place, step in enumerate(self.steps) if place not in self.aside and step != "{}"]
-        words = [word for word in told[-1].split() if word not in _IN_PATHS] if told else []
-        return words[-1] if words else ""
+    def things(self) -> tuple[str, ...]:
+        """Words for what it is about, the likeliest first: ``popular`` and ``movie`` of ``/movies/popular``."""
+        told = [place for place, step in enumerate(self.steps) if place not in self.aside and step != "{}"]
+        if not told:
+            return ()
+        chosen = told[-1] in self.choices and told[-2:-1] == [told[-1] - 1]
+        words = ([word for word in self.steps[place].split() if word not in _IN_PATHS] for place in told[-1 - chosen :])
+        return tuple(some[-1] for some in words if some)[::-1]
 
 
 @lru_cache(maxsize=16_384)
@@ -86,14 +91,19 @@ def route_of(path: str) -> Route | None:
     steps: list[str] = []
     placeholders: dict[str, int] = {}
     aside: list[int] = []
+    choices: list[int] = []
     for text in template.partition("?")[0].split("/", MAX_STEPS)[:MAX_STEPS]:
         for part, placeholder in _parts(text):
             if placeholder:
                 placeholders[part] = len(steps)
             elif _IN_PATHS.issuperset(split(part)):
                 aside.append(len(steps))
+            elif not is_plural(part):
+                choices.append(len(steps))
             steps.append("{}" if placeholder else " ".join(words_of(part)))
-    return Route(method.upper() == "GET", tuple(steps), placeholders, frozenset(aside)) if steps else None
+    if not steps:
+        return None
+    return Route(method.upper() == "GET", tuple(steps), placeholders, frozenset(aside), frozenset(choices))
 
 
 def _parts(text: str) -> Iterator[tuple[str, bool]]:
@@ -148,6 +158,11 @@ class Wanted(NamedTuple):
     collection: tuple[str, ...] = ()
 
 
+def _beside(route: Route | None, words: Sequence[str]) -> list[str]:
+    """Words of a tool's name that its path has not: a name that is made of the path has words of all its steps."""
+    return [word for word in words if route is None or all(word not in step.split() for step in route.steps)]
+
+
 @lru_cache(maxsize=16_384)
 def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     """Read what an argument takes off its name, the path of its operation and its tool's name."""
@@ -158,10 +173,11 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     collection = route.collection(at) if route is not None and at else ()
     if specific:
         return Wanted(parameter, words, tuple(w for w in specific if w not in UNIVERSAL), False, collection)
-    things = (
-        (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
+    if collection:
+        return Wanted(parameter, words, (collection[-1].split()[-1],), True, collection)
+    return Wanted(
+        parameter, words, (*(route.things if route is not None else ()), *_beside(route, phrase_of(tool))), True
     )
-    return Wanted(parameter, words, things, True, collection)
 
 
 class Field(NamedTuple):
@@ -206,9 +222,9 @@ class Fields:
         self._titles, self._paths = titles, paths
         self._owners: dict[Path, frozenset[str]] = {}
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
-        self._told = route is not None and bool(route.thing)
-        if route is not None and self._told:  # an id that is made of the path has words of all its steps
-            heads = (route.thing, *(word for word in heads if all(word not in step.split() for step in route.steps)))
+        self._told = route is not None and bool(route.things)
+        if route is not None and self._told:
+            heads = (*route.things, *_beside(route, heads))
         self._heads = frozenset(heads or words_of(tool))
 
     def at(self, path: Path, number: int = 0) -> Field:
