@@ -40,8 +40,10 @@ _OF_SCHEMAS = _NO_THING | _ENVELOPES | frozenset(
 )  # fmt: skip
 _ASIDE = frozenset("error warning problem meta metadata pagination paging link".split())
 """Names of fields that hold nothing of what was asked for."""
-_IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index me my self".split())
+_IN_PATHS = frozenset("search list all find query lookup get fetch browse api rest index".split())
 """Steps of a path that say nothing of what is listed there."""
+_SELF = frozenset({"me", "my", "self"})
+"""Steps for whoever asks: what lies there is theirs alone."""
 _VERSION = re.compile(r"v\d+(?:[.-]\w+)?", re.I)
 _EXTENSION = re.compile(r"\.\w{2,5}$")
 _STEP = re.compile(r"\{([^{}]{1,200})\}(?:([:.])(\w*))?|:(\w{1,200})|([^{}()]*)\((?:\w+=)?'?\{([^{}]{1,200})\}'?\)")
@@ -80,7 +82,10 @@ class Route(NamedTuple):
         if not told:
             return ()
         chosen = told[-1] in self.choices and told[-2:-1] == [told[-1] - 1]
-        words = ([word for word in self.steps[place].split() if word not in _IN_PATHS] for place in told[-1 - chosen :])
+        words = (
+            [word for word in self.steps[place].split() if word not in _IN_PATHS | _SELF]
+            for place in told[-1 - chosen :]
+        )
         return tuple(some[-1] for some in words if some)[::-1]
 
 
