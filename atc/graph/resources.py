@@ -49,7 +49,7 @@ _IN_PATHS = frozenset("search list all find query lookup get fetch browse api re
 """Steps of a path that say nothing of what is listed there."""
 _MANY = frozenset({"batch", "bulk", "mass", "multi"})
 """Words before an act that is done to several things at once."""
-_CALLER = frozenset({"me", "self", "myself"})
+_CALLER = frozenset({"me", "my", "self", "myself"})
 """Steps of a path that stand for the user who calls."""
 _KIN = frozenset({"child", "children", "parent", "ancestor", "descendant", "sibling"})
 """Steps of a path that lead from a thing to others of its kind."""
@@ -67,6 +67,7 @@ class Route(NamedTuple):
         steps: without versions; the words of each in the singular, and ``{}`` for a placeholder.
         placeholders: by name, where each stands among the steps.
         aside: where steps stand that say nothing of what is there: ``search``, ``cancel``.
+        choices: where steps stand that are no plurals, and may say which of the things before: ``popular``.
     """
 
     reads: bool
@@ -74,6 +75,7 @@ class Route(NamedTuple):
     steps: tuple[str, ...]
     placeholders: Mapping[str, int]
     aside: frozenset[int] = frozenset()
+    choices: frozenset[int] = frozenset()
 
     def collection(self, end: int | None = None) -> tuple[str, ...]:
         """The steps of what it lists, if it lists: those of ``/products/search`` are those of ``/products``.
@@ -89,19 +91,24 @@ class Route(NamedTuple):
         return any(place not in self.aside for place in range(at + 1, len(self.steps)))
 
     @property
-    def thing(self) -> str:
-        """The last word for what it is about; empty where no step tells.
+    def things(self) -> tuple[str, ...]:
+        """Words for what it is about, the likeliest first: ``popular`` and ``movie`` of ``/movies/popular``.
 
         ``/users/by/name/{name}``, ``/users/me`` and ``/users/{id}/children`` are about users, and so is ``/me``.
         """
-        words: list[str] = []
+        told: list[tuple[int, str]] = []
         selects = False
         for place, step in enumerate(self.steps):
             said = [] if step == "{}" or place in self.aside else step.split()
-            selects = step != "{}" and (selects or bool(words and said and said[0] in _CUT))
-            if not selects and not (words and _KIN.issuperset(said)):
-                words += [word for word in said if word not in _CUT | THINGS | _CALLER]
-        return words[-1] if words else "user" if not _CALLER.isdisjoint(self.steps) else ""
+            selects = step != "{}" and (selects or bool(told and said and said[0] in _CUT))
+            words = [word for word in said if word not in _CUT | THINGS | _CALLER]
+            if words and not selects and not (told and _KIN.issuperset(said)):
+                told.append((place, words[-1]))
+        if not told:
+            return () if _CALLER.isdisjoint(self.steps) else ("user",)
+        last = told[-1][0]
+        chosen = last in self.choices and [place for place, _ in told[-2:-1]] == [last - 1]
+        return tuple(word for _, word in told[-1 - chosen :])[::-1]
 
 
 @lru_cache(maxsize=16_384)
@@ -111,17 +118,22 @@ def route_of(path: str) -> Route | None:
     steps: list[str] = []
     placeholders: dict[str, int] = {}
     aside: list[int] = []
+    choices: list[int] = []
     for text in template.partition("?")[0].split("/", MAX_STEPS)[:MAX_STEPS]:
         for part, placeholder in _parts(text):
             if placeholder:
                 placeholders[part] = len(steps)
             elif _IN_PATHS.issuperset(split(part)):
                 aside.append(len(steps))
+            elif not is_plural(part):
+                choices.append(len(steps))
             steps.append("{}" if placeholder else _telling(part))
+    if not steps:
+        return None
     if method.upper() != "GET" and len(steps) > 1 and _is_act(steps[-1]):
         aside.append(len(steps) - 1)
     adds = method.upper() in ("POST", "PUT") and len(steps) - 1 not in aside
-    return Route(method.upper() == "GET", adds, tuple(steps), placeholders, frozenset(aside)) if steps else None
+    return Route(method.upper() == "GET", adds, tuple(steps), placeholders, frozenset(aside), frozenset(choices))
 
 
 def _is_act(step: str) -> bool:
@@ -195,6 +207,11 @@ class Wanted(NamedTuple):
     placed: bool = False
 
 
+def _beside(route: Route | None, words: Sequence[str]) -> list[str]:
+    """Words of a tool's name that its path has not: a name that is made of the path has words of all its steps."""
+    return [word for word in words if route is None or all(word not in step.split() for step in route.steps)]
+
+
 @lru_cache(maxsize=16_384)
 def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     """Read what an argument takes off its name, the path of its operation and its tool's name."""
@@ -216,9 +233,10 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
             collection = route.collection()  # `DELETE /jokes?id=`
         elif is_identifier(parameter, THINGS) and not is_plural(parameter):
             return Wanted(parameter, words, (), True)  # what the new thing shall be called
-    things = (
-        (collection[-1].split()[-1],) if collection else (route.thing,) if route and route.thing else phrase_of(tool)
-    )
+    if placed and collection:
+        things: tuple[str, ...] = (collection[-1].split()[-1],)
+    else:
+        things = (*_beside(route, phrase_of(tool)), *(route.things[::-1] if route is not None else ()))
     return Wanted(parameter, words, things, True, collection, "", collection[-1:], placed)
 
 
@@ -271,10 +289,10 @@ class Fields:
         self._values = {each for each in lists if (*each, "[]") not in objects}
         self._owners: dict[Path, frozenset[str]] = {}
         route, heads = route_of(path) if path else None, phrase_of(tool)[-1:]
-        self._told = route is not None and bool(route.thing)
+        self._told = route is not None and bool(route.things)
         if route is not None and self._told:  # an id that is made of the path has words of all its steps
             said = {word for step in route.steps for word in step.split()}
-            heads = (route.thing, *(() if said.issuperset(phrase_of(tool)) else heads))
+            heads = (*route.things, *(() if said.issuperset(phrase_of(tool)) else heads))
         self._heads = frozenset(heads or words_of(tool))
 
     def at(self, path: Path, number: int = 0) -> Field:

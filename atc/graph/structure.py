@@ -50,8 +50,6 @@ MAX_WORDS = 12
 """Words of one name that it is found by."""
 MAX_ECHOES = 10_000
 """Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
-SAME_NAME = 0.9
-"""Affinity from which a field that only refers to a thing is named beside the thing's own."""
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""
 NO_FIELD = Field(0, (), "", frozenset(), False)
@@ -158,10 +156,10 @@ class ToolFacts:
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:
-        if self.route is not None and "[]" in field.path and not thing_in(field.name):
+        if self.route is not None and not thing_in(field.name):
             at = self.route.placeholders.get(own.name, len(self.route.steps))
-            if self.route.lists_behind(at):  # `/users/{user_id}/friends` lists others
-                return False
+            if self.route.lists_behind(at):  # `/users/{user_id}/friends`: in a list others, beside it the user
+                return "[]" not in field.path
         found = fit(own, field)
         return found is not None and found.score >= ECHO
 
@@ -489,7 +487,7 @@ def _likest(found: Mapping[tuple[str, Path], _Candidate]) -> dict[tuple[str, Pat
         if each.fit.relation == OWN:
             own[tool] = max(each.fit.score, own.get(tool, 0.0))
     least = max((each.fit.score for each in found.values() if each.fit.relation != OWN), default=0.0)
-    if own and least < SAME_NAME:
+    if own and least < ECHO:
         least = 2.0
     return {
         at: each for at, each in found.items() if each.fit.score >= (own[at[0]] if each.fit.relation == OWN else least)

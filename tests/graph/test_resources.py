@@ -242,6 +242,23 @@ def with_id(**more: Any) -> dict[str, Any]:
             "GET /vaults/{vault_uuid} vault_uuid", ["GET /vaults.[].id"], id="a uuid that is called id",
         ),
         pytest.param(
+            {
+                "GET /movies/popular": items(with_id()),
+                "GET /movies/{movie_id}/credits": record(id=_INTEGER, cast=items(with_id())),
+                "GET /movies/{movie_id}": with_id(),
+            },
+            "GET /movies/{movie_id} movie_id", ["GET /movies/popular.[].id"], id="a choice among the things",
+        ),
+        pytest.param(
+            {
+                "GET /me/playlists": items(with_id()),
+                "GET /playlists": items(with_id()),
+                "GET /playlists/{playlist_id}": with_id(),
+            },
+            "GET /playlists/{playlist_id} playlist_id", ["GET /playlists.[].id", "GET /me/playlists.[].id"],
+            id="all before one's own",
+        ),
+        pytest.param(
             {"GET /products/search": record(results=items(with_id())), "GET /products/{product_id}": with_id()},
             "GET /products/{product_id} product_id", ["GET /products/search.results.[].id"], id="a search below",
         ),

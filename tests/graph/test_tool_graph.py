@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from atc.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
 from atc.graph.resources import OWN, REFERS, fit
-from atc.graph.structure import MAX_PLACES, MAX_TOOLS, SAME_NAME, ToolFacts, found_by, suppliers_of
-from atc.graph.suppliers import has_place, is_handed_out
+from atc.graph.structure import MAX_PLACES, MAX_TOOLS, ToolFacts, found_by, suppliers_of
+from atc.graph.suppliers import ECHO, has_place, is_handed_out
 from atc.graph.tool_graph import MAX_TAUGHT, ToolGraph
 from atc.tools.protocol import Protocol
 
@@ -301,7 +301,7 @@ def test_what_is_found_by_keys_is_what_the_names_say_of_every_pair(tools: list[P
             own = [each for each in fitting if each[0].relation == OWN]
             best = max((how.score for how, *_ in fitting if how.relation != OWN), default=0.0)
             kept = [each for each in own if each[0].score == max(how.score for how, tool, _ in own if tool == each[1])]
-            if not own or best >= SAME_NAME:
+            if not own or best >= ECHO:
                 kept += [each for each in fitting if each[0].relation != OWN and each[0].score == best]
             if kept:
                 expected[key, parameter.original] = {(tool, path, how.relation == REFERS) for how, tool, path in kept}
