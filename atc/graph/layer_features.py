@@ -65,7 +65,7 @@ def _mentions(protocols: Sequence[Protocol], task: str) -> Matrix:
         first.setdefault(word, place)
     found = np.full(len(protocols), np.nan, np.float32)
     for row, protocol in enumerate(protocols):
-        places = [first[word] for word in sorted(set(words_in(protocol.name))) if word in first]
+        places = [first[word] for word in sorted(set(words_in(protocol.plain_name))) if word in first]
         if places:
             found[row] = sum(places) / len(places) / len(words)
     return found

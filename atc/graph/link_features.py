@@ -172,11 +172,11 @@ class LinkFeatures:
         for parameter in tool.parameters:
             for last in endings(parameter.original):
                 for row, each in self._fields.get(last, ())[:MAX_NEAR]:
-                    score = affinity(parameter.original, tool.protocol.name, each.name, each.owner)
+                    score = affinity(parameter.original, tool.protocol.plain_name, each.name, each.owner)
                     named[0, row] = max(named[0, row], score)
         for each in tool.fields:
             for row, original in self._parameters.get(ending(each.name), ())[:MAX_NEAR]:
-                score = affinity(original, self._tools[row].protocol.name, each.name, each.owner)
+                score = affinity(original, self._tools[row].protocol.plain_name, each.name, each.owner)
                 named[1, row] = max(named[1, row], score)
         cosine = np.zeros(count) if self.vectors is None else self.vectors @ self.vectors[at]
         own = np.broadcast_to(self._nodes[at], self._nodes.shape)
@@ -198,7 +198,7 @@ class LinkFeatures:
             words = frozenset(words_in(parameter.original)), frozenset(words_in(parameter.schema.get("description")))
             types = frozenset(types_of(parameter.schema))
             scored = [
-                (_fit(each, parameter.original, taker.protocol.name, *words, types), -number, each)
+                (_fit(each, parameter.original, taker.protocol.plain_name, *words, types), -number, each)
                 for number, each in enumerate(source.fields or [whole])
             ]
             score, _, best = max(scored, key=lambda each: each[:2])
@@ -237,7 +237,7 @@ def _node(tool: _Tool) -> list[float]:
     parameters = [each.original for each in tool.parameters]
     fields = [split(each.name) for each in tool.fields]
     return [
-        step_of(tool.protocol.name),
+        step_of(tool.protocol.plain_name),
         sum(map(is_identifier, parameters)) / max(1, len(parameters)),
         sum(bool(_GIVEN.intersection(split(each)[-1:])) for each in parameters) / max(1, len(parameters)),
         sum(bool(_STATUS.intersection(words)) for words in fields) / max(1, len(fields)),
@@ -253,13 +253,13 @@ def _read(protocol: Protocol) -> _Tool:
     about_fields: list[str] = []
     for path in islice(fields_of(protocol.returns), MAX_FIELDS):
         *above, name = [step for step in path if step != "[]"]
-        schema, owner, words = _at(protocol.returns or {}, path), owner_of(above, protocol.name), words_in(name)
+        schema, owner, words = _at(protocol.returns or {}, path), owner_of(above, protocol.plain_name), words_in(name)
         gives += words
         about_fields += words_in(schema.get("description"))
-        if not any(affinity(each, protocol.name, name, owner) >= ECHO for each in own):  # it only repeats these
+        if not any(affinity(each, protocol.plain_name, name, owner) >= ECHO for each in own):  # it only repeats these
             telling = frozenset([*words, *words_in(schema.get("description"))])
             tool.fields.append(Field(path, name, owner, telling, frozenset(types_of(schema))))
-    name_words = words_in(protocol.name)
+    name_words = words_in(protocol.plain_name)
     about = name_words + words_in(protocol.description)
     if not gives:  # what it is called is what it gives
         gives, about_fields = name_words, about

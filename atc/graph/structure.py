@@ -111,7 +111,7 @@ class ToolFacts:
 
     def wanted(self, parameter: str) -> Wanted:
         """What an argument of the tool takes."""
-        return wanted(parameter, self.protocol.name, self.protocol.source.path)
+        return wanted(parameter, self.protocol.plain_name, self.protocol.source.path)
 
     @cached_property
     def _places(self) -> tuple[Mapping[str, Sequence[tuple[int, Path]]], Fields]:
@@ -128,7 +128,7 @@ class ToolFacts:
                 paths.append(path)
             if title:
                 titles.setdefault(path, title)
-        return found, Fields(self.protocol.name, self.protocol.source.path, paths, titles, lists)
+        return found, Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
 
     @property
     def responds(self) -> bool:
