@@ -222,10 +222,11 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
     placed = at is not None
     alone = route is None or at is None or route.steps[at - 1 : at] != ("{}",)
     collection = route.collection(at) if route is not None and at else ()
+    things: tuple[str, ...]
     if specific:
         before = collection[-1].split() if collection else []
         called = words[-1] if before and before == [*words[:-1]] else ""
-        things = tuple(before) if called else tuple(w for w in specific if w not in UNIVERSAL)
+        things = tuple(before) if called else tuple(word for word in specific if word not in UNIVERSAL)
         every = (" ".join(before if called else specific),) if alone else ()
         return Wanted(parameter, words, things, False, collection, called, every, placed)
     if route is not None and not placed:
@@ -234,7 +235,7 @@ def wanted(parameter: str, tool: str, path: str = "") -> Wanted:
         elif is_identifier(parameter, THINGS) and not is_plural(parameter):
             return Wanted(parameter, words, (), True)  # what the new thing shall be called
     if placed and collection:
-        things: tuple[str, ...] = (collection[-1].split()[-1],)
+        things = (collection[-1].split()[-1],)
     else:
         things = (*_beside(route, phrase_of(tool)), *(route.things[::-1] if route is not None else ()))
     return Wanted(parameter, words, things, True, collection, "", collection[-1:], placed)
