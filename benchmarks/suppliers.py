@@ -403,6 +403,9 @@ def read_labels(path: Path = LABELS) -> dict[str, Label]:
 def take_labels(folder: Path, path: Path = LABELS) -> int:
     """Keep what two readers wrote about the cards of a folder, as hashes; how many cards both of them read.
 
+    A card that was labelled before had other tools on it, if the graph named another one first: what was said of these
+    stays. Cards that are not in the folder stay, too.
+
     Raises:
         UsageError: a reader's file is missing, or marks what is not on a card.
     """
@@ -419,16 +422,17 @@ def take_labels(folder: Path, path: Path = LABELS) -> int:
         raise UsageError(
             f"{folder} has no card that both readers labelled: it needs reader_a_*.jsonl, reader_b_*.jsonl"
         )
-    lines = [
-        json.dumps(
-            {
-                "card": card,
-                "candidates": [each["key"] for each in cards[card]["candidates"]],
-                "right": [some[card] for some in marks],
-            }
-        )
-        for card in both
-    ]
+    kept = {row["card"]: row for row in _lines(path)} if path.is_file() else {}
+    for card in both:
+        tools = [each["key"] for each in cards[card]["candidates"]]
+        before = kept.get(card, {"candidates": [], "right": [[], []]})
+        earlier = [tool for tool in before["candidates"] if tool not in tools]
+        right = [
+            [*some[card], *(mark for mark in old if mark[0] in earlier)]
+            for some, old in zip(marks, before["right"], strict=True)
+        ]
+        kept[card] = {"card": card, "candidates": tools + earlier, "right": right}
+    lines = [json.dumps(row) for row in kept.values()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(both)
 

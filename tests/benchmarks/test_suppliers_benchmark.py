@@ -156,6 +156,27 @@ def test_what_readers_wrote_is_kept_as_hashes_alone(tmp_path: Path) -> None:
     assert {each.judgement for each in found} == {"right"}
 
 
+def test_what_was_said_of_tools_that_are_on_a_card_no_more_stays(tmp_path: Path) -> None:
+    kept = tmp_path / "labels.jsonl"
+    write_cards([library()], tmp_path)
+    card, *_ = [json.loads(line) for line in (tmp_path / "cards_1.jsonl").read_text().splitlines()]
+    first = card["candidates"][0]["key"]
+    gone = {
+        "card": card["card"],
+        "candidates": [first, "gone"],
+        "right": [[[first, "x"], ["gone", "y"]], [["gone", "z"]]],
+    }
+    other = {"card": "another", "candidates": [], "right": [[], []]}
+    kept.write_text("".join(json.dumps(row) + "\n" for row in (gone, other)))
+    for reader in "ab":
+        (tmp_path / f"reader_{reader}_1.jsonl").write_text(json.dumps({"card": card["card"], "right": []}))
+    assert take_labels(tmp_path, kept) == 1
+    labels = read_labels(kept)
+    assert labels.keys() == {card["card"], "another"}
+    assert labels[card["card"]].candidates == {each["key"] for each in card["candidates"]} | {"gone"}
+    assert labels[card["card"]].right == (frozenset({("gone", "y")}), frozenset({("gone", "z")}))
+
+
 def test_the_labels_of_the_repository_hold_no_text() -> None:
     assert set(re.findall(r"[a-z]{2,}", re.sub(r'"[0-9a-f]{12}"', "", LABELS.read_text()))) == {
         "card", "candidates", "right",
