@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _NAME = "atc-runtime"
-_REQUIREMENT = re.compile(r"""([\w.-]+)[^;]*;.*\bextra\s*==\s*["']([\w.-]+)["']""")
+_REQUIREMENT = re.compile(r"""([\w.-]++)[^;]*+;.*\bextra\s*+==\s*+["']([\w.-]++)["']""")
 
 
 def install_command(*extras: str) -> str:

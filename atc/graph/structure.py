@@ -95,7 +95,10 @@ class ToolFacts:
         self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
         self.writes, self.reads = may_write(protocol), surely_reads(protocol)
         self.route = route_of(protocol.source.path) if protocol.source.path else None
-        self._own = {each.original: endings(each.original) for each in required}
+        self._own: dict[str, list[str]] = {}
+        for each in required:
+            for last in endings(each.original):
+                self._own.setdefault(last, []).append(each.original)
         self._found: dict[str, tuple[list[Field], list[Field]]] = {}
 
     @cached_property
@@ -147,8 +150,7 @@ class ToolFacts:
         if (kept := self._found.get(last)) is None:
             by_ending, fields = self._places
             paths = by_ending.get(last, ())
-            own = [self.wanted(name) for name, ends in self._own.items() if last in ends]
-            own = own[: MAX_ECHOES // (len(paths) or 1)]
+            own = [self.wanted(name) for name in self._own.get(last, ())[: MAX_ECHOES // (len(paths) or 1)]]
             kept = self._found[last] = [], []
             for number, path in paths:
                 field = fields.at(path, number)

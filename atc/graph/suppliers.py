@@ -185,5 +185,5 @@ def expression_of(
     shown = arguments if values is not None else arguments[:MAX_SHOWN]
     given = ", ".join(f"{name}={(values or {}).get(name, '...')}" for name in shown)
     given += ", ..." if len(shown) < len(arguments) else ""
-    row = "[i]" if chosen or all(map(is_identifier, arguments)) else "[0]"
+    row = "[i]" if chosen or all(map(is_identifier, arguments[:MAX_SHOWN])) else "[0]"
     return f"{tool}({given})" + "".join(row if step == "[]" else f"[{step!r}]" for step in path)

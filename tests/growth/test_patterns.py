@@ -30,16 +30,17 @@ MOST_TEXTS, MOST_MEASURED = 60, 2
 """Of one pattern: texts that are tried, and those of them whose growth is measured."""
 AT_ONE_PLACE = {
     "atc.calls.redact._GUESSED": "fullmatch",
+    "atc.extras._REQUIREMENT": "match",
     "atc.faces.mcp_clients.json_text._COMMENT": "match",
     "atc.faces.mcp_clients.json_text._REST_OF_LINE": "match",
     "atc.faces.mcp_clients.json_text._STRING": "match",
     "atc.faces.mcp_clients.toml_text._TEXT": "match",
+    "atc.graph.resources._STEP": "fullmatch",
     "atc.models.error_bodies._PAGE": "match",
     "atc.models.streaming._BEGINS": "match",
     "atc.packing._TAGS": "fullmatch",
     "atc.probing.asking._QUESTION": "match",
     "atc.probing.document._LABEL": "fullmatch",
-    "atc.programs.check.calls._NUMERIC": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",
     "atc.programs.extract._CODE": "match",
     "atc.retrieval.dialogue._LABEL": "match",
@@ -47,6 +48,7 @@ AT_ONE_PLACE = {
     "atc.tools.mcp.secrets._LOOKS_RANDOM": "fullmatch",
     "atc.tools.parse._FLOAT": "match",
     "atc.tools.parse._INT": "match",
+    "atc.tools.sources._ADDRESS": "match",
 }
 """Patterns that are never searched for: how they are used instead."""
 OURS = {

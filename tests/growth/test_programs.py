@@ -6,8 +6,6 @@ nothing.
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from atc.facts import Finding
@@ -53,7 +51,7 @@ def _checked(source: str) -> list[Finding]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", _KINDS)
 def test_the_check_of_a_program(kind: str) -> None:
-    assert_linear(lambda n: _program(kind, n), lambda source: asyncio.run(_checked(source)), n=50, most=400)
+    assert_linear(lambda n: _program(kind, n), _checked, n=50, most=400)
 
 
 @pytest.mark.slow
@@ -79,7 +77,7 @@ def test_an_analysis_that_would_take_too_long_finds_nothing(kind: str) -> None:
     program = Program(source)
     assert program.tree is not None
     assert not program.flow(_TOOLS).complete
-    assert not asyncio.run(_checked(source))
+    assert not _checked(source)
 
 
 def test_an_honest_program_is_analysed_to_its_end() -> None:
