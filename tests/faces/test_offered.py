@@ -161,14 +161,14 @@ def test_the_check_counts_every_source_and_calls_a_service_by_its_title(tmp_path
     paths = {f"/{n}": {"get": {"operationId": f"get_{n}", "responses": {"200": {"description": "ok"}}}} for n in "ab"}
     document = {"openapi": "3.1.0", "info": {"title": "Corner Shop"}, "paths": paths, "servers": [{"url": "http://x"}]}
     (tmp_path / "openapi.json").write_text(json.dumps(document))
-    (tmp_path / "attic.py").write_text("def sweep():\n    'Sweep.'\n")
+    (tmp_path / "garret.py").write_text("def sweep():\n    'Sweep.'\n")
     command, *arguments = raw_server(tmp_path, [reading("count_sheep")])
     (tmp_path / "servers.json").write_text(
         json.dumps({"mcpServers": {"farm": {"command": command, "args": arguments}}})
     )
-    words = [word for name in ("openapi.json", "attic.py", "servers.json") for word in ("--tools", tmp_path / name)]
+    words = [word for name in ("openapi.json", "garret.py", "servers.json") for word in ("--tools", tmp_path / name)]
     ran = atc("mcp", *map(str, words), "--check")
-    assert ran.stdout.splitlines()[0] == "tools of Corner Shop (2), attic (1), farm (1)"
+    assert ran.stdout.splitlines()[0] == "tools of Corner Shop (2), garret (1), farm (1)"
     ran = atc("mcp", *map(str, words), "--check", "--json", "--stub-tokens", "0")
     shown = json.loads(ran.stdout)
     assert shown["sources"][0] == {"name": "Corner Shop", "tools": 2}
