@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from atc.facts import Finding, Place
 from atc.programs.analysis.interpreter import Access
-from atc.programs.analysis.values import MEMBER, Origin
+from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import MISSING, places
 from atc.result import Call
 
@@ -33,16 +32,11 @@ class Seen:
                 answered[call.tool].append(call.value)
         self._answered: Mapping[str, list[Any]] = answered
 
-    def at(self, part: Origin | Place) -> list[Any]:
+    def at(self, origin: Origin) -> list[Any]:
         """The values that stood at a part of a response."""
-        path = [MEMBER if step is None else step for step in part.path]
-        responses = self._answered.get(part.tool, [])[-MOST_CALLS:]
-        found = (value for response in responses for _, value in islice(places(response, path), MOST_VALUES))
+        responses = self._answered.get(origin.tool, [])[-MOST_CALLS:]
+        found = (value for response in responses for _, value in islice(places(response, origin.path), MOST_VALUES))
         return [value for value in found if value is not MISSING and value is not None]
-
-    def outdates(self, finding: Finding) -> bool:
-        """Whether a warning says by a document what stands at a place where the run has seen it since."""
-        return finding.severity == "warning" and finding.place is not None and bool(self.at(finding.place))
 
     def has(self, access: Access) -> bool:
         """Whether some response had what is looked up there, or what a document says of the place does not hold."""
