@@ -305,13 +305,20 @@ def test_a_cause_that_ends_the_run_is_believed_of_a_known_call_alone() -> None:
         ("try:\n    details(city_id=8)\nexcept ToolError as e:\n    raise ValueError('other words')", 1),
         ("try:\n    details(city_id=8)\nexcept ToolError as e:\n    raise ValueError('x') from None", 1),
         ("try:\n    details(city_id=8)\nexcept ToolError as e:\n    raise", 1),
-        ("def f(n):\n    return details(city_id=n)\nanswer = parallel(lambda: f(1), lambda: f(9), lambda: f(8))", 2),
     ],
 )
 def test_the_sandbox_says_which_call_failed(traced: Traced, program: str, call: int) -> None:
     fault = traced(program)
     assert fault is not None
     assert (fault.tool, fault.kind, fault.call) == ("details", "arguments", call)
+
+
+def test_of_calls_side_by_side_the_first_that_failed_is_named(traced: Traced) -> None:
+    calls = "lambda: f(1), lambda: f(9), lambda: f(8)"  # they get their numbers as they arrive, in any order
+    fault = traced(f"def f(n):\n    return details(city_id=n)\nanswer = parallel({calls})")
+    assert fault is not None
+    assert fault.invocation is not None
+    assert (fault.tool, fault.kind, fault.invocation.arguments) == ("details", "arguments", {"city_id": 9})
 
 
 @pytest.mark.parametrize(
