@@ -18,7 +18,7 @@ from atc.prompting import fenced
 from atc.result import Call, Effect, Revision
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS, advised
+from atc.strategies.endings import advised
 from atc.tools.tool import Tool, Toolset
 
 MAX_STEPS = 10
@@ -166,11 +166,6 @@ async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:
         return fault, ""
     new = [tool for name, tool in context.tools.items() if name not in shown_before]
     return fault, "\n".join([fenced(wording.is_down(fault.tool or "", fault.substitutes)), *tool_lines(new)])
-
-
-def ending_of(fault: Fault) -> Ending | None:
-    """The ending by a fault that nothing the model writes can help; ``None`` where it can."""
-    return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None and not fault.substitutes else None
 
 
 def passed_by(call: Call, fault: Fault) -> bool:
