@@ -9,17 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import wording
+from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset, wording
 from atc.calls.entry import Entry, call_key
 from atc.calls.json_values import to_json_value
 from atc.errors import Cause
-from atc.facts import Fault, FaultKind
+from atc.facts import FaultKind
 from atc.prompting import fenced
-from atc.result import Call, Effect, Revision
-from atc.strategies.base import Ending
-from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
-from atc.tools.tool import Tool, Toolset
 
 MAX_STEPS = 10
 """Replies of the model that act, in one run."""

@@ -41,7 +41,9 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_no_tests(archives: Archiv
     names = {member.name.partition("/")[2] for member in members}
     assert tracked("atc", *FOLDERS, *INSIDE) <= names
     assert {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "Dockerfile"} <= names
-    assert not [name for name in names if name.startswith(("tests", "benchmarks", "examples", ".ci", ".venv"))]
+    assert not [
+        name for name in names if name.startswith(("tests", "benchmarks", "examples", "research", ".ci", ".venv"))
+    ]
     assert all(member.isfile() for member in members)
 
 

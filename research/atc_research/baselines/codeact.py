@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.facts import Fault
-from atc.models.base import Message
-from atc.outcome import Outcome
+from atc import Ending, Fault, Message, Outcome, RunContext, Strategy
 from atc.programs.extract import extract
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import ending_of
 from atc.tools.stubs import render_stub
 from atc_research.prompting import prompt

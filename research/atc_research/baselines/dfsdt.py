@@ -16,12 +16,8 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.facts import Fault
-from atc.models.base import Message
+from atc import Effect, Ending, Fault, Message, RunContext, Strategy
 from atc.prompting import fenced
-from atc.result import Effect
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, ending_of
 from atc_research.prompting import prompt
 from atc_research.steps import (

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 
-from atc.facts import Fault
-from atc.models.base import Message
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
+from atc import Ending, Fault, Message, RunContext, Strategy
 from atc.strategies.endings import ending_of
 from atc_research.prompting import prompt
 from atc_research.steps import (

@@ -15,18 +15,12 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from atc.errors import UsageError
-from atc.facts import Fault
+from atc import Call, Ending, Fault, Message, RunContext, Strategy, Toolset, UsageError
 from atc.graph.tool_graph import ToolGraph
-from atc.models.base import Message
 from atc.prompting import fenced
-from atc.result import Call
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
-from atc.tools.tool import Toolset
 from atc_research.naviagent.subgraph import SearchName, leading_to, tree_in_words
 from atc_research.prompting import prompt
 from atc_research.steps import (

@@ -10,16 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from atc.facts import Finding
+from atc import Ending, Finding, ProgramLoop, RunContext, Strategy, Ways
 from atc.programs.program import Program
 from atc.programs.syntax import reads_one_of
-from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.context import RunContext
 from atc.strategies.left_undone import refused_write, settled
-from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
-from atc.strategies.ways import DEFAULT_WAYS, Ways
+from atc.strategies.ways import DEFAULT_WAYS
 from atc.strategies.writer import Draft
 from atc.traces.events import LayerStarted
 from atc.traces.stores.base import StoredRun

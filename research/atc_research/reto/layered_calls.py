@@ -16,13 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from atc.facts import Fault
-from atc.models.base import Message
+from atc import Call, Effect, Ending, Fault, Message, RunContext, Strategy
 from atc.prompting import fenced
-from atc.result import Call, Effect
 from atc.strategies.ask_user import is_ask_user
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, ending_of
 from atc.strategies.likely_layers import likely_layers
 from atc_research.prompting import prompt

@@ -7,15 +7,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.facts import Fault
-from atc.outcome import Outcome
+from atc import Call, Effect, Fault, Outcome, ProgramLoop, RunContext, Ways
 from atc.programs.program import Program
 from atc.prompting import fenced
-from atc.result import Call, Effect
-from atc.strategies.context import RunContext
 from atc.strategies.previews import LEFT_OUT, previews
-from atc.strategies.program_loop import ProgramLoop
-from atc.strategies.ways import Ways
 from atc.strategies.writer import Draft
 from atc_research.prompting import prompt
 
