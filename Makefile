@@ -35,7 +35,7 @@ PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks peers help demo test test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 
 test: $(VENV)/.test  ## the tests: quick and offline
 	$(BIN)/python -m pytest -m "not slow" -rs -n auto --dist worksteal
+
+test-research: $(VENV)/.test  ## the tests of the strategies in research/ alone
+	$(BIN)/python -m pytest -rs research/tests
 
 test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that take long, tasks with the embedded model among them
 	-$(BIN)/atc model pull $(PULL)
@@ -140,8 +143,8 @@ $(VENV)/.docker: $(VENV)/bin/python pyproject.toml
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[docker]'
 	@touch $@
 
-$(VENV)/.test: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev]'
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml research/pyproject.toml
+	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[dev]' -e ./research
 	@touch $@
 
 clean:  ## remove the environments and what was built

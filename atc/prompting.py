@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -12,15 +13,20 @@ from atc.resources import resource_dir
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    loader = jinja2.FileSystemLoader(resource_dir("prompts"))
-    # plain text, no HTML: escaping is the stubs' business; templates come from the package, never from data
+def _environment(folder: Path) -> jinja2.Environment:
+    loader = jinja2.FileSystemLoader(folder)
+    # plain text, no HTML: escaping is the stubs' business; templates come from a package, never from data
     return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=False)
 
 
 def prompt(name: str, **values: Any) -> str:
     """Fill in the template ``prompts/<name>.jinja``."""
-    return _environment().get_template(f"{name}.jinja").render(**values)
+    return filled(resource_dir("prompts"), name, **values)
+
+
+def filled(folder: Path, name: str, /, **values: Any) -> str:
+    """Fill in the template ``<name>.jinja`` of a folder that belongs to a package."""
+    return _environment(folder).get_template(f"{name}.jinja").render(**values)
 
 
 def fenced(text: str) -> str:

@@ -24,8 +24,8 @@ from rich.table import Table
 from atc.cli.console import guarded, out
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.and_or import Solutions, cheapest
-from atc.graph.naviagent import alpha_beta, breadth_first, hybrid
 from atc.graph.search import BUDGET, best_paths
+from atc_research.naviagent.searches import alpha_beta, breadth_first, hybrid
 from benchmarks.common import median, percentile, print_json, share
 from benchmarks.graph_search_data import SOURCES, Drawn, Edges, Fed, Service, Shape, Task, drawn, service
 

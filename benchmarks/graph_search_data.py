@@ -18,13 +18,13 @@ from atc.errors import EnvironmentProblem
 from atc.graph.and_or import Need
 from atc.graph.edges import Feed
 from atc.graph.name_affinity import affinity, ending, endings, owner_of
-from atc.graph.naviagent import PaperGraph
 from atc.graph.prices import PRICES
 from atc.graph.search import needs_in
 from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
+from atc_research.naviagent.searches import PaperGraph
 from benchmarks.environments.restbench import RestBench
 from benchmarks.retrieval_data import Catalogues
 

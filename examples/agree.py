@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from atc import Ending, Fault, ProgramLoop, RunContext, Strategy
-from atc.strategies.steps import ending_of
+from atc.strategies.endings import ending_of
 
 
 class Agree(Strategy):

@@ -65,8 +65,7 @@ Retrieval = Annotated[
 StrategyName = Annotated[
     str | None,
     typer.Option(
-        help="How to solve the task: `chain` (default), `layered`, another one of docs/strategies.md, an installed "
-        "one, MODULE:NAME or FILE.py:NAME."
+        help="How to solve the task: `chain` (default), `atc-paper`, an installed one, MODULE:NAME or FILE.py:NAME."
     ),
 ]
 MaxRevisions = Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")]

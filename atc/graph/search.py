@@ -9,7 +9,7 @@ stays open. A path costs the sum of
 
 A tool that supplies several parameters is called, and paid, once. :func:`best_paths` gives the ``k`` cheapest paths
 that differ in their tools, each with its cheapest feeds; :mod:`atc.graph.and_or` says how, and what "exact" means.
-The paper's two heuristics (NaviAgent App. B.2) stand in :mod:`atc.graph.naviagent` for comparison.
+The paper's two heuristics (NaviAgent App. B.2) stand in ``research/`` for comparison.
 """
 
 from __future__ import annotations

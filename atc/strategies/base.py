@@ -27,16 +27,11 @@ GROUP = "atc.strategies"
 """Entry points of other packages: ``name = "module:Name"``."""
 BUNDLED = {
     "chain": "atc.strategies.chain:Chain",
-    "layered": "atc.strategies.layered:Layered",
     "atc-paper": "atc.strategies.paper:Paper",
-    "react": "atc.strategies.react:ReAct",
-    "plan": "atc.strategies.plan:Plan",
-    "codeact": "atc.strategies.codeact:CodeAct",
-    "navigate": "atc.strategies.navigate:Navigate",
-    "layered-calls": "atc.strategies.layered_calls:LayeredCalls",
-    "dfsdt": "atc.strategies.dfsdt:DFSDT",
 }
 """The strategies of this package. No other can take their names."""
+RESEARCH = frozenset({"codeact", "dfsdt", "layered", "layered-calls", "navigate", "plan", "react"})
+"""The names of those in ``research/``, a package of its own that who wants to compare installs."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 
 
@@ -156,6 +151,9 @@ def open_strategy(given: str | Strategy) -> Strategy:
                 raise
             what = f"{type(error).__name__}: {error}"
             raise UsageError(f"strategy {given!r} ({point.value}) cannot be imported: {what}") from error
+    if given in RESEARCH:
+        how = "run `pip install ./research` in a checkout of ATC"
+        raise UsageError(f"strategy {given!r} is in the package atc-runtime-research, which is not installed: {how}")
     known = ", ".join(sorted({*BUNDLED, *found.names}))
     raise UsageError(f"no strategy is named {given!r}: give {known}; or {FORMS}")
 

@@ -71,10 +71,6 @@ class ChainPolicy:
         fired("confirmed-nothing", confirmed)
         return confirmed
 
-    def skips(self, draft: Draft) -> bool:
-        """Whether a program says that there is nothing to do, and need not run. None does, where one has to answer."""
-        return False
-
     def fault(self) -> Fault:
         """Why the last program did not answer: its fault, or the first finding if it never ran."""
         last = self._history[-1]

@@ -47,6 +47,11 @@ def advised(fault: Fault, calls: Iterable[Call]) -> Fault:
     return fault.model_copy(update={"hint": _ADVICE[fault.cause]})
 
 
+def ending_of(fault: Fault) -> Ending | None:
+    """The ending by a fault that nothing the model writes can help; ``None`` where it can."""
+    return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None and not fault.substitutes else None
+
+
 def refused_by_check(findings: Sequence[Finding]) -> Fault:
     """The fault of a program that the check kept from running: its first finding."""
     first = findings[0]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
@@ -21,14 +21,13 @@ from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
-from atc.result import Call, Effect, Revision
+from atc.result import Call, Revision
 from atc.sandboxes.drivers import DRIVERS
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
-from atc.strategies.step import Step
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
@@ -40,17 +39,30 @@ T = TypeVar("T")
 class ProgramLoop:
     """The steps of one run. Open it with :meth:`open`.
 
-    Attributes:
+    Args:
         context: the run.
-        requests: what programs ask for, for the next one.
         ways: how programs are written, checked and traced.
-        step: the step that the programs are of; ``None`` where each is to solve the whole task.
+        look: programs may look at values.
+        part: what the prompt says of the part of the task that these programs do; empty where each is to do all of it.
+        planned: the names of tools that other parts of the task offer: no program need look for them.
+        answers: what a program sets is the answer of the run, of the type that was asked for.
+
+    Attributes:
+        requests: what programs ask for, for the next one.
     """
 
-    def __init__(self, context: RunContext, ways: Ways, step: Step | None = None, *, look: bool = False) -> None:
-        self.context, self.ways, self.step = context, ways, step
-        self._begun = self._since = len(context.revisions) if step is not None else 0
-        answers = step is None or step.last
+    def __init__(
+        self,
+        context: RunContext,
+        ways: Ways,
+        *,
+        look: bool = False,
+        part: str = "",
+        planned: Collection[str] = (),
+        answers: bool = True,
+    ) -> None:
+        self.context, self.ways, self._planned = context, ways, planned
+        self._begun = self._since = len(context.revisions) if part else 0
         self.answer_type = context.answer_type if answers else None
         self.writer = Writer(
             context.task,
@@ -58,51 +70,50 @@ class ProgramLoop:
             context.model,
             context.settings,
             context.emit,
-            context.plan if step is None else "",
+            "" if part else context.plan,
             self.ways,
             answer=self.answer_type,
-            step=step,
+            part=part,
             frame=context.frame,
             images=context.images,
             recurring=all(name in context.tools for name in context.all_tools),
             graph_of=context.graph_of,
             down=context.broker.bans.all,
-            layers=context.sketch.layers if step is None else (),
+            layers=() if part else context.sketch.layers,
             calls_left=lambda: context.broker.policy.max_calls - context.broker.made,
             mask=context.broker.redactor.text,
         )
         look = look and not context.model.wants_example  # of a model that small each word of a prompt has a price
-        self.requests = ToolRequests(context, self.writer, step.planned if step is not None else (), look=look)
+        self.requests = ToolRequests(context, self.writer, planned, look=look)
         self._warned: dict[str, Warned] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, step: Step | None = None, look: bool = False
+        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, look: bool = False, **part: Any
     ) -> AsyncIterator[Self]:
-        """A loop over the tools that are offered now. ``look``: programs may look at values."""
-        loop = cls(context, ways, step, look=look)
+        """A loop over the tools that are offered now. ``part``: as of the class, for a part of the task."""
+        loop = cls(context, ways, look=look, **part)
         await loop.requests.begin()
         await context.recovery.begin(loop.requests.add)
         yield loop
 
     @property
     def history(self) -> list[Revision]:
-        """The programs of which the next one is a revision: of this step, where there are steps, and since the last
-        one that looked."""
+        """The programs of which the next one is a revision: of this part of the task, and since the last one that
+        looked."""
         return self.context.revisions[self._since :]
 
     @property
     def spent(self) -> list[Revision]:
-        """The programs that count against the bounds: those of this step that did not look."""
+        """The programs that count against the bounds: those of this part that did not look."""
         return [revision for revision in self.context.revisions[self._begun :] if not revision.looked]
 
     @property
     def calls(self) -> list[Call]:
-        """The calls so far that matter to the next program: in a step of its own tools, and none that an earlier stage
-        committed, for it may not be asked for again."""
-        context, journal = self.context, self.context.broker.journal
-        made = [call for call in context.calls if self.step is None or call.tool in context.tools]
+        """The calls so far that matter to the next program: none that an earlier stage committed, for it may not be
+        asked for again."""
+        made, journal = self.context.calls, self.context.broker.journal
         entries = {call.index: journal.entries.get(call.index) for call in made}
         return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
 
@@ -183,9 +194,9 @@ class ProgramLoop:
         self._record(draft, findings=tuple(findings))
 
     def _graph(self) -> ToolGraph:
-        """What feeds what, for the check: also among tools of other steps, which may know what a program made up."""
-        context, planned = self.context, self.step.planned if self.step is not None else ()
-        others = context.all_tools.only(*(name for name in planned if name not in context.tools))
+        """What feeds what, for the check: also among tools of other parts, which may know what a program made up."""
+        context = self.context
+        others = context.all_tools.only(*(name for name in self._planned if name not in context.tools))
         return context.whole_graph.of((context.tools + others).protocols) if others else context.graph
 
     # -- execute, attribute, record ------------------------------------------------------------------------------------
@@ -251,17 +262,11 @@ class ProgramLoop:
             self.answer_type,
             stated=not self.grounds and self.ways.author == "caller",
         ).fault()
-        before_last = self.step is not None and not self.step.last
-        if before_last and fault is not None and fault.kind == "answer" and outcome.answered and self._wrote():
-            return None  # what it did counts, and it has nothing to hand on
         return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 
     async def traced(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """:meth:`fault_of`, in a thread: a program and its answers may hold much, and a deadline must be heeded."""
         return await asyncio.to_thread(self.fault_of, draft, outcome)
-
-    def _wrote(self) -> bool:
-        return any(call.succeeded and call.effect is not Effect.READ for call in self.grounds)
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """Trace the failure of the last program to the tool it came from (§3.3); ``None`` if it answered.
@@ -294,15 +299,6 @@ class ProgramLoop:
     def record(self, draft: Draft, fault: Fault | None) -> None:
         """Record a program that ran, and how it went."""
         self._record(draft, fault=fault, substituted=tuple(self.context.recovery.told()) if fault is None else ())
-
-    def skip(self, draft: Draft) -> None:
-        """Record a program that says that there is nothing to do in its step.
-
-        It counts as the one that ran last, so that a stage which begins now commits nothing that others did.
-        """
-        with self.context.attempt():
-            pass
-        self._record(draft)
 
     def _record(
         self,

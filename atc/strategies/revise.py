@@ -1,4 +1,4 @@
-"""Write → check → run → attribute → revise (ATC §3): the way from a task, or a step of one, to its answer."""
+"""Write → check → run → attribute → revise (ATC §3): the way from a task, or a part of one, to its answer."""
 
 from __future__ import annotations
 
@@ -27,9 +27,6 @@ async def revise(loop: ProgramLoop, policy: ChainPolicy, first: Draft | None = N
     last_value: Any = _NOTHING
     while draft := first or await policy.next_program():
         first = None
-        if policy.skips(draft):
-            loop.skip(draft)
-            return Ending("answered")
         if findings := await policy.check(draft):
             loop.reject(draft, findings)  # costs a reply, and none of the α revisions
             continue

@@ -36,7 +36,6 @@ from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.prompt_room import FEEDBACK, PromptRoom
 from atc.strategies.revision import RevisionPrompt
-from atc.strategies.step import Step
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.fit import Fit, Fitter
 from atc.tools.grades import WHOLE
@@ -76,7 +75,7 @@ class Writer:
         answer: the type that the answer shall have.
         frame: what stands before the task.
         images: that the user shows with the task.
-        step: the step that the programs are of, where a task is solved layer by layer.
+        part: what the prompt says of the part of the task that the programs do; empty where each is to do all of it.
         recurring: the tools are all that there are, so the next task is likely to have the same.
         graph_of: gives what feeds what among some tools.
         down: gives the tools that are not called any more in this run, each with its substitutes.
@@ -97,7 +96,7 @@ class Writer:
         answer: AnswerType | None = None,
         frame: Frame = NO_FRAME,
         images: Sequence[Image] = (),
-        step: Step | None = None,
+        part: str = "",
         recurring: bool = False,
         graph_of: Callable[[Toolset], ToolGraph] | None = None,
         down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
@@ -107,7 +106,7 @@ class Writer:
     ) -> None:
         self._graph_of, self._broken = graph_of or _structural, down
         self._images = images
-        self._step = step.text if step is not None else ""
+        self._part = part
         self._ways = ways
         self._model, self._settings, self._emit, self._task = model, settings, emit, task
         self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
@@ -276,9 +275,9 @@ class Writer:
         if self._revision == "edit" and history:
             as_json = self._ways.tools == "json"
             edits = edits_of(history, calls, self._tools, self._task, pages=self._pages, as_json=as_json, show=show)
-        elif self._revision == "notes" and (history or self._step):
+        elif self._revision == "notes" and (history or self._part):
             about = self._mask(notes_on(history, calls, show))
-        elif history or self._step:
+        elif history or self._part:
             about = await self._about(history, calls, self.shown)
         about = f"\n\n{about}" if about else ""
         said = history if self._revision == "notes" else history[-1:] if about else ()
@@ -339,7 +338,7 @@ class Writer:
             stubs=fenced(shown.text),
             language=shown.language,
             frame=self._frame if frame is None else frame,
-            step=self._step,
+            part=self._part,
             task=self._task,
             answer_type=self._answer_type,
             plan=self._plan,

@@ -10,7 +10,7 @@ from atc.models.streaming import split_reasoning
 from atc.programs.extract import extract
 from atc.programs.program import MAX_SOURCE
 from atc.retrieval.dialogue import first_sentence, harmless, parse_plan, parse_query, visible_reply
-from atc.strategies.steps import actions_of, read_value
+from atc_research.steps import actions_of, read_value
 from benchmarks.fuzzing.target import Broken, Target
 
 _TOOLS = ("search", "order")

@@ -7,10 +7,10 @@ from typing import Any
 from atc.errors import UsageError
 from atc.programs.rules import IDS, RULES
 from atc.strategies.chain import Chain
-from atc.strategies.layered_calls import LayeredCalls
-from atc.strategies.navigate import Navigate
 from atc.strategies.paper import Paper
 from atc.strategies.ways import Ways
+from atc_research.naviagent.navigate import Navigate
+from atc_research.reto.layered_calls import LayeredCalls
 from benchmarks.systems.atc import Atc
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.demonstrations import Undemonstrated
@@ -100,7 +100,7 @@ SYSTEMS: dict[str, System] = {
     )
 }
 """Names with a minus are ATC with one part taken away; `react`, `plan`, `codeact`, `layered`, `layered-calls`, `dfsdt`
-and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its paper) are strategies of ATC."""
+and `navigate` (with its parts: Base, Static+A, Dynamic+A and Dynamic+H of its paper) are those of ``research/``."""
 
 
 def named_system(name: str) -> System | None:

@@ -1,4 +1,4 @@
-"""ATC itself: with its default strategy, with one part of it taken away, and with its other strategies."""
+"""ATC itself: with its default strategy, with one part of it taken away, and with the strategies of ``research/``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from atc.tools.tool import Toolset
 from benchmarks.systems.base import Answer, Ended, Job, System
 
 ROOT = Path(__file__).parents[2]
-_SOURCES = ("atc/**/*.py", "sandbox/*.py", "prompts/*.jinja")
+_SOURCES = ("atc/**/*.py", "sandbox/*.py", "prompts/*.jinja", "research/atc_research/**/*.py", "research/**/*.jinja")
 
 
 class Atc(System):

@@ -60,22 +60,13 @@ def test_without_images_a_prompt_says_nothing_of_them() -> None:
     assert "image, shown" not in model_of(made).prompts[0][-1].content
 
 
-@pytest.mark.parametrize(
-    ("strategy", "replies"),
-    [
-        ("react", ['Action: double\nAction Input: {"n": 21}', "Final Answer: 42"]),
-        ("codeact", ["```python\nprint(double(n=21))\n```", "```python\nfinal_answer(42)\n```"]),
-        ("plan", ['[{"tool": "double", "args": {"n": 21}}]', "42"]),
-        ("atc-paper", [GOOD]),
-    ],
-)
-def test_every_strategy_shows_them_with_the_task(strategy: str, replies: list[str]) -> None:
-    made = agent(*replies, strategy=strategy)
+def test_the_papers_way_shows_them_with_the_task() -> None:
+    made = agent(GOOD, strategy="atc-paper")
     assert made.run(TASK, images=[PNG, JPEG]).value == 42
-    for prompt in model_of(made).prompts:
-        (with_images,) = [message for message in prompt if message.images]
-        assert TASK in with_images.content
-        assert "comes with 2 images" in with_images.content
+    (prompt,) = model_of(made).prompts
+    (with_images,) = [message for message in prompt if message.images]
+    assert TASK in with_images.content
+    assert "comes with 2 images" in with_images.content
 
 
 def test_a_stream_shows_them() -> None:

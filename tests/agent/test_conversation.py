@@ -321,19 +321,12 @@ class Tenant(TypedDict):
 
 
 WISH = "our tenant is t-4711; answer in German"
-FINAL: dict[str, list[str]] = {
-    "chain": [code(LOOK)],
-    "codeact": [code("final_answer(1)")],
-    "react": ["Final Answer: 1"],
-    "plan": ['[{"tool": "balance", "args": {"owner": "ann"}}]', "100"],
-}
 
 
-@pytest.mark.parametrize("strategy", FINAL)
-def test_every_strategy_is_shown_the_instructions(strategy: str) -> None:
+def test_each_program_is_written_with_the_instructions() -> None:
     tools = [make_tool("balance", lambda _: 100, owner={"type": "string"})]
-    model = FakeModel(FINAL[strategy])
-    with Agent(tools, model=model, strategy=strategy, instructions=WISH) as agent:
+    model = FakeModel([code(LOOK)])
+    with Agent(tools, model=model, instructions=WISH) as agent:
         result = agent.run("What does Ann have?")
     assert result.status == "answered"
     fence = f"```text\n{WISH}\n```\n\n"

@@ -52,6 +52,12 @@ def test_the_two_sides_of_the_jail_import_nothing_of_each_other() -> None:
     assert not [name for name in outside if name.split(".")[0] == "sandbox"]
 
 
+def test_nothing_of_atc_needs_the_research_beside_it() -> None:
+    assert (ROOT / "research" / "atc_research" / "__init__.py").is_file()
+    tree = [*(ROOT / "atc").rglob("*.py"), *(ROOT / "sandbox").rglob("*.py")]
+    assert not [path for path in tree if "atc_research" in path.read_text()]
+
+
 def test_the_graph_is_below_the_programs_that_are_checked_by_it() -> None:
     above = ("atc.programs", "atc.strategies", "atc.retrieval", "atc.calls", "atc.traces", "atc.models", "atc.cli")
     graph = {name: path for name, path in MODULES.items() if f"{name}.".startswith("atc.graph.")}

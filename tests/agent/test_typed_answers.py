@@ -136,30 +136,6 @@ def test_where_nothing_fits_the_run_says_so(tools: Toolset) -> None:
 # -- other strategies --------------------------------------------------------------------------------------------------
 
 
-def test_react_goes_on_after_an_answer_of_another_type(tools: Toolset) -> None:
-    replies = ("Final Answer: many", "Final Answer: 2")
-    result = agent(*replies, tools=tools, strategy="react").run("How many?", answer=int)
-    assert (result.status, result.value) == ("answered", 2)
-    assert agent("Final Answer: 42", tools=tools, strategy="react").run("Say it.", answer=str).value == "42"
-    ended = agent(*["Final Answer: many"] * 10, tools=tools, strategy="react").run("How many?", answer=int)
-    assert (ended.status, ended.fault and ended.fault.case) == ("unsolved", "answer_type")
-
-
-def test_codeact_goes_on_after_an_answer_of_another_type(tools: Toolset) -> None:
-    replies = (code("rows = cities()\nfinal_answer(rows)"), code("final_answer(len(rows))"))
-    result = agent(*replies, tools=tools, strategy="codeact").run("How many?", answer=int)
-    assert (result.status, result.value) == ("answered", 2)
-    assert [revision.fault and revision.fault.case for revision in result.revisions] == ["answer_type", None]
-
-
-def test_plan_plans_again_after_an_answer_of_another_type(tools: Toolset) -> None:
-    plan = '[{"tool": "cities", "args": {}}]'
-    model = FakeModel([plan, '"two"', plan, "2"])
-    result = Agent(tools, model=model, strategy="plan", sentence=False).run("How many?", answer=int)
-    assert (result.status, result.value) == ("answered", 2)
-    assert "The answer must be of type `int`" in model.prompts[1][-1].content
-
-
 class Says(Strategy):
     """Answers what it is made with."""
 

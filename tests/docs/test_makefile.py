@@ -36,6 +36,11 @@ def test_the_demo_in_a_container_builds_a_missing_image_first() -> None:
     assert "--model embedded --sandbox docker" in planned
 
 
+def test_the_tests_have_the_strategies_of_research_beside_atc() -> None:
+    planned = make("-n", "test").stdout
+    assert planned.index("-e ./research") < planned.index("-m pytest")
+
+
 def test_without_an_engine_the_demo_says_so_before_it_installs_anything() -> None:
     ran = make("demo", "SANDBOX=docker", DOCKER_HOST="unix:///nowhere/docker.sock")
     assert ran.returncode != 0

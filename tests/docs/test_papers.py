@@ -134,12 +134,17 @@ def test_what_a_row_names_exists_and_cites_its_paper() -> None:
     for row in rows():
         for file in row.files:
             assert file.is_file(), f"{row.mechanism}: there is no {file}"
-        if own := [file for file in row.files if file.is_relative_to(ROOT / "atc") and file.suffix == ".py"]:
+        if own := [file for file in row.files if _cites(file)]:
             cited = re.compile(
                 rf"{row.paper}\b[^.]{{0,60}}?(§|Eq\.|Alg\.|App\.|Fig\.|Tab\.|appendix|Limitations)", re.DOTALL
             )
             names = [file.name for file in own]
             assert any(cited.search(file.read_text()) for file in own), f"{row.mechanism}: none of {names} cites it"
+
+
+def _cites(file: Path) -> bool:
+    """Whether a file is code of ATC or of the strategies beside it."""
+    return file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ("atc", "research")
 
 
 def problems_of_figure(text: str, target: str, anchor: str) -> Iterator[str]:

@@ -41,7 +41,9 @@ def test_the_sdist_holds_what_the_wheel_is_made_of_and_no_tests(archives: Archiv
     names = {member.name.partition("/")[2] for member in members}
     assert tracked("atc", *FOLDERS, *INSIDE) <= names
     assert {"pyproject.toml", "LICENSE", "README.md", "CHANGELOG.md", "Dockerfile"} <= names
-    assert not [name for name in names if name.startswith(("tests", "benchmarks", "examples", ".ci", ".venv"))]
+    assert not [
+        name for name in names if name.startswith(("tests", "benchmarks", "examples", "research", ".ci", ".venv"))
+    ]
     assert all(member.isfile() for member in members)
 
 
@@ -59,6 +61,18 @@ def test_the_sdist_makes_the_same_wheel(archives: Archives, tmp_path: Path) -> N
         for wheel in (archives.wheel, again.wheel, *straight.glob("*.whl"))
     }
     assert len(hashes) == 1
+
+
+def test_the_research_is_a_wheel_of_its_own(archives: Archives, tmp_path: Path) -> None:
+    source = ROOT / "research"
+    run(release_tool("python"), "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path), str(source))
+    (built,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(built) as wheel, zipfile.ZipFile(archives.wheel) as atc:
+        names = {name for name in wheel.namelist() if ".dist-info/" not in name}
+        points = [wheel.read(name).decode() for name in wheel.namelist() if name.endswith("/entry_points.txt")]
+        assert names == {name.removeprefix("research/") for name in tracked("research/atc_research")}
+        assert not names & {*atc.namelist()}
+    assert [text.splitlines()[0] for text in points] == ["[atc.strategies]"]
 
 
 def test_what_the_index_will_show_is_true(archives: Archives) -> None:

@@ -146,14 +146,6 @@ def test_beside_many_tools_it_is_always_offered_and_never_found() -> None:
     assert "def find_tools(" in model.prompts[0][-1].content
 
 
-def test_other_strategies_ask_too() -> None:
-    react = 'Action: ask_user\nAction Input: {"question": "Which city?"}'
-    result = agent(react, 'Final Answer: "Rome"', strategy="react", ask_user=User("Rome")).run("which?")
-    assert [(call.tool, call.value) for call in result.calls] == [("ask_user", "Rome")]
-    assert agent(react, strategy="react", ask_user="stop").run("which?").question == "Which city?"
-    assert agent(code("ask_user(question='Which?')"), strategy="codeact", ask_user="stop").run("a").question == "Which?"
-
-
 def test_wrong_use_is_named() -> None:
     with pytest.raises(UsageError, match="ask_user takes 'never', 'ask', 'stop' or a function, not 'always'"):
         agent(ask_user="always")
@@ -222,15 +214,6 @@ def test_an_answer_is_kept_where_a_later_question_stops_the_run() -> None:
     agent().resume(third.run_id, reply="1")
     assert agent(ask_user=user).resume(third.run_id).value == ["1", "3", 2]
     assert user.asked == ["Second?"], "the first was answered before"
-
-
-def test_a_strategy_that_begins_again_is_not_asked_again_what_was_answered() -> None:
-    asks = [f'Action: ask_user\nAction Input: {{"question": "{which}?"}}' for which in ("First", "Second")]
-    first = agent(*asks, strategy="react", ask_user="stop").run("ask")
-    second = agent(*asks).resume(first.run_id, reply="1")
-    assert (first.question, second.question) == ("First?", "Second?")
-    third = agent(*asks, "Final Answer: 3").resume(first.run_id, reply="2")
-    assert [call.value for call in third.calls] == ["1", "2"]
 
 
 def test_a_reply_must_fit_what_was_asked() -> None:

@@ -82,16 +82,6 @@ def test_a_request_has_how_long_the_run_waits() -> None:
     assert all(wait is not None and 0 < wait <= 1_000 for wait in waits)
 
 
-def test_a_call_without_a_program_names_equal_values_alone() -> None:
-    replies = [
-        '{"tool": "list_products", "args": {}}',
-        '{"tool": "change_stock", "args": {"product_id": 30, "delta": 2}}',
-    ]
-    _, requests, _ = run(f"[{', '.join(replies)}]", strategy="plan")
-    (feed, _) = requests[0].feeds
-    assert (feed.kind, feed.path, feed.row) == ("same", ("items", 0, "stock"), {"id": 5, "name": "Bread"})
-
-
 def test_the_question_at_a_terminal_says_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

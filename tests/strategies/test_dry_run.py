@@ -366,30 +366,17 @@ def test_a_run_that_is_cut_off_leaves_no_doubt_and_stays_dry() -> None:
 
 # -- strategies, conversations, lessons -------------------------------------------------------------------------------
 
-ACT = "Thought: go on\nAction: {}\nAction Input: {}"
-STEPS = {
-    "react": (ACT.format("find_orders", "{}"), ACT.format("cancel", '{"order": "o17", "why": "o17"}')),
-    "plan": (
-        json.dumps([{"tool": "find_orders", "args": {}}, {"tool": "cancel", "args": {"order": "$1.orders[0].id"}}] * 2),
-    ),
-    "codeact": ("found = find_orders()", 'cancel(order=found["orders"][0]["id"])'),
-    "atc-paper": ('cancel(order=find_orders()["orders"][0]["id"])\nanswer = 1',),
-}
 
-
-@pytest.mark.parametrize("strategy", STEPS)
-def test_every_strategy_ends_with_what_it_planned(shop: Shop, strategy: str) -> None:
-    replies = STEPS[strategy]
-    made = [reply if strategy in ("react", "plan") else code(reply) for reply in replies]
-    agent = Agent(shop.tools, model=FakeModel(made), approve=_asked, rules="none", strategy=strategy)
-    result = agent.run("cancel an order", dry_run=True)
-    assert (result.status, len(result.planned), result.planned[0].arguments["order"]) == ("planned", 1, "o17")
+def test_the_papers_way_ends_with_what_it_planned(shop: Shop) -> None:
+    program = 'cancel(order=find_orders()["orders"][0]["id"])\nanswer = 1'
+    result = shop.run(program, strategy="atc-paper", sentence=False)
+    assert (result.status, planned(result)) == ("planned", [("cancel", {"order": "o17"})])
     assert result.dry_run is not None
-    (order, *_) = result.dry_run.planned[0].feeds
-    path = ("orders", 0, "id")
-    assert (order.argument, order.tool, order.path) == ("order", "find_orders", path)
-    assert order.kind == ("response" if strategy == "atc-paper" else "same")
-    assert (result.dry_run.stop is None) == (strategy in ("codeact", "atc-paper"))
+    (order,) = result.dry_run.planned[0].feeds
+    assert (order.kind, order.argument, order.tool, order.path) == (
+        "response", "order", "find_orders", ("orders", 0, "id"),
+    )  # fmt: skip
+    assert result.dry_run.stop is None
 
 
 class Stubborn(Strategy):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
@@ -383,46 +382,8 @@ def test_the_failures_that_a_result_names_are_bounded(post: Post) -> None:
 # -- other strategies --------------------------------------------------------------------------------------------------
 
 
-def test_steps_of_code_are_one_program_after_the_other(post: Post) -> None:
-    first = "try:\n    send(to='no one')\nexcept ToolError:\n    print('refused')"
-    result = post.run(first, "final_answer(count(what='mails'))", strategy="codeact")
-    is_partial(result, "denied")
-    assert result.fault is not None
-    assert result.fault.line == 0  # a step runs behind those before it
-
-
 def test_the_paper_way_keeps_a_refusal(post: Post) -> None:
     is_partial(post.run(CAUGHT.format("no one"), strategy="atc-paper"), "denied")
-
-
-def test_a_call_without_a_program_that_failed_was_seen_and_gone_on_from(post: Post) -> None:
-    def act(tool: str, **arguments: str) -> str:
-        return f"Action: {tool}\nAction Input: {json.dumps(arguments)}"
-
-    replies = [act("send", to="nobody"), act("count", what="mails"), "Final Answer: 42"]
-    wanted = {"approve": "always", "sentence": False, "strategy": "react"}
-    result = Agent(post.tools(), model=FakeModel(replies), **wanted).run("send it")
-    assert remarked(result, partial=True) == ["send"]
-    replies = [act("send", to="broken"), act("count", what="mails"), "Final Answer: 42"]
-    result = Agent(post.tools(), model=FakeModel(replies), **wanted).run("send it")
-    is_partial(result, "in_doubt")
-
-
-def test_a_step_whose_program_caught_a_refusal_is_the_last(post: Post) -> None:
-    """No later step rests on a write that was refused."""
-    found = make_tool("find_room", lambda _: {"room": "r-1"}, required=("city",), city=TEXT)
-    given = {"type": "string", "description": "The id, from `find_room`."}
-    book = make_tool("book", lambda a: f"b-{a['room_id']}", Effect.WRITE, required=("room_id",), room_id=given)
-    first = "try:\n    send(to='no one')\nexcept ToolError:\n    pass\nanswer = find_room(city='Lyon')"
-    replies = [code(first), code("answer = book(room_id=step1['room'])")]
-    tools = Toolset([found, book, *post.tools().values()])
-    agent = Agent(
-        tools, model=FakeModel(replies), sentence=False, approve=lambda request: request.tool == "book",
-        strategy="layered", check=False,
-    )  # fmt: skip
-    result = agent.run("Book a room in Lyon.")
-    assert (result.status, result.partial, result.value) == ("denied", True, None)
-    assert [call.tool for call in result.calls] == ["send", "find_room"]
 
 
 def test_a_given_program_is_judged_alike(post: Post) -> None:
@@ -547,25 +508,6 @@ def test_a_large_answer_of_a_write_is_no_null(kind: str, effect: Effect) -> None
     assert "None" not in prompt.partition("Earlier programs")[2]
     assert (result.status, result.value, result.partial) == ("answered", "done", False)
     assert [call.status for call in result.calls] == ["ok", "replayed"]
-
-
-def test_a_plan_cannot_refer_to_a_response_that_cannot_be_had() -> None:
-    steps = '[{"tool": "fetch", "args": {}}, {"tool": "fetch", "args": {"n": "$1"}}]'
-    agent = Agent(
-        large("text", Effect.WRITE), model=FakeModel([steps]), sentence=False, approve="always", strategy="plan",
-        max_revisions=0,
-    )  # fmt: skip
-    result = agent.run("fetch it")
-    assert (result.status, len(result.calls)) == ("unsolved", 1)
-    assert result.fault is not None
-    assert "it was done, and the response has" in result.fault.reason
-
-
-def test_react_is_shown_why_there_is_no_response() -> None:
-    replies = ["Action: fetch\nAction Input: {}", "Final Answer: done"]
-    model = FakeModel(replies)
-    Agent(large("text", Effect.WRITE), model=model, sentence=False, approve="always", strategy="react").run("fetch it")
-    assert "it was done, and the response has" in model.prompts[1][-1].content
 
 
 # -- warnings ----------------------------------------------------------------------------------------------------------

@@ -370,10 +370,10 @@ def test_a_tool_named_look_is_the_users() -> None:
     assert OFFERED not in model.prompts[0][-1].content
 
 
-@pytest.mark.parametrize("settings", [{"find_tools": False}, {"strategy": "atc-paper"}, {"strategy": "layered"}])
+@pytest.mark.parametrize("settings", [{"find_tools": False}, {"strategy": "atc-paper"}])
 def test_it_is_offered_only_where_it_is_wanted(settings: dict[str, Any]) -> None:
     _, prompts = ran(World(), code("look(n=1)"), code("answer = find(n=1)"), max_revisions=1, **settings)
-    assert (OFFERED in prompts[0]) is (settings == {"strategy": "layered"})  # of one layer: that is the chain
+    assert OFFERED not in prompts[0]
 
 
 def test_a_callers_own_program_has_none() -> None:

@@ -240,22 +240,6 @@ def test_a_resumed_run_keeps_the_ban(tmp_path: Path) -> None:
     assert "weather_a is down" in prompts(again)[0]
 
 
-@pytest.mark.parametrize("strategy", ["react", "codeact", "plan"])
-def test_other_strategies_are_told_too(strategy: str) -> None:
-    react = 'Action: {0}\nAction Input: {{"{1}": "Lyon"}}'
-    plan = '[{{"tool": "{0}", "args": {{"{1}": "Lyon"}}}}]'
-    a, b = ("weather_a", "city"), ("weather_b", "city_name")
-    replies = {
-        "react": [react.format(*a), react.format(*b), "Final Answer: 3"],
-        "plan": [plan.format(*a), plan.format(*b), "3"],
-        "codeact": [OLD, NEW.replace("answer =", "final_answer(").replace("\n```", ")\n```")],
-    }[strategy]
-    made = agent(weather("bug"), replies, strategy=strategy)
-    result = made.run("How warm is it in Lyon?")
-    assert (result.status, result.value) == ("answered", 3)
-    assert any("weather_a is down" in message.content for message in made._held.model().prompts[1])  # type: ignore[union-attr]
-
-
 # -- writes ----------------------------------------------------------------------------------------------------------
 
 DONE = record(booking_id=TEXT, nights={"type": "integer"})

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
+from importlib.metadata import EntryPoints
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.settings import Settings
-from atc.strategies.base import BUNDLED, checked, open_strategy
+from atc.strategies.base import BUNDLED, RESEARCH, checked, open_strategy
 from atc.strategies.chain import Chain
 from atc.strategies.ways import Ways
 from tests.support.agent import BAD, GOOD, agent, double, ended
@@ -113,6 +114,44 @@ def test_an_installed_strategy_is_loaded_only_when_it_is_named(installed: Path) 
     assert installed.exists()
     with pytest.raises(UsageError, match=r"'broken' \(no_such_module:X\) cannot be imported"):
         open_strategy("broken")
+
+
+@pytest.fixture
+def nothing_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.strategies.base.entry_points", lambda group: EntryPoints())
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("name", sorted(RESEARCH))
+def test_a_strategy_of_another_paper_is_named_with_how_to_get_it(name: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        agent(GOOD, strategy=name)
+    assert str(refused.value).splitlines() == [
+        f"strategy {name!r} is in the package atc-runtime-research, which is not installed: "
+        "run `pip install ./research` in a checkout of ATC"
+    ]
+
+
+@pytest.mark.usefixtures("nothing_installed")
+@pytest.mark.parametrize("command", ["show", "resume"])
+def test_a_kept_run_of_such_a_strategy_is_shown_and_a_resume_says_what_is_missing(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class React(Echo):
+        name = "react"
+
+        async def solve(self, context: RunContext) -> Ending:
+            return Ending("unsolved", fault=Fault(kind="answer", reason="no answer in 10 steps"))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("atc.strategies.base.BUNDLED", {**BUNDLED, "react": f"{__name__}:React"})
+        patched.setitem(globals(), "React", React)
+        begun = agent(strategy="react", runs_dir=tmp_path).run("double 21")
+    monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path))
+    tools = ["--tools", f"{ROOT / 'tests' / 'support' / 'agent.py'}:double"]
+    ran = atc(command, begun.run_id, *(tools if command == "resume" else ()))
+    assert (ran.exit_code, "strategy react" in ran.output) == ((0, True) if command == "show" else (2, False))
+    assert ("run `pip install ./research`" in ran.output) is (command == "resume")
 
 
 def test_a_folders_settings_name_no_strategy_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

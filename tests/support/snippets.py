@@ -36,7 +36,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^make help", ELSEWHERE, "tests/docs/test_snippets.py"),
     (r"^make release-check", ELSEWHERE, "tests/package/test_release.py"),
     (r"^(pipx|uv|uvx|pip) .*(\.whl|atc-runtime)", ELSEWHERE, "tests/package/test_installed.py"),
-    (r"^pip install -e", ELSEWHERE, "Makefile"),
+    (r"^pip install (-e|\./research)", ELSEWHERE, "Makefile"),
     (r"^pip install torch", ELSEWHERE, ".ci/run"),
     (r"^python3 -m venv", ELSEWHERE, "Makefile"),
     (r"\batc model pull\b", ELSEWHERE, "tests/models/test_models_fetch.py"),

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc.facts import Fault
-from atc.models.base import Message
-from atc.outcome import Outcome
+from atc import Ending, Fault, Message, Outcome, RunContext, Strategy
 from atc.programs.extract import extract
-from atc.prompting import prompt
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
-from atc.strategies.steps import (
+from atc.strategies.endings import ending_of
+from atc.tools.stubs import render_stub
+from atc_research.prompting import prompt
+from atc_research.steps import (
     MAX_STEPS,
     checked_answer,
-    ending_of,
     fault_of_call,
     out_of_steps,
     read_value,
@@ -27,7 +24,6 @@ from atc.strategies.steps import (
     routed_round,
     shown,
 )
-from atc.tools.stubs import render_stub
 
 FINAL = "final_answer"
 _NO_CODE = "There was no ```python block. Write one."
@@ -45,7 +41,7 @@ globals().pop("answer", None)
 
 
 class CodeAct(Strategy):
-    """One piece of code for each reply of the model, at most :data:`~atc.strategies.steps.MAX_STEPS` replies.
+    """One piece of code for each reply of the model, at most :data:`~atc_research.steps.MAX_STEPS` replies.
 
     As in the paper, a reply without code is a message to the user: after a step it is the answer.
     """

@@ -10,8 +10,8 @@ import pytest
 from atc import FakeModel, Toolset
 from atc.errors import ModelError, ToolError
 from atc.result import Effect, Result
-from atc.strategies.dfsdt import MAX_DEPTH, MAX_NODES, WIDTH
-from atc.strategies.steps import MAX_OBSERVATION
+from atc_research.baselines.dfsdt import MAX_DEPTH, MAX_NODES, WIDTH
+from atc_research.steps import MAX_OBSERVATION
 from tests.support.agent import agent
 from tests.support.tools import make_tool
 

@@ -11,12 +11,11 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc import RunContext, Toolset
 from atc.graph.edges import Feed
 from atc.sandboxes.inputs import name_problem
-from atc.strategies.context import RunContext
 from atc.strategies.likely_layers import likely_layers
 from atc.tools.parameters import parameters_of
-from atc.tools.tool import Toolset
 from atc.traces.stores.base import StoredRun
 
 MAX_LAYERS = 5

@@ -10,15 +10,13 @@ import json
 import re
 from typing import Any
 
+from atc import Call, Ending, Fault, RunContext, Strategy
 from atc.calls.json_values import to_json_value
-from atc.facts import Fault
-from atc.prompting import fenced, prompt
-from atc.result import Call
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
-from atc.strategies.steps import (
+from atc.prompting import fenced
+from atc.strategies.endings import ending_of
+from atc_research.prompting import prompt
+from atc_research.steps import (
     checked_answer,
-    ending_of,
     fault_of_call,
     read_value,
     record_step,

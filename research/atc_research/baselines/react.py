@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 
-from atc.facts import Fault
-from atc.models.base import Message
-from atc.prompting import prompt
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
-from atc.strategies.steps import (
+from atc import Ending, Fault, Message, RunContext, Strategy
+from atc.strategies.endings import ending_of
+from atc_research.prompting import prompt
+from atc_research.steps import (
     MAX_STEPS,
     NO_ACTION,
     Action,
     actions_of,
     checked_answer,
-    ending_of,
     fault_of_call,
     out_of_steps,
     read_value,
@@ -30,7 +27,7 @@ _NO_ACTION = f"{NO_ACTION}, and no Final Answer: write one of them"
 
 
 class ReAct(Strategy):
-    """One call of a tool for each reply of the model, at most :data:`~atc.strategies.steps.MAX_STEPS` replies.
+    """One call of a tool for each reply of the model, at most :data:`~atc_research.steps.MAX_STEPS` replies.
 
     Every call that succeeds is a stage by itself: a read is made anew each time, and a write that was done is refused.
     """

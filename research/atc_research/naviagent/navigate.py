@@ -15,19 +15,15 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from atc.errors import UsageError
-from atc.facts import Fault
-from atc.graph.subgraph import SearchName, leading_to, tree_in_words
+from atc import Call, Ending, Fault, Message, RunContext, Strategy, Toolset, UsageError
 from atc.graph.tool_graph import ToolGraph
-from atc.models.base import Message
-from atc.prompting import fenced, prompt
-from atc.result import Call
+from atc.prompting import fenced
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS
-from atc.strategies.steps import (
+from atc_research.naviagent.subgraph import SearchName, leading_to, tree_in_words
+from atc_research.prompting import prompt
+from atc_research.steps import (
     MAX_STEPS,
     ROUTED_ROUND,
     checked_answer,
@@ -38,7 +34,6 @@ from atc.strategies.steps import (
     shown,
     tool_lines,
 )
-from atc.tools.tool import Toolset
 
 GraphName = Literal["none", "static", "learnt"]
 WINDOW = 3
@@ -53,7 +48,7 @@ _FORM = "Give only the value that the task asks for."
 
 
 class Navigate(Strategy):
-    """Decisions of the model, turn by turn; at most :data:`~atc.strategies.steps.MAX_STEPS` replies that act.
+    """Decisions of the model, turn by turn; at most :data:`~atc_research.steps.MAX_STEPS` replies that act.
 
     Args:
         graph: what is shown of the tool graph: nothing, what documents tell, or what runs taught too.

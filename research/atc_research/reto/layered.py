@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from atc import Ending, Finding, ProgramLoop, RunContext, Strategy, Ways
 from atc.programs.program import Program
 from atc.programs.syntax import reads_one_of
-from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.context import RunContext
-from atc.strategies.layers import CutOff, Layers
 from atc.strategies.left_undone import refused_write, settled
-from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
-from atc.strategies.step import Step, does_nothing
-from atc.strategies.ways import DEFAULT_WAYS, Ways
+from atc.strategies.ways import DEFAULT_WAYS
 from atc.strategies.writer import Draft
 from atc.traces.events import LayerStarted
 from atc.traces.stores.base import StoredRun
+from atc_research.reto.layers import CutOff, Layers
+from atc_research.reto.step import Step, StepLoop, does_nothing
 
 _LACKING = frozenset({"unknown_tool", "undefined_name", "invented_id", "name_for_id", "from_memory"})
 """Findings of a program that did without the tool which it needed."""
@@ -81,8 +79,11 @@ class _Run:
         while True:
             number = sum(name in context.inputs for name in names)  # the journal has them, also after a crash
             step = await self._begin(min(number, len(names) - 1))
-            async with ProgramLoop.open(context, self._ways, step) as loop:
-                ending = await revise(loop, StepPolicy(loop, step, self._begun, before), first)
+            async with StepLoop.open(context, self._ways, step=step) as loop:
+                try:
+                    ending = await revise(loop, StepPolicy(loop, self._begun, before), first)
+                except Skipped:
+                    ending = Ending("answered")
             first, before = None, ()
             if step.last or ending.status != "answered":
                 return ending
@@ -109,19 +110,22 @@ class _Run:
         return step
 
 
+class Skipped(Exception):
+    """A program says that there is nothing to do in its step."""
+
+
 class StepPolicy(ChainPolicy):
     """The chain's policy for one step: it may be skipped, and may get tools of other steps.
 
     Args:
-        loop: the steps of a run.
-        step: which step it is.
+        loop: of one step.
         begun: how many programs there were before the first step.
         before: the programs of this step that were written before the run was cut off.
     """
 
-    def __init__(self, loop: ProgramLoop, step: Step, begun: int, before: Sequence[str] = ()) -> None:
+    def __init__(self, loop: StepLoop, begun: int, before: Sequence[str] = ()) -> None:
         super().__init__(loop, before)
-        self._step, self._begun = step, begun
+        self._step, self._begun, self._skip = loop.step, begun, loop.skip
 
     async def next_program(self) -> Draft | None:
         """As in the chain, within the bound of all steps together."""
@@ -134,7 +138,18 @@ class StepPolicy(ChainPolicy):
             return None
         return await super().next_program()
 
-    def skips(self, draft: Draft) -> bool:
+    async def check(self, draft: Draft) -> list[Finding]:
+        """As in the chain.
+
+        Raises:
+            Skipped: the program need not run.
+        """
+        if self._skips(draft):
+            self._skip(draft)
+            raise Skipped
+        return await super().check(draft)
+
+    def _skips(self, draft: Draft) -> bool:
         """A program that does nothing skips a step that is not the last; one that rests on nothing, the second time."""
         if self._step.last or not draft.source:
             return False

@@ -9,12 +9,12 @@ import pytest
 
 from atc import FakeModel, Toolset, UsageError
 from atc.errors import ToolError
-from atc.graph import subgraph
-from atc.graph.subgraph import MAX_LINES, leading_to, tree_in_words
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect, Result
-from atc.strategies.navigate import WINDOW, Navigate
-from atc.strategies.steps import MAX_STEPS
+from atc_research.naviagent import subgraph
+from atc_research.naviagent.navigate import WINDOW, Navigate
+from atc_research.naviagent.subgraph import MAX_LINES, leading_to, tree_in_words
+from atc_research.steps import MAX_STEPS
 from benchmarks.systems import SYSTEMS
 from tests.support.agent import agent
 from tests.support.tools import make_tool
@@ -85,7 +85,7 @@ def _searched(monkeypatch: pytest.MonkeyPatch) -> None:
         suppliers = [feed.supplier.tool for target in targets for feed in graph.feeds(target)]
         return list(dict.fromkeys([*targets, *suppliers]))
 
-    monkeypatch.setattr("atc.strategies.navigate.leading_to", leading)
+    monkeypatch.setattr("atc_research.naviagent.navigate.leading_to", leading)
 
 
 def last_turn(model: FakeModel, number: int) -> str:

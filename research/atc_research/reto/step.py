@@ -1,4 +1,4 @@
-"""One step of a task that is solved layer by layer: what its programs are told, and what is asked of them."""
+"""One step of a task that is solved layer by layer: what its programs are told, and how they are held to it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc import Call, Effect, Fault, Outcome, ProgramLoop, RunContext, Ways
 from atc.programs.program import Program
-from atc.prompting import fenced, prompt
+from atc.prompting import fenced
 from atc.strategies.previews import LEFT_OUT, previews
+from atc.strategies.writer import Draft
+from atc_research.prompting import prompt
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,40 @@ class Step:
         return prompt(
             "layer", number=self.number, of=self.of, last=self.last, values=values, shortened=LEFT_OUT in values
         )
+
+
+class StepLoop(ProgramLoop):
+    """The programs of one step.
+
+    Args:
+        step: which one.
+    """
+
+    def __init__(self, context: RunContext, ways: Ways, *, step: Step, look: bool = False) -> None:
+        super().__init__(context, ways, look=look, part=step.text, planned=step.planned, answers=step.last)
+        self.step = step
+
+    @property
+    def calls(self) -> list[Call]:
+        """Of the calls so far those of the step's own tools."""
+        return [call for call in super().calls if call.tool in self.context.tools]
+
+    def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
+        """As in the chain; a step before the last that wrote something need not hand on anything, for that counts."""
+        fault = super().fault_of(draft, outcome)
+        if self.step.last or fault is None or fault.kind != "answer" or not outcome.answered:
+            return fault
+        wrote = any(call.succeeded and call.effect is not Effect.READ for call in self.grounds)
+        return None if wrote else fault
+
+    def skip(self, draft: Draft) -> None:
+        """Record a program that says that there is nothing to do.
+
+        It counts as the one that ran last, so that a stage which begins now commits nothing that others did.
+        """
+        with self.context.attempt():
+            pass
+        self._record(draft)
 
 
 def does_nothing(program: Program) -> bool:

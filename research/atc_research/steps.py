@@ -9,17 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import wording
+from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset, wording
 from atc.calls.entry import Entry, call_key
 from atc.calls.json_values import to_json_value
 from atc.errors import Cause
-from atc.facts import Fault, FaultKind
+from atc.facts import FaultKind
 from atc.prompting import fenced
-from atc.result import Call, Effect, Revision
-from atc.strategies.base import Ending
-from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS, advised
-from atc.tools.tool import Tool, Toolset
+from atc.strategies.endings import advised
 
 MAX_STEPS = 10
 """Replies of the model that act, in one run."""
@@ -166,11 +162,6 @@ async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:
         return fault, ""
     new = [tool for name, tool in context.tools.items() if name not in shown_before]
     return fault, "\n".join([fenced(wording.is_down(fault.tool or "", fault.substitutes)), *tool_lines(new)])
-
-
-def ending_of(fault: Fault) -> Ending | None:
-    """The ending by a fault that nothing the model writes can help; ``None`` where it can."""
-    return Ending(STATUS[fault.cause], fault=fault) if fault.cause is not None and not fault.substitutes else None
 
 
 def passed_by(call: Call, fault: Fault) -> bool:

@@ -16,20 +16,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.facts import Fault
-from atc.models.base import Message
-from atc.prompting import fenced, prompt
-from atc.result import Effect
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS
-from atc.strategies.steps import (
+from atc import Effect, Ending, Fault, Message, RunContext, Strategy
+from atc.prompting import fenced
+from atc.strategies.endings import STATUS, ending_of
+from atc_research.prompting import prompt
+from atc_research.steps import (
     NO_ACTION,
     Action,
     actions_of,
     checked_answer,
     done_before,
-    ending_of,
     fault_of_call,
     out_of_steps,
     passed_by,

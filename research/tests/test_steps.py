@@ -9,7 +9,7 @@ import pytest
 from atc import Toolset
 from atc.errors import ModelError, ToolError
 from atc.result import Effect, Result
-from atc.strategies.steps import MAX_STEPS, read_value
+from atc_research.steps import MAX_STEPS, read_value
 from tests.support.agent import agent
 from tests.support.tools import make_tool
 

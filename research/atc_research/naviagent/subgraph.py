@@ -1,16 +1,17 @@
 """The part of the tool graph that leads to a tool, and that part as a tree in words (NaviAgent §3.1, G' of Eq. 2).
 
-The searches are :mod:`atc.graph.search` (exact) and the paper's own two (:mod:`atc.graph.naviagent`).
+The searches are :mod:`atc.graph.search` (exact) and the paper's own two (:mod:`atc_research.naviagent.searches`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from importlib import import_module
 from typing import Literal
 
+from atc.graph.search import best_paths
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.parameters import parameters_of
+from atc_research.naviagent.searches import PaperGraph, alpha_beta, hybrid
 
 SearchName = Literal["exact", "alpha_beta", "heuristic"]
 LONGEST = 5
@@ -32,17 +33,15 @@ def leading_to(graph: ToolGraph, targets: Collection[str], search: SearchName, h
     """
     found = {*targets}
     if search == "exact":
-        best_paths = import_module("atc.graph.search").best_paths
         for target in targets:
             for path in best_paths(graph, target, [key for key in have if key != target], 1):
                 found.update(path.tools)
     else:
-        naviagent = import_module("atc.graph.naviagent")
-        paper = naviagent.PaperGraph.of(_supplied(graph, targets))
+        paper = PaperGraph.of(_supplied(graph, targets))
         if search == "alpha_beta":
-            found.update(*(naviagent.alpha_beta(paper, target) for target in targets))
+            found.update(*(alpha_beta(paper, target) for target in targets))
         else:
-            found |= naviagent.hybrid(paper, list(targets))
+            found |= hybrid(paper, list(targets))
     return [*targets, *sorted(found.difference(targets))]
 
 

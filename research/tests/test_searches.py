@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from atc.graph.naviagent import PaperGraph, alpha_beta, breadth_first, hybrid
+from atc_research.naviagent.searches import PaperGraph, alpha_beta, breadth_first, hybrid
 
 CHAIN = PaperGraph.of({("d", "x"): {"c": 1.0}, ("c", "x"): {"b": 1.0}, ("b", "x"): {"a": 1.0}})
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from atc.graph.edges import Feed
 from atc.graph.suppliers import Supplier
 from atc.sketch import Sketch
-from atc.strategies.layers import MAX_LAYERS, CutOff, Layers
 from atc.tools.tool import Toolset
+from atc_research.reto.layers import MAX_LAYERS, CutOff, Layers
 from tests.support.tools import make_tool
 
 NAMES = [f"tool_{letter}" for letter in "abcdefgh"]

@@ -11,9 +11,9 @@ import pytest
 from atc import FakeModel, Toolset
 from atc.errors import JournalError, ModelError, ToolError
 from atc.result import Effect, Result
-from atc.strategies.layered_calls import MAX_FAULTS, MAX_RESULTS, LayeredCalls
-from atc.strategies.layers import MAX_LAYERS
-from atc.strategies.steps import MAX_OBSERVATION, MAX_STEPS
+from atc_research.reto.layered_calls import MAX_FAULTS, MAX_RESULTS, LayeredCalls
+from atc_research.reto.layers import MAX_LAYERS
+from atc_research.steps import MAX_OBSERVATION, MAX_STEPS
 from tests.support.agent import agent
 from tests.support.tools import make_tool
 

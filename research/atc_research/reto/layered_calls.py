@@ -16,17 +16,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from atc.facts import Fault
-from atc.models.base import Message
-from atc.prompting import fenced, prompt
-from atc.result import Call, Effect
+from atc import Call, Effect, Ending, Fault, Message, RunContext, Strategy
+from atc.prompting import fenced
 from atc.strategies.ask_user import is_ask_user
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
-from atc.strategies.endings import STATUS
-from atc.strategies.layers import MAX_LAYERS, at_most
+from atc.strategies.endings import STATUS, ending_of
 from atc.strategies.likely_layers import likely_layers
-from atc.strategies.steps import (
+from atc_research.prompting import prompt
+from atc_research.reto.layers import MAX_LAYERS, at_most
+from atc_research.steps import (
     MAX_OBSERVATION,
     MAX_STEPS,
     NO_ACTION,
@@ -35,7 +32,6 @@ from atc.strategies.steps import (
     checked_answer,
     cut,
     done_before,
-    ending_of,
     fault_of_call,
     passed_by,
     read_value,
@@ -63,7 +59,7 @@ _NOTHING_SAID = "the calls did not bring what the task asks for"
 
 
 class LayeredCalls(Strategy):
-    """Tool calls layer by layer; at most :data:`~atc.strategies.steps.MAX_STEPS` replies that act, and the last one.
+    """Tool calls layer by layer; at most :data:`~atc_research.steps.MAX_STEPS` replies that act, and the last one.
 
     The calls of one reply are made at once, but for those with effects: these are made in their order, and none after
     one that failed. What succeeded of a reply is a stage: a write that was done is not done again. The last layer goes

@@ -16,11 +16,11 @@ from atc.errors import ModelError
 from atc.models.base import Message
 from atc.models.fake import FakeModel, Scripted
 from atc.result import Effect
-from atc.strategies.layered import IN_ALL
-from atc.strategies.layers import MAX_LAYERS
 from atc.strategies.previews import ROOM
 from atc.tools.tool import Tool
 from atc.traces.events import DATA
+from atc_research.reto.layered import IN_ALL
+from atc_research.reto.layers import MAX_LAYERS
 from tests.support.images import PNG
 from tests.support.tools import make_tool
 

@@ -1,0 +1,1 @@
+"""What papers measure themselves against: ReAct, a plan first, CodeAct, DFSDT."""

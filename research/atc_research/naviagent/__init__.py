@@ -1,0 +1,1 @@
+"""NaviAgent: decisions turn by turn, over the tool graph."""

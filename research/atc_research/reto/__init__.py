@@ -1,0 +1,1 @@
+"""RETO: tools in layers, by programs and by tool calls."""
