@@ -140,6 +140,11 @@ class CredentialedTransport(abc.ABC):
     def missing(self) -> MissingCredential | None:
         """The credential that is asked for and not given. The document may be wrong: a call is tried all the same."""
 
+    @property
+    @abc.abstractmethod
+    def sends_credential(self) -> bool:
+        """Whether a credential of the user's goes with a call."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -157,6 +162,11 @@ class Tool:
     def name(self) -> str:
         """The name under which programs call it."""
         return self.protocol.name
+
+    @property
+    def sends_credential(self) -> bool:
+        """Whether a credential of the user's is known to go with a call."""
+        return isinstance(self.transport, CredentialedTransport) and self.transport.sends_credential
 
     def called(self, name: str) -> Tool:
         """The tool under a name that has its source in front; its plain name is kept in its protocol."""
