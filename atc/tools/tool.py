@@ -17,7 +17,7 @@ from typing import Protocol as Interface
 from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, called_after_sources
 
 
 class Transport(Interface):
@@ -304,8 +304,7 @@ class Toolset(Mapping[str, Tool]):
     def _unfit(self, pattern: str) -> str:
         if not self:
             return f"no tool fits the pattern {pattern!r}"
-        shared = [name for name, tool in self.items() if tool.protocol.plain_name == pattern]
-        if shared:
+        if shared := called_after_sources(pattern, self.protocols):
             return f"several sources have a tool {pattern!r}: name the one that you mean, {' or '.join(shared)}"
         near = get_close_matches(pattern, self, 3) if len(pattern) <= MAX_NAME else []
         meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(list(self)[:6])}"

@@ -443,7 +443,9 @@ VALUES = st.recursive(
 )
 RICH = st.one_of(
     SCHEMA,
-    st.sampled_from([DATE, US, KM, UNITS, LEVEL, {"enum": [1, "a_b"]}, {"const": "x"}, {"type": "string", "default": "d"}]),
+    st.sampled_from([
+        DATE, US, KM, UNITS, LEVEL, {"enum": [1, "a_b"]}, {"const": "x"}, {"type": "string", "default": "d"},
+    ]),
     st.lists(SCHEMA, min_size=1, max_size=2).map(lambda options: {"anyOf": options}),
 )  # fmt: skip
 ROOTS = st.fixed_dictionaries(

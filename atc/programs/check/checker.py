@@ -28,13 +28,13 @@ from atc.programs.check.provenance import provenance_findings
 from atc.programs.check.seen import Seen
 from atc.programs.dialects.awaits import awaits_outside
 from atc.programs.dialects.reading import unclear_tools
-from atc.programs.dialects.tool_names import is_form
+from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import misplaced, reads_one_of, sets_answer
 from atc.result import Call
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, called_after_sources
 
 
 class Checker:
@@ -169,8 +169,12 @@ class Checker:
 
     def _undefined(self, node: ast.Name, names: Names) -> Finding:
         """A name that nothing binds, with what the program may have meant."""
-        near = names.nearest(node.id) if "nearest-name" in self._rules else None
-        if near is None:
+        if "nearest-name" not in self._rules:
+            return Finding(kind="undefined_name", name=node.id, line=node.lineno)
+        if shared := called_after_sources(node.id, self._protocols.values()):
+            fired("nearest-name")
+            return Finding(kind="unknown_tool", name=node.id, line=node.lineno, instead=shared[:MAX_CANDIDATES])
+        if (near := names.nearest(node.id)) is None:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         fired("nearest-name")
         tool = near if near in self._protocols else None
