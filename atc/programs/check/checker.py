@@ -34,7 +34,7 @@ from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import misplaced, reads_one_of, sets_answer
 from atc.result import Call
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol, called_after_sources
+from atc.tools.protocol import Protocol
 
 
 class Checker:
@@ -58,6 +58,10 @@ class Checker:
         self._packages = packages
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
+        self._called_after_sources: dict[str, list[str]] = {}  # of a plain name: a program may have thousands
+        for protocol in protocols:
+            if plain := protocol.source.name:
+                self._called_after_sources.setdefault(plain, []).append(protocol.name)
         self._hints = (ToolGraph(protocols) if graph is None else graph).hints
 
     def check(
@@ -171,9 +175,9 @@ class Checker:
         """A name that nothing binds, with what the program may have meant."""
         if "nearest-name" not in self._rules:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
-        if shared := called_after_sources(node.id, self._protocols.values()):
+        if shared := self._called_after_sources.get(node.id):
             fired("nearest-name")
-            return Finding(kind="unknown_tool", name=node.id, line=node.lineno, instead=shared[:MAX_CANDIDATES])
+            return Finding(kind="unknown_tool", name=node.id, line=node.lineno, instead=tuple(shared[:MAX_CANDIDATES]))
         if (near := names.nearest(node.id)) is None:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         fired("nearest-name")
