@@ -16,6 +16,7 @@ from atc.packing import TAG, count_values, pack
 from atc.result import Effect
 from atc.tools.tool import Tool
 
+_REFUSES_CREDENTIAL = frozenset({401, 403})
 MAX_ERROR = 4000
 """Characters of a tool's error that are passed on."""
 
@@ -34,10 +35,15 @@ class Responses:
         self._redactor, self._exceptions = redactor, exceptions
         self._limit, self._most_values = response_bytes, most_values
         self._answering: set[str] = set()  # services that answered a call of this run
+        self._admitting: set[str] = set()  # of these, those that did anything but refuse a credential
+        self._refused: dict[str, int] = {}  # services that refused one, and the first program that met it
 
-    def service_answered(self, tool: Tool) -> None:
-        """Note that the tool's service can be reached."""
-        self._answering.add(tool.protocol.source.service)
+    def service_answered(self, tool: Tool, status: int | str | None = None) -> None:
+        """Note that the tool's service can be reached, and whether it takes the credential that was sent."""
+        service = tool.protocol.source.service
+        self._answering.add(service)
+        if tool.sends_credential and status not in _REFUSES_CREDENTIAL:
+            self._admitting.add(service)
 
     def usable(self, value: Any, record: CallRecord) -> Any:
         """Return a response as the program gets it.
@@ -105,10 +111,24 @@ class Responses:
         unless the service answered before: then other arguments may help.
         """
         if error.cause != "unreachable":
-            self.service_answered(tool)
-            return error.cause
+            self.service_answered(tool, error.status)
+            return self._cause_of_403(error, tool, record) if error.status == 403 else error.cause
         if surely_not_done:
             return "unreachable"
         if record.effect is not Effect.READ:
             return "in_doubt"
         return None if tool.protocol.source.service in self._answering else "unreachable"
+
+    def _cause_of_403(self, error: ToolError, tool: Tool, record: CallRecord) -> Cause | None:
+        """Whether a 403 is about the credential that was sent, or about what this call asked for.
+
+        A service that took the credential in this run knows it. One that did not may refuse one resource, so a call
+        whose error blames the call alone has a second program, and no third.
+        """
+        if not tool.sends_credential:
+            return error.cause
+        service = tool.protocol.source.service
+        if service in self._admitting:
+            return None
+        first = self._refused.setdefault(service, record.attempt)
+        return error.cause if record.attempt == first else "credential"

@@ -13,6 +13,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import DENIED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
+from atc.graph.edge_text import known_tool
 from atc.invisible import visible
 from atc.permissions import Decision, Permissions, Rule, Who, wording
 from atc.permissions.conditions import shown
@@ -114,10 +115,9 @@ def _tools(sources: list[str] | None, only: list[str] | None) -> Toolset:
 
 
 def _protocol(name: str, effect: Effect, tools: Toolset) -> Protocol:
-    if name in tools:
-        return tools[name].protocol
     if tools:
-        raise UsageError(f"there is no tool {name!r} among these {len(tools)}")
+        protocols = {each: tool.protocol for each, tool in tools.items()}
+        return protocols[known_tool(name, protocols)]
     try:
         return Protocol(name=name, effect=effect)
     except ValueError:

@@ -68,6 +68,7 @@ class RunView:
         self._console, self._stored, self._verbose = console, stored, verbose
         self._status: Status | None = None
         self._program = ""
+        self._acted = False  # a call with effects was done for this task
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -146,6 +147,7 @@ class RunView:
         what = "the next task" if data["new_request"] else f"stage {data['stage']}: what was done so far is kept"
         self.line(f"── {what} ──", "bold")
         self._program = ""  # the next program is no revision of the last
+        self._acted = self._acted and not data["new_request"]
 
     def _on_layer_started(self, data: dict[str, Any]) -> None:
         names = ", ".join(map(clean, data["tools"]))
@@ -205,6 +207,7 @@ class RunView:
         status = data["status"]
         if status == "refused":
             status = _REFUSALS.get(str(data.get("error_status")), status)
+        self._acted |= status in ("ok", "replayed") and data.get("effect") not in (None, Effect.READ.value)
         result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
         if status == "planned":
             result = "planned, not made"
@@ -250,10 +253,14 @@ class RunView:
             self.line("── answer, with an unresolved warning ──", "yellow")
         else:
             self.line("── answer ──", "bold green")
-        if data["answer"]:
+        value = _short(data["value"], 2000)
+        no_value = data["value"] is None and self._acted  # what it did is its answer, and stands with the calls
+        if no_value and data["answer"] in ("", value):
+            self.line(outcomes.NO_VALUE)
+        elif data["answer"]:
             self.line(data["answer"])
-        if data["answer"] != data["value"]:
-            self.line(f"value: {_short(data['value'], 2000)}")
+        if data["answer"] != data["value"] and not no_value:
+            self.line(f"value: {value}")
 
     def _on_run_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)

@@ -10,7 +10,7 @@ from atc.graph.edges import Evidence, Path
 from atc.graph.suppliers import fields_of
 from atc.schemas.validate import resolve
 from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, called_after_sources
 
 WORDS: Mapping[Evidence, str] = {
     "corrected": "you say so",
@@ -46,10 +46,12 @@ def known_tool(name: str, tools: Mapping[str, Protocol]) -> str:
     """A tool's key as it was typed, if there is such a tool.
 
     Raises:
-        UsageError: there is none; the message names those that are spelt alike.
+        UsageError: there is none; the message names those that are called so with a source in front, or spelt alike.
     """
     if name in tools:
         return name
+    if shared := called_after_sources(name, tools.values()):
+        raise UsageError(f"several sources have a tool {name!r}: name the one that you mean, {' or '.join(shared)}")
     raise UsageError(f"there is no tool {name[:80]!r}{_nearest(name, tools, 'the tools are')}")
 
 

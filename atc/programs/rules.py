@@ -127,8 +127,8 @@ RULES = (
          "schemas.repair:repair_arguments"),
     Rule("argument-enum", "call",
          "`miles` was given where `mile` is one of three values",
-         "the one value that differs only in case, separators, plural or one letter is given; for a write, no letter"
-         " may differ",
+         "the one value that differs only in case, separators, plural or one letter is given, or the one with this"
+         " name in the document; for a write, no letter may differ",
          "schemas.repair:repair_arguments"),
     Rule("argument-format", "call",
          "`\"5 km\"`, `\"yes\"`, `\"May 5, 2024\"` or JSON text was given for a number, a truth value, a date, a list",

@@ -22,7 +22,7 @@ from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import is_empty_response
 from atc.programs.program import Program
 from atc.result import Call, Effect
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
@@ -142,12 +142,18 @@ class Recovery:
             tool = context.all_tools.get(each.by)
             if tool is None or tool.transport is None or tool.drifted or each.by in context.broker.bans:
                 continue
-            if cause == "credential" and Toolset([tool]).missing_credentials():
+            if cause == "credential" and self._lacks_credential(tool, name):
                 continue
             if effect is not Effect.READ and not self._can_be_asked(name, each.by):
                 continue
             made.append(Replacement(tool=each.by, arguments=tuple(each.arguments.items())))
         return tuple(made if effect is Effect.READ else made[:1])
+
+    def _lacks_credential(self, tool: Tool, refused: str) -> bool:
+        """Whether a tool has no credential, or the one with which its service has just refused another tool."""
+        theirs = self._context.broker.tools[refused].protocol.source.service
+        same = tool.protocol.source.service == theirs and tool.sends_credential
+        return same or bool(Toolset([tool]).missing_credentials())
 
     def _can_be_asked(self, tool: str, by: str) -> bool:
         protocol = self._context.all_tools[by].protocol

@@ -7,6 +7,7 @@ is a tool's documentation whoever wrote it: a person, an importer, or probing.
 from __future__ import annotations
 
 import keyword
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
@@ -227,3 +228,8 @@ class Protocol(_Document):
     def required(self) -> tuple[str, ...]:
         """The names of the arguments that must be given."""
         return tuple(self.parameters.get("required", ()))
+
+
+def called_after_sources(name: str, protocols: Iterable[Protocol]) -> tuple[str, ...]:
+    """The names of the tools that would have this one, were they not called after their sources."""
+    return tuple(protocol.name for protocol in protocols if name and protocol.source.name == name)

@@ -17,7 +17,7 @@ from typing import Protocol as Interface
 from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, called_after_sources
 
 
 class Transport(Interface):
@@ -140,6 +140,11 @@ class CredentialedTransport(abc.ABC):
     def missing(self) -> MissingCredential | None:
         """The credential that is asked for and not given. The document may be wrong: a call is tried all the same."""
 
+    @property
+    @abc.abstractmethod
+    def sends_credential(self) -> bool:
+        """Whether a credential of the user's goes with a call."""
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -157,6 +162,11 @@ class Tool:
     def name(self) -> str:
         """The name under which programs call it."""
         return self.protocol.name
+
+    @property
+    def sends_credential(self) -> bool:
+        """Whether a credential of the user's is known to go with a call."""
+        return isinstance(self.transport, CredentialedTransport) and self.transport.sends_credential
 
     def called(self, name: str) -> Tool:
         """The tool under a name that has its source in front; its plain name is kept in its protocol."""
@@ -294,8 +304,7 @@ class Toolset(Mapping[str, Tool]):
     def _unfit(self, pattern: str) -> str:
         if not self:
             return f"no tool fits the pattern {pattern!r}"
-        shared = [name for name, tool in self.items() if tool.protocol.plain_name == pattern]
-        if shared:
+        if shared := called_after_sources(pattern, self.protocols):
             return f"several sources have a tool {pattern!r}: name the one that you mean, {' or '.join(shared)}"
         near = get_close_matches(pattern, self, 3) if len(pattern) <= MAX_NAME else []
         meant = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(list(self)[:6])}"

@@ -10,6 +10,9 @@ from atc.wording.parts import call
 MAX_CALLS = 20
 """Calls of one kind that :func:`effects` names."""
 
+NO_VALUE = "done, as the calls above say; they returned no value"
+"""The answer of a program whose calls with effects returned nothing."""
+
 _OUTCOMES = {
     "ok": "returned",
     "replayed": "returned",

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
+import pytest
 from rich.console import Console
 
 from atc.cli.view import RunView
 from atc.facts import Drift
 from atc.result import Call, Effect
 from atc.traces.events import Event
+from atc.wording.outcomes import NO_VALUE
 
 STARTED = Event("model_started", {"purpose": "program"})
 ENDED = Event(
@@ -59,3 +62,31 @@ def test_a_response_that_is_not_what_its_schema_says_is_noted_beside_its_call() 
     old = call.model_dump(mode="json", exclude={"drift", "service_message"})
     shown(Event("call_ended", old))
     assert file.getvalue().splitlines()[-1] == "      note: took 3 as '3' for a"
+
+
+@pytest.mark.parametrize(
+    ("effect", "status", "said", "shown"),
+    [
+        (Effect.WRITE, "ok", "null", [NO_VALUE]),
+        (Effect.UNKNOWN, "replayed", "", [NO_VALUE]),
+        (Effect.WRITE, "ok", "Order 7 is deleted.", ["Order 7 is deleted."]),
+        (Effect.WRITE, "failed", "null", ["null", "value: null"]),
+        (Effect.READ, "ok", "null", ["null", "value: null"]),
+    ],
+)
+def test_a_write_that_returns_nothing_is_told_as_done(effect: Effect, status: Any, said: str, shown: list[str]) -> None:
+    view, file = pipe()
+    call = Call(index=1, attempt=0, tool="delete_order", arguments={}, effect=effect, status=status)
+    view(Event("call_ended", call.model_dump(mode="json")))
+    view(Event("answered", {"value": None, "answer": said}))
+    lines = file.getvalue().splitlines()
+    assert lines[lines.index("── answer ──") + 1 :] == shown
+
+
+def test_the_next_task_of_a_conversation_has_done_nothing_yet() -> None:
+    view, file = pipe()
+    call = Call(index=1, attempt=0, tool="delete_order", arguments={}, effect=Effect.WRITE, status="ok")
+    view(Event("call_ended", call.model_dump(mode="json")))
+    view(Event("stage_started", {"stage": 1, "new_request": True, "inputs": {}}))
+    view(Event("answered", {"value": None, "answer": "null"}))
+    assert file.getvalue().splitlines()[-2:] == ["null", "value: null"]

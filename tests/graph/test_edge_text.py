@@ -12,6 +12,7 @@ from atc.errors import UsageError
 from atc.graph.edge_text import WORDS, known_tool, path_text, place_text, read_feed
 from atc.graph.edges import Evidence
 from atc.graph.suppliers import fields_of
+from atc.tools.protocol import Protocol, Source
 from tests.support.graphs import a_tool
 
 STRING = {"type": "string"}
@@ -94,6 +95,17 @@ def test_a_tool_that_is_not_there_is_answered_with_those_that_are() -> None:
     assert known_tool("get", TOOLS) == "get"
     with pytest.raises(UsageError, match=r"the tools are search_user, get_user, get, names, count$"):
         known_tool("weather", TOOLS)
+
+
+def test_a_tool_of_two_sources_is_named_with_its_source() -> None:
+    two = {
+        name: Protocol(name=name, source=Source(location=name[:1], name="list_users"))
+        for name in ("a_lists", "b_lists")
+    }
+    with pytest.raises(UsageError, match=r"several sources have a tool 'list_users'.*, a_lists or b_lists$"):
+        known_tool("list_users", two)
+    with pytest.raises(UsageError, match="the tools are"):
+        known_tool("", two)
 
 
 @given(

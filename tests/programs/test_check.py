@@ -12,6 +12,7 @@ from atc.facts import Finding
 from atc.programs.check.checker import Checker
 from atc.programs.check.policy import policy_findings
 from atc.programs.program import Program
+from atc.tools.protocol import Source
 
 CITY = {
     "type": "object",
@@ -93,6 +94,14 @@ def checker() -> Checker:
 
 def findings(checker: Checker, program: str, known: str | None = None) -> list[Finding]:
     return checker.check(Program(program), known)
+
+
+def test_a_plain_name_of_two_sources_is_told_with_both_full_names() -> None:
+    users = [Protocol(name=name, source=Source(name="list_users")) for name in ("a_lu", "b_lu")]
+    for called in ("list_users()", "[*map(list_users, [1])]"):
+        (found,) = Checker([*users, FIND]).check(Program(f"a_lu()\nanswer = {called}"))
+        assert (found.kind, found.instead) == ("unknown_tool", ("a_lu", "b_lu"))
+        assert found.message == "line 2: 'list_users' is not defined; did you mean the tool a_lu or b_lu?"
 
 
 CERTAIN = [

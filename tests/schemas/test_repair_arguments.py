@@ -243,6 +243,11 @@ UNITS = {"enum": ["metric", "imperial", "-date"]}
 KM = {"type": "number", "description": "how far, in kilometers"}
 DATE = {"type": "string", "format": "date"}
 US = {"type": "string", "description": "as MM/DD/YYYY", "pattern": r"^\d\d/\d\d/\d{4}$"}
+LEVEL = {"type": "integer", "enum": [1, 3], "x-enum-varnames": ["LOW", "HIGH"]}
+
+
+def _named(**values: Any) -> dict[str, Any]:
+    return {"enum": [*values.values()], "x-enum-varnames": [*values]}
 
 
 @pytest.mark.parametrize(
@@ -257,6 +262,20 @@ US = {"type": "string", "description": "as MM/DD/YYYY", "pattern": r"^\d\d/\d\d/
         ({"enum": [1, 2]}, "2", 2, 2),
         ({"enum": ["1", "2"]}, 2, "2", "2"),
         ({"anyOf": [{"enum": ["a_b"]}, {"type": "null"}]}, "A-B", "a_b", "a_b"),
+        (LEVEL, "HIGH", 3, 3),
+        (LEVEL, "high", 3, 3),
+        (LEVEL, "HIGHER", None, None),
+        (LEVEL, "3", 3, 3),
+        ({"anyOf": [LEVEL, {"type": "null"}]}, "Low", 1, 1),
+        ({"type": "array", "items": LEVEL}, ["LOW", 3], [1, 3], [1, 3]),
+        ({**LEVEL, "x-enum-varnames": ["LOW"]}, "LOW", None, None),
+        (_named(LOW=1, low=2), "LOW", 1, 1),
+        (_named(LOW=1, low=2), "Low", None, None),
+        (_named(A="b", B="a"), "B", None, None),  # the value `b` in another case, or the one called B
+        (_named(UP="on hold", ON_HOLD="up"), "ON_HOLD", None, None),
+        (_named(A="b", B="a", C="c"), "C", "c", "c"),
+        (_named(EAST="e", WEST="w"), "west", "w", "w"),
+        ({"enum": [1, 3], "x-enum-varnames": ["3", "1"]}, "3", 3, 3),
         (INTEGER, "three", 3, 3),
         (INTEGER, "1,200", 1200, None),  # elsewhere a comma is a point
         (INTEGER, "1,20", None, None),
@@ -417,14 +436,16 @@ def test_whether_two_requests_say_the_same(given: dict[str, Any], made: dict[str
 
 KEYS = st.sampled_from(["taskId", "taskid", "task_ids", "a", "A", "passengers", "pasengers", "x"]) | st.text(max_size=2)
 WORDS = st.sampled_from(
-    ["5", "5 km", "yes", "three", "2024-05-01", "May 5, 2024", "Metric", '["1"]', '{"a": 1}', " 7 "]
+    ["5", "5 km", "yes", "three", "2024-05-01", "May 5, 2024", "Metric", "high", '["1"]', '{"a": 1}', " 7 "]
 )
 VALUES = st.recursive(
     JSON | WORDS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=2), max_leaves=4
 )
 RICH = st.one_of(
     SCHEMA,
-    st.sampled_from([DATE, US, KM, UNITS, {"enum": [1, "a_b"]}, {"const": "x"}, {"type": "string", "default": "d"}]),
+    st.sampled_from([
+        DATE, US, KM, UNITS, LEVEL, {"enum": [1, "a_b"]}, {"const": "x"}, {"type": "string", "default": "d"},
+    ]),
     st.lists(SCHEMA, min_size=1, max_size=2).map(lambda options: {"anyOf": options}),
 )  # fmt: skip
 ROOTS = st.fixed_dictionaries(

@@ -259,7 +259,7 @@ RECORD = {"type": "object", "required": ["a"], "properties": {"a": {"type": "int
 @pytest.mark.parametrize(
     ("schema", "value", "told"),
     [
-        (PRIORITY, "URGENT", '"URGENT" is not one of 1, 2, 3 or null'),
+        (PRIORITY, "MEDIUM", '"MEDIUM" is not one of 1, 2, 3 or null'),
         (PRIORITY, 7, "7 is not one of 1, 2, 3 or null"),
         ({"enum": ["a", "b"]}, "c", '"c" is not one of "a" or "b"'),
         ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "c", '"c" is not of type "integer" or "null"'),

@@ -449,6 +449,8 @@ def service(url: str, method: str = "get", **options: Any) -> Toolset:
         (Answer(status=401), {}, "missing", "credential", "status 401"),
         (Answer(status=401), {"root": KEYED, "auth": {"key": "wrong-key"}}, "missing", "credential", "status 401"),
         (Answer(status=403), {"root": KEYED}, "missing", "credential", "no credential is set for 'key'"),
+        (Answer(status=403), {"root": KEYED, "auth": {"key": "wrong-key"}}, "missing", "credential", "ATC_AUTH_KEY"),
+        (Answer(status=403), {"headers": {"X-Key": "wrong-key"}}, "missing", "credential", "check headers="),
         (Answer(status=503), {}, "missing", "unreachable", "See that the service runs"),
         (Answer(b"<html>", kind="text/html"), {}, "tool_broken", "bad_response", "instead of JSON"),
         (Answer(b"{]"), {}, "tool_broken", "bad_response", "JSON that cannot be used"),
@@ -485,7 +487,8 @@ def test_where_no_credential_is_missing_nothing_is_said(server: Server, options:
     assert result.sketch.notices == ()
 
 
-def test_a_tool_that_lacks_the_same_credential_is_no_substitute(server: Server) -> None:
+@pytest.mark.parametrize("options", [{}, {"auth": {"key": "wrong-key"}}])
+def test_a_tool_with_the_same_credential_or_none_is_no_substitute(server: Server, options: dict[str, Any]) -> None:
     city = {"type": "object", "properties": {"city_id": {"type": "string"}, "people": {"type": "integer"}}}
     wanted = {"name": "city_id", "in": "query", "required": True, "schema": {"type": "string"}}
     paths = {
@@ -493,7 +496,7 @@ def test_a_tool_that_lacks_the_same_credential_is_no_substitute(server: Server) 
         for name in ("city_details", "city_facts")
     }
     server.answer = Answer(status=403)
-    made = import_openapi(document(paths, **KEYED), base_url=server.url)
+    made = import_openapi(document(paths, **KEYED), base_url=server.url, **options)
     result = run("answer = city_details(city_id='x')", made=made)
     ended_at_once(result, "missing", "credential", "ATC_AUTH_KEY")
 
@@ -507,11 +510,56 @@ def test_a_credential_that_was_refused_is_named(server: Server, status: int) -> 
     assert "wrong-key" not in result.model_dump_json()
 
 
-@pytest.mark.parametrize("status", [403, 404, 429, 500])
+@pytest.mark.parametrize("status", [404, 429, 500])
 def test_what_other_arguments_may_mend_at_a_service_is_revised(server: Server, status: int) -> None:
     server.answer = Answer(status=status)
-    options = {"root": KEYED, "auth": {"key": "right-key"}} if status == 403 else {}
-    was_revised(run("answer = op()", made=service(server.url, **options)))
+    was_revised(run("answer = op()", made=service(server.url)))
+
+
+def shop(server: Server) -> Toolset:
+    """A service with a key: its orders, one of which is another's, and a page that needs no key."""
+    server.answers["/orders/7"] = server.answers["/stock"] = Answer(status=403)
+    server.answers["/orders/8"] = Answer(status=404)
+    number = {"name": "n", "in": "path", "required": True, "schema": {"type": "integer"}}
+    paths = {
+        "/orders": {"get": operation(operationId="orders")},
+        "/orders/{n}": {"get": operation(number, operationId="order")},
+        "/stock": {"get": operation(operationId="stock")},
+        "/news": {"get": operation(operationId="news", security=[])},
+    }
+    return import_openapi(document(paths, **KEYED), base_url=server.url, auth={"key": "some-key"})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "orders()\nanswer = order(n=7)",
+        "orders()\nanswer = stock()",
+        "try:\n    order(n=8)\nexcept ToolError:\n    pass\nanswer = order(n=7)",
+    ],
+)
+def test_a_403_of_a_service_that_took_the_credential_is_about_the_request(server: Server, text: str) -> None:
+    was_revised(run(text, made=shop(server)))
+
+
+@pytest.mark.parametrize("before", ["", "news()\n"])
+def test_a_403_about_one_resource_has_a_second_program_and_no_third(server: Server, before: str) -> None:
+    result = run(f"{before}answer = order(n=7)", made=shop(server), max_revisions=3)
+    assert [fault.cause for fault in result.faults] == [None, "credential"]
+    assert (result.status, result.usage.model_calls) == ("missing", 2)
+    assert result.fault is not None
+    assert "ATC_AUTH_KEY" in result.fault.message
+
+
+def test_calls_of_one_program_that_are_all_refused_may_each_be_about_their_resource(server: Server) -> None:
+    server.answers["/orders/6"] = Answer(status=403)
+    text = "for n in (6, 7):\n    try:\n        answer = order(n=n)\n    except ToolError:\n        answer = 0"
+    result = run(text, made=shop(server))
+    assert [call.cause for call in result.calls] == [None, None, "credential", "credential"]  # of two programs
+
+
+def test_a_page_without_a_key_does_not_show_that_the_key_is_taken(server: Server) -> None:
+    ended_at_once(run("news()\nanswer = stock()", made=shop(server)), "missing", "credential", "ATC_AUTH_KEY")
 
 
 @pytest.mark.parametrize("method", ["get", "post"])

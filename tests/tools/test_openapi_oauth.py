@@ -156,14 +156,12 @@ def test_a_strange_time_to_live_hinders_nobody(server: Server, lasts: str) -> No
     assert sent(server) == ["Bearer first-token-abc"]
 
 
-@pytest.mark.parametrize(("status", "cause"), [(401, "credential"), (403, None)])
-def test_a_refusal_with_a_token_is_not_blamed_on_a_missing_credential(
-    server: Server, status: int, cause: str | None
-) -> None:
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refusal_with_a_token_is_not_blamed_on_a_missing_credential(server: Server, status: int) -> None:
     server.answers["/a"] = Answer(b"{}", status=status)
     with pytest.raises(ToolError) as caught:
         call(tools_for(server))
-    assert caught.value.cause == cause
+    assert caught.value.cause == "credential"
     assert "no credential is set" not in str(caught.value)
 
 

@@ -28,7 +28,7 @@ from atc.programs.check.provenance import provenance_findings
 from atc.programs.check.seen import Seen
 from atc.programs.dialects.awaits import awaits_outside
 from atc.programs.dialects.reading import unclear_tools
-from atc.programs.dialects.tool_names import is_form
+from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import misplaced, reads_one_of, sets_answer
@@ -58,6 +58,10 @@ class Checker:
         self._packages = packages
         self._rules = rules
         self._protocols = {protocol.name: protocol for protocol in protocols}
+        self._called_after_sources: dict[str, list[str]] = {}  # of a plain name: a program may have thousands
+        for protocol in protocols:
+            if plain := protocol.source.name:
+                self._called_after_sources.setdefault(plain, []).append(protocol.name)
         self._hints = (ToolGraph(protocols) if graph is None else graph).hints
 
     def check(
@@ -169,8 +173,12 @@ class Checker:
 
     def _undefined(self, node: ast.Name, names: Names) -> Finding:
         """A name that nothing binds, with what the program may have meant."""
-        near = names.nearest(node.id) if "nearest-name" in self._rules else None
-        if near is None:
+        if "nearest-name" not in self._rules:
+            return Finding(kind="undefined_name", name=node.id, line=node.lineno)
+        if shared := self._called_after_sources.get(node.id):
+            fired("nearest-name")
+            return Finding(kind="unknown_tool", name=node.id, line=node.lineno, instead=tuple(shared[:MAX_CANDIDATES]))
+        if (near := names.nearest(node.id)) is None:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         fired("nearest-name")
         tool = near if near in self._protocols else None

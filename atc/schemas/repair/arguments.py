@@ -26,7 +26,7 @@ from atc.schemas.repair.places import Gate, Place, TooMuch, gate_of
 from atc.schemas.repair.problems import argument_problems, slip_of
 from atc.schemas.repair.separated import joined
 from atc.schemas.repair.shown import MAX_SHOWN, cut
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt, value_key
 from atc.schemas.validate import Problem
 from atc.tools.protocol import JsonSchema
 
@@ -313,8 +313,16 @@ class Repair:
         values = [each for each in place.values if isinstance(each, str)]
         if value in values:
             return MISSING
+        if called := place.called(value):
+            return self._named(place, value, values, called)
         made = nearest(value, values, strict=self.lossless)
         return MISSING if made is None else made
+
+    def _named(self, place: Place, text: str, values: list[str], called: list[Any]) -> Any:
+        """The one value that a text names; a text that also writes another value may mean either."""
+        written = [value for value in values if value_key(value) == value_key(text) and value != called[0]]
+        clear = len(called) == 1 and not written and as_type(place, text, lossless=True) is MISSING
+        return called[0] if clear else MISSING
 
     def _convert(self, place: Place, value: Any, path: Path) -> Any:
         if isinstance(value, dict) and (not place.types or "object" in place.types):

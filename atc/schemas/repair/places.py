@@ -13,6 +13,7 @@ from atc.schemas.cost import MAX_STEPS, steps
 from atc.schemas.reading import allows_more
 from atc.schemas.validate import TOO_MUCH, part_validator, pointed, schema_key, types_of
 from atc.tools.protocol import JsonSchema
+from atc.tools.types import value_names
 
 MAX_FOLLOWED = 20
 """References that lead to one another; a schema may refer to itself."""
@@ -92,6 +93,14 @@ class Place:
             if "const" in part.schema:
                 return [part.schema["const"]]
         return []
+
+    def called(self, text: str) -> list[Any]:
+        """The values of ``enum`` that have this name: in its very case, else in any."""
+        enums = (part.schema for part in self.parts() if isinstance(part.schema.get("enum"), list))
+        schema = next(enums, {})
+        named = [*zip(value_names(schema), schema.get("enum", ()), strict=False)]
+        exact = [value for name, value in named if name == text]
+        return exact or [value for name, value in named if name.casefold() == text.casefold()]
 
     def get(self, keyword: str) -> Any:
         """What the first part with this keyword says; ``None`` where none does."""

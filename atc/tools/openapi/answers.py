@@ -106,8 +106,7 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
     message += f": {words}" if words else f" {response.reason_phrase}".rstrip()
     message += credentials.hint(operation.security) if status in (401, 403) else ""
     cause: Cause | None = "unreachable" if status in _DOWN else None
-    lacking = status == 403 and credentials.lacking(operation.security) is not None
-    if status == 401 or lacking:  # with a credential, a 403 may be about the resource that was asked for
+    if status == 401 or (status == 403 and _is_about_the_credential(operation, credentials)):
         cause = "credential"
     return ToolError(
         credentials.redacted(message),
@@ -118,6 +117,16 @@ def error_of(operation: Operation, response: httpx.Response, body: bytes, creden
         cause=cause,
         service_message=credentials.redacted(words) or None,
     )
+
+
+def _is_about_the_credential(operation: Operation, credentials: Credentials) -> bool:
+    """Whether a 403 is about the credential, as far as one call tells: it lacks, or the path names no one resource.
+
+    The broker knows the other calls of the run (:mod:`atc.calls.responses`).
+    """
+    if credentials.sent(operation.security):
+        return not any(parameter.location == "path" for parameter in operation.parameters)
+    return credentials.lacking(operation.security) is not None
 
 
 def retry_after(header: str) -> float | None:

@@ -145,6 +145,10 @@ class Credentials:
         name = next(name for name in alternatives[0] if not self.has(name))
         return MissingCredential(name, variable_for(name) if name in self.schemes else "")
 
+    def sent(self, alternatives: tuple[tuple[str, ...], ...]) -> bool:
+        """Whether a call with these alternatives has a credential: of a scheme, or in the user's own headers."""
+        return bool(self.headers or self._names(alternatives))
+
     def hint(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
         """What is to be looked at after a call was refused for its credential; empty where none is asked for."""
         if (lacking := self.lacking(alternatives)) is not None:
@@ -153,6 +157,8 @@ class Credentials:
             f"the credential for {name!r} was sent: check auth={{{name!r}: …}} or {variable_for(name)}"
             for name in self._names(alternatives)
         )
+        if not sent and self.headers:
+            sent = "the headers that were passed were sent: check headers="
         return f" ({sent})" if sent else ""
 
     def redacted(self, text: str) -> str:

@@ -105,6 +105,11 @@ class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport, C
         """The credential that the operation asks for, and that is not there."""
         return self.service.credentials.lacking(self.operation.security)
 
+    @property
+    def sends_credential(self) -> bool:
+        """Whether the operation asks for a credential that is there, or the user's own headers go with it."""
+        return self.service.credentials.sent(self.operation.security)
+
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The service: tools of one import share it."""
         return self.service
