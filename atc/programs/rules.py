@@ -36,10 +36,6 @@ class Rule:
 
 
 RULES = (
-    Rule("predicted-layers", "write",
-         "tools were found for a task, but schemas ordered few of them: most were in one layer",
-         "a small model says which come first, if neither schemas nor earlier runs do",
-         "catalogue:Catalogue.sketch"),
     Rule("copied-documents", "write",
          "a reply copied the tools' documents up to its limit, for minutes",
          "the reply is ended at the first copied class or function; what stands before it is the program",
