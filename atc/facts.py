@@ -31,7 +31,7 @@ FindingKind = Literal[
     "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
     "broken_tool", "unused_fact",
 ]  # fmt: skip
-"""``type_error``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
+"""``type_error``, ``from_memory``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",

@@ -84,7 +84,6 @@ PLACE_OF = made("find_place", {"name": TEXT}, {"place_id": TEXT, "latitude": NUM
     [
         ("invented-id", "answer = weather_today(place_id='x17')", "stands in neither"),
         ("invented-address", "x = 'a@b.org'\nanswer = find_place(name=x)", "e-mail"),
-        ("coordinate-from-memory", "answer = weather_today(latitude=48)", "from memory"),
         ("name-for-id", "answer = weather_today(place_id='Berlin')", "a name is given"),
         ("similar-tool", "answer = weather_today(date='2024-01-01')", "weather_on"),
         ("key-elsewhere", "answer = find_place(name='Berlin')['t']", "'t' is at weather_today"),
