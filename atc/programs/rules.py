@@ -136,10 +136,6 @@ RULES = (
          "the model is asked for the arguments alone, a few times a run; it invents no value, and for a write it"
          " changes only the spelling",
          "strategies.argument_repair:ModelRepairer"),
-    Rule("part-of-a-list", "attribute",
-         "a program searched for one city in twenty of 3,407, and the note described the twenty",
-         "the note says that they are 20 of 3,407, and which tool finds by name",
-         "programs.attribution.attribute:Attribution.fault"),
     Rule("idle-call", "attribute",
          "a refused call that nothing uses was corrected again and again",
          "the note says to leave it out",
