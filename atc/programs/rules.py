@@ -148,10 +148,6 @@ RULES = (
          "a tool was down, and the run ended although another tool gives the same",
          "the tool is banned for this run, and its substitute is offered; for a write, only after a sure refusal",
          "strategies.recover:Recovery.recovered"),
-    Rule("confirmed-nothing", "revise",
-         "two programs found the same empty answer, and a third was asked for",
-         "what two programs in a row answered is the answer, even if it is empty",
-         "strategies.chain_policy:ChainPolicy.confirms"),
 )  # fmt: skip
 IDS: Rules = frozenset(rule.id for rule in RULES)
 DEFAULT = IDS
@@ -186,7 +182,7 @@ def _unknown(word: str) -> str:
     name = word.lstrip("+-").strip()
     if name in IDS:
         return f"{word!r}: write +{name} or -{name}"
-    near = difflib.get_close_matches(name, sorted(IDS), 3, 0.5)
+    near = difflib.get_close_matches(name, sorted(IDS), 3, 0.75)  # a rule that is gone is none of these
     hint = f"did you mean {' or '.join(near)}?" if near else "docs/failures.md lists them"
     return f"there is no rule {name!r}: {hint}"
 
