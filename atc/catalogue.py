@@ -22,7 +22,6 @@ from typing import Protocol as Interface
 
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.errors import UsageError
-from atc.fired_rules import fired
 from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.observations import Observations
 from atc.graph.tool_graph import ToolGraph
@@ -76,8 +75,8 @@ class Catalogue:
         tools: a toolset; or Python functions, and tools of toolsets, one by one.
         store: what runs have taught; by default the user's own, in the folder of the setting ``catalogue``.
         retriever: finds the tools for a task; an index over them when not given.
-        settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval``, ``rules`` and
-            ``tool_index`` with ``vectors`` and ``vectors_key`` count.
+        settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval`` and ``tool_index``
+            with ``vectors`` and ``vectors_key`` count.
 
     Raises:
         UsageError: no tools were given, or the setting ``vectors`` names no engine.
@@ -95,7 +94,6 @@ class Catalogue:
         self.tools = toolset_of(tools)
         settings = settings or Settings.load()
         self._folder, self._learns = settings.catalogue, settings.learn
-        self._predicts = "predicted-layers" in settings.active_rules
         self._given = retriever
         self._retriever: Retriever = retriever or IndexRetriever(
             settings.tool_index,
@@ -147,7 +145,6 @@ class Catalogue:
         Raises:
             UsageError: the retriever gives no sketch, or the index is of other tools.
             ModelError: the encoder failed in the middle of work.
-            EnvironmentProblem: the weights that predict layers are damaged.
         """
         graph = await self.current_graph()
         if self._given is None and len(self.tools) <= limit:
@@ -155,18 +152,7 @@ class Catalogue:
                 self._whole = (graph, all_of(self.tools).with_graph(graph))
             return self._whole[1]
         found = await self.find(task, limit, ask, report)
-        return found.with_graph(graph, self._predicted(graph, found, task))
-
-    def _predicted(self, graph: ToolGraph, found: Sketch, task: str) -> Mapping[str, int] | None:
-        """The likely layers of tools that were searched for: where all are offered, the task is not asked about."""
-        if not self._predicts or len(found.tools) == len(self.tools):
-            return None
-        from atc.graph.layer_model import predicted_layers
-
-        offered = graph.only([name for name in found.tools if name in graph.protocols])
-        predicted = predicted_layers(offered.protocols_with_shapes, task)
-        fired("predicted-layers", len(set(predicted.values())) > 1)
-        return predicted
+        return found.with_graph(graph)
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""

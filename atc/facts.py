@@ -31,7 +31,7 @@ FindingKind = Literal[
     "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
     "broken_tool", "unused_fact",
 ]  # fmt: skip
-"""``type_error``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
+"""``type_error``, ``from_memory``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
@@ -46,7 +46,7 @@ FaultCase = Literal[
     "unread", "stated", "unresolved",
 ]  # fmt: skip
 """Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
-settle; it is a remark alone."""
+settle; it is a remark alone. ``partial`` stands in records of older versions alone."""
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:
@@ -109,18 +109,6 @@ class Answered(Record):
     invocation: Invocation
     value: Value = None
     nothing: bool = False
-
-
-class Part(Record):
-    """A response that is the first part of a longer list: ``shown`` of ``total`` items.
-
-    ``instead``: the call that finds one by its name, as a program writes it. ``pages``: ``all_pages`` reads them all.
-    """
-
-    shown: int
-    total: int
-    instead: str = ""
-    pages: bool = False
 
 
 class Mismatch(Drift):
@@ -232,6 +220,7 @@ class _Worded(Record):
     @classmethod
     def _read_back(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
         given = dict(data) if isinstance(data, dict) else {}
+        given.pop("part", None)  # a field of an older version
         texts = {name: given.pop(name) for name in cls.model_computed_fields if isinstance(given.get(name), str)}
         made = handler(given if isinstance(data, dict) else data)
         for name, text in texts.items():
@@ -323,7 +312,6 @@ class Fault(_Worded):
         raised: the exception that ended the program.
         place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
             in it, ``drift`` where it is not what its schema says. Of ``signature``, ``key`` is the argument.
-        part: where a call answered with the first part of a longer list.
         value: the empty answer.
         misfit: where the answer does not have the type that was asked for.
         finding: what the check found: in a last program that never ran, or a warning about the place where this one
@@ -357,7 +345,6 @@ class Fault(_Worded):
     observed: Observed | None = None
     key: str | None = None
     drift: Drift | None = None
-    part: Part | None = None
     value: Value = None
     misfit: Misfit | None = None
     finding: Finding | None = None

@@ -104,12 +104,11 @@ class Sketch:
         told = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
         return replace(self, notices=(*self.notices, *told)) if told else self
 
-    def with_graph(self, graph: ToolGraph, predicted: Mapping[str, int] | None = None) -> Sketch:
+    def with_graph(self, graph: ToolGraph) -> Sketch:
         """This sketch with the layers and the feeds of its tools, beside those that it has, and with substitutes.
 
         Args:
             graph: that has all its tools.
-            predicted: of some tools the likely layer, for where nothing else says it.
         """
         names = [name for name in self.tools if name in graph.protocols]
         own = graph.only(names)
@@ -120,7 +119,7 @@ class Sketch:
         more = [each for each in feeds_of(own, names) if _ends(each) not in known]
         return replace(
             self,
-            layers=own.layers(names, predicted),
+            layers=own.layers(names),
             feeds=(*found, *more)[:MAX_FEEDS],
             substitutes=proven_substitutes(graph, set(names)),
         )

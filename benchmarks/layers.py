@@ -1,19 +1,15 @@
 """How well tools are put in layers: those that supply others in earlier ones (RETO §3.2).
 
-``python -m benchmarks.layers --data DIR`` compares all tools in one layer, what schemas say, the tool's own habit, the
-predictor that ships, and what the product makes of all three, on the tasks of twelve sources whose calls stand in
-layers; with ``--network`` the paper's network, too (extra ``train`` and an encoder), with ``--model NAME`` a model that
-is asked. Held out are tenths of the tasks by hash (``within``), and each source as a whole (``across``; there nobody
-has a habit; ``thirds``: four of them at once). ``--others`` adds tools that a task does not need. ``--write`` makes the
-weights that ship.
+``python -m benchmarks.layers --data DIR`` compares all tools in one layer, what schemas say, the tool's own habit, and
+what the product makes of schemas and habits, on the tasks of twelve sources whose calls stand in layers. A task is left
+out of the habits that it is asked with. ``--others`` adds tools that a task does not need.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
@@ -24,26 +20,12 @@ import typer
 
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph import layer_model
-from atc.models import open_model
-from atc.retrieval.minilm import MiniLM
 from benchmarks.common import print_json, show
-from benchmarks.layers_asked import Asked
-from benchmarks.layers_data import ANNOTATED, FOLDS, LICENSED, LayerData, LayerTask, layer_data
-from benchmarks.layers_methods import Layers, Method, PairRows, Predictor, methods
-from benchmarks.links_methods import KeptVectors
-from benchmarks.retrieval import RESULTS
+from benchmarks.layers_data import LayerData, LayerTask, layer_data
+from benchmarks.layers_methods import Layers, Method, methods
 
 MOST = 400
 """Tasks of one source that are asked about."""
-SPLITS = ("within", "across", "thirds")
-THIRDS = (
-    ("nestools", "tau2", "agentdojo", "tooltalk"),
-    ("complexfuncbench", "seal_tools", "tmdb_gnn", "api_bank"),
-    ("ultratool_gnn", "nestful", "comptoolbench", "bfcl_multi_turn"),
-)
-"""Sources that are held out together, where twelve trainings take too long."""
-COMMAND = "python -m benchmarks.layers --data DIR --write"
 
 
 @dataclass(frozen=True)
@@ -91,74 +73,33 @@ def asked(data: LayerData, source: str) -> list[LayerTask]:
     return sorted(some, key=lambda task: hashlib.sha1(task.id.encode()).digest())[:MOST]
 
 
-def splits(data: LayerData, name: str, folds: int) -> Iterator[tuple[list[LayerTask], list[LayerTask]]]:
-    """What is learnt from, and what is asked about."""
-    every = [task for source in data.sources for task in asked(data, source)]
-    if name == "across":
-        for source in data.sources:
-            yield [t for t in data.tasks if t.source != source], [t for t in every if t.source == source]
-    elif name == "thirds":
-        for some in THIRDS:
-            yield [t for t in data.tasks if t.source not in some], [t for t in every if t.source in some]
-    else:
-        for fold in range(FOLDS - 1, FOLDS - 1 - folds, -1):
-            validation = (fold - 1) % FOLDS
-            taught = [t for t in data.tasks if t.fold not in (fold, validation)]
-            yield taught, [t for t in every if t.fold == fold]
-
-
-def measured(data: LayerData, method: Method, split: str, folds: int, *, others: bool) -> list[dict[str, Any]]:
+def measured(data: LayerData, method: Method, *, others: bool) -> list[dict[str, Any]]:
     """The rows of one method: a source each, and the mean of the sources."""
-    found: defaultdict[str, list[tuple[Layers, Layers]]] = defaultdict(list)
-    for taught, tests in splits(data, split, folds):
-        method.learn(taught)
-        for task in tests:
-            tools = [*task.layers, *(task.others if others else ())]
-            tools.sort(key=lambda tool: hashlib.sha1(f"{task.id} {tool}".encode()).digest())
-            found[task.source].append((task.layers, method.layers(task, tools)))
-    key = {"split": split, "method": method.name}
-    rows: list[dict[str, Any]] = [{**key, "source": each, **asdict(figures(found[each]))} for each in sorted(found)]
+    rows: list[dict[str, Any]] = []
+    for source in data.sources:
+        found: list[tuple[Layers, Layers]] = []
+        for task in asked(data, source):
+            tools = _shuffled(task, [*task.layers, *(task.others if others else ())])
+            found.append((task.layers, method.layers(task, tools)))
+        rows.append({"method": method.name, "source": source, **asdict(figures(found))})
     means = {what: float(np.mean([row[what] for row in rows])) for what in ("exact", "pairs", "tau")}
-    return [*rows, {**key, "source": "mean", "tasks": sum(row["tasks"] for row in rows), **means}]
+    tasks = sum(row["tasks"] for row in rows)
+    return [*rows, {"method": method.name, "source": "mean", "tasks": tasks, **means}]
 
 
-def write(data: LayerData) -> str:
-    """Make the weights that ship, of all tasks of sources with a licence; the digest of the file."""
-    predictor = Predictor("ships", PairRows(data))
-    predictor.learn(data.tasks)
-    assert predictor.model is not None
-    record = predictor.model.record()
-    record["made"] = f"{COMMAND}; learnt from {', '.join(sorted(LICENSED & set(data.sources)))}"
-    path = Path(layer_model.__file__).with_name("layer_weights.json")
-    text = (json.dumps(record, indent=1) + "\n").encode()
-    path.write_bytes(text)
-    return hashlib.sha256(text).hexdigest()
+def _shuffled(task: LayerTask, tools: Sequence[str]) -> list[str]:
+    """Tools in an order of no meaning, the same every time."""
+    return sorted(tools, key=lambda tool: hashlib.sha1(f"{task.id} {tool}".encode()).digest())
 
 
-def _networks(data: LayerData) -> list[Method]:
-    """The paper's network, learnt from all sources and from those whose layers are data flow.
-
-    Raises:
-        EnvironmentProblem: torch, or the encoder, is not there.
-    """
-    from benchmarks.layers_network import Networked
-
-    encoder = MiniLM(threads=1)
-    encoder.check()
-    vectors = KeptVectors(encoder, RESULTS / "layers")
-    flows = frozenset(task.source for task in data.tasks) - ANNOTATED
-    return [Networked("network", data, vectors), Networked("network, data flow", data, vectors, flows)]
-
-
-def _show(rows: Sequence[Mapping[str, Any]], split: str, names: Sequence[str]) -> None:
+def _show(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> None:
     """A table with a line for each source, and for each method: exact layer, right order of pairs, τ."""
     lines: dict[str, dict[str, str]] = defaultdict(dict)
     for row in rows:
-        if row["split"] == split:
-            lines[row["source"]][row["method"]] = f"{row['exact']:.0f} / {row['pairs']:.0f} / {row['tau']:.2f}"
-            lines[row["source"]]["tasks"] = str(row["tasks"])
+        lines[row["source"]][row["method"]] = f"{row['exact']:.0f} / {row['pairs']:.0f} / {row['tau']:.2f}"
+        lines[row["source"]]["tasks"] = str(row["tasks"])
     table = [[source, *(cells.get(name, "") for name in ("tasks", *names))] for source, cells in lines.items()]
-    show(f"Held out: {split} (exact layer %, right order of pairs %, τ)", ["source", "tasks", *names], table)
+    show("Layers (exact layer %, right order of pairs %, τ)", ["source", "tasks", *names], table)
 
 
 def main(
@@ -166,50 +107,28 @@ def main(
         Path | None, typer.Option(envvar="ATC_DATA", help="Directory with retrieval/, trajectories/.")
     ] = None,
     method: Annotated[str, typer.Option(help="Only these, by name, separated by `;`.")] = "",
-    held_out: Annotated[str, typer.Option(help="`within`, `across`, `thirds`, or several.")] = "within,across",
-    folds: Annotated[int, typer.Option(min=1, max=FOLDS, help="Tenths that are held out in turn.")] = FOLDS,
     others: Annotated[bool, typer.Option("--others", help="Add up to five tools that a task needs not.")] = False,
-    write_weights: Annotated[bool, typer.Option("--write", help="Write the weights that ship.")] = False,
-    network: Annotated[
-        bool, typer.Option("--network", help="Train the paper's network too: minutes for each split.")
-    ] = False,
-    model: Annotated[str | None, typer.Option(help="Ask this model, too, as `atc run --model` takes it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
 ) -> None:
     """Measure how well tools are put in layers."""
     if data is None:
         raise EnvironmentProblem("the benchmark of layers needs its data: give --data DIR or ATC_DATA")
-    chosen = [each.strip() for each in held_out.split(",") if each.strip()]
-    if wrong := [each for each in chosen if each not in SPLITS]:
-        raise UsageError(f"nothing is held out as {wrong[0]!r}: take of {', '.join(SPLITS)}")
     found = layer_data(data)
-    known = {each.name: each for each in [*methods(found), *(_networks(found) if network else [])]}
-    asked_too = Asked(found, open_model(model)) if model else None
-    if asked_too is not None:
-        known[asked_too.name] = asked_too
+    known = {each.name: each for each in methods(found)}
     names = [name.strip() for name in method.split(";") if name.strip()] or list(known)
     if missing := [name for name in names if name not in known]:
         raise UsageError(f"there is no method {missing[0]!r}: take of {'; '.join(known)}")
-    if write_weights:
-        err.print(f"atc.graph.layer_model.SHA256 = {write(found)!r}", markup=False)
     rows: list[dict[str, Any]] = []
     try:
-        for split in chosen:
-            for name in names:
-                if split != "within" and ("habit" in name or name == Asked.name):
-                    continue  # nobody has called these tools yet; and a model that is asked learns nothing
-                rows += measured(found, known[name], split, folds, others=others)
-                err.print(f"{name}, {split}", markup=False)
+        for name in names:
+            rows += measured(found, known[name], others=others)
+            err.print(name, markup=False)
     except KeyboardInterrupt:
         raise typer.Exit(INTERRUPTED) from None
-    finally:
-        if asked_too is not None:
-            asked_too.close()
     if as_json:
         print_json({"others": others, "rows": rows})
         return
-    for split in chosen:
-        _show(rows, split, [name for name in names if any(r["method"] == name and r["split"] == split for r in rows)])
+    _show(rows, names)
 
 
 if __name__ == "__main__":

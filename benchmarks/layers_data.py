@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from atc.graph.layer_model import LAYERS
 from atc.tools.protocol import Protocol
 from benchmarks.links_data import records
 from benchmarks.retrieval_data import protocol_of
 
-ANNOTATED = frozenset({"ultratool_gnn"})
-"""Sources whose layers are an order that people wrote down, and no data flow."""
-LICENSED = frozenset(
-    """
-    agentdojo api_bank bfcl_multi_turn bfcl_parallel comptoolbench nestful nestools seal_tools tau2 tmdb_gnn tooltalk
-    """.split()
-)
-"""Sources with a licence (Apache-2.0 or MIT): what ships is learnt from these alone. UltraTool has none, nor has
-ComplexFuncBench but in a package of others."""
-FOLDS = 10
+LAYERS = 5
+"""Layers at most (L of the paper); what would stand in later ones stands in the last."""
 NEAR, FAR = 3, 2
 """Tools that a task does not need: of the same service, and of the same source."""
 
@@ -33,15 +23,12 @@ class LayerTask:
     """A task whose tools stand in layers.
 
     Attributes:
-        fold: from 0 to 9, by the hash of its words.
         layers: of each tool that the task needs the layer, shuffled; of a tool on several the first one.
         others: tools of the same source that it does not need.
     """
 
     id: str
     source: str
-    text: str
-    fold: int
     layers: Mapping[str, int]
     others: tuple[str, ...] = ()
 
@@ -87,13 +74,11 @@ def layer_data(directory: Path) -> LayerData:
         for call, layer in zip(record["calls"], record["layers"], strict=True):
             layers[call["tool"]] = min(layers.get(call["tool"], LAYERS - 1), layer)
         if layers.keys() <= protocols.keys():
-            words = " ".join(record["task"].lower().split())
-            fold = int(hashlib.sha256(f"fold {words}".encode()).hexdigest()[:8], 16) % FOLDS
             source = "nestful" if record["source"].startswith("nestful") else record["source"]
             order = list(layers)
             random.Random(record["id"]).shuffle(order)
             shuffled = {tool: layers[tool] for tool in order}
-            tasks.append(LayerTask(record["id"], source, record["task"], fold, shuffled))
+            tasks.append(LayerTask(record["id"], source, shuffled))
     return LayerData(_with_others(tasks), protocols)
 
 

@@ -7,12 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 from atc.graph.edges import Learnt
-from atc.graph.layer_features import pair_features
-from atc.graph.layer_model import LAYERS, LayerModel, layers_by
-from atc.graph.link_features import Matrix
 from atc.graph.tool_graph import ToolGraph
-from atc.learn.layer_fit import OrderedTools, fit
-from benchmarks.layers_data import ANNOTATED, LICENSED, LayerData, LayerTask
+from benchmarks.layers_data import LAYERS, LayerData, LayerTask
 
 Layers = Mapping[str, int]
 
@@ -21,10 +17,6 @@ class Method(ABC):
     """A way to put the tools of a task in layers."""
 
     name: str
-
-    def learn(self, tasks: Sequence[LayerTask]) -> None:
-        """Learn from some tasks alone."""
-        return  # most have nothing to learn
 
     @abstractmethod
     def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
@@ -66,21 +58,14 @@ class Habits:
 
 
 class Known(Method):
-    """What the product does: schemas, then habits where they are given, then a prediction where there is one."""
+    """What the product does: schemas, then habits where they are given."""
 
-    def __init__(
-        self, name: str, data: LayerData, habits: Habits | None = None, predictor: Method | None = None
-    ) -> None:
-        self.name, self._data, self._habits, self._predictor = name, data, habits, predictor
-
-    def learn(self, tasks: Sequence[LayerTask]) -> None:
-        if self._predictor is not None:
-            self._predictor.learn(tasks)
+    def __init__(self, name: str, data: LayerData, habits: Habits | None = None) -> None:
+        self.name, self._data, self._habits = name, data, habits
 
     def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
         learnt = Learnt(habits=self._habits.of(task, tools)) if self._habits else Learnt()
-        predicted = self._predictor.layers(task, tools) if self._predictor is not None else None
-        found = ToolGraph(self._data.of(tools), learnt).layers(tools, predicted)
+        found = ToolGraph(self._data.of(tools), learnt).layers(tools)
         return {tool: min(place, LAYERS - 1) for place, some in enumerate(found) for tool in some}
 
 
@@ -99,62 +84,12 @@ class Habit(Method):
         return found
 
 
-class PairRows:
-    """The features of all pairs of a task's tools, each made once."""
-
-    def __init__(self, data: LayerData) -> None:
-        self._data = data
-        self._made: dict[tuple[str, bool, tuple[str, ...]], Matrix] = {}
-
-    def of(self, task: LayerTask, tools: Sequence[str], *, words: bool) -> Matrix:
-        key = task.id, words, tuple(tools)
-        if key not in self._made:
-            self._made[key] = pair_features(self._data.of(tools), task.text if words else "")
-        return self._made[key]
-
-
-class Predictor(Method):
-    """The logistic model that ships, learnt anew from what a split gives.
-
-    Args:
-        sources: those that it learns from; all when not given.
-        words: with the words of the task; without them where not.
-    """
-
-    def __init__(
-        self, name: str, rows: PairRows, sources: frozenset[str] | None = LICENSED, *, words: bool = True
-    ) -> None:
-        self.name, self._rows, self._sources, self._words = name, rows, sources, words
-        self.model: LayerModel | None = None
-
-    def learn(self, tasks: Sequence[LayerTask]) -> None:
-        some = [task for task in tasks if task.ordered and (self._sources is None or task.source in self._sources)]
-        self.model = fit(
-            [
-                OrderedTools(self._rows.of(task, list(task.layers), words=self._words), tuple(task.layers.values()))
-                for task in some
-            ]
-        )
-
-    def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
-        assert self.model is not None
-        return layers_by(self.model.chances(self._rows.of(task, tools, words=self._words)), tools)
-
-
 def methods(data: LayerData) -> list[Method]:
-    """The methods that need no torch and no model, in the order of the tables."""
+    """The methods, in the order of the tables."""
     habits = Habits(data)
-    rows = PairRows(data)
-    ours = Predictor("predictor", rows)
     return [
         AllInOne(),
         Known("schemas", data),
         Habit(habits),
-        ours,
-        Predictor("predictor, no task", rows, words=False),
-        Predictor("predictor, all sources", rows, None),
-        Predictor("predictor, data flow", rows, frozenset(data.sources) - ANNOTATED),
-        Known("schemas, predictor", data, predictor=ours),
         Known("schemas, habit", data, habits),
-        Known("schemas, habit, predictor", data, habits, ours),
     ]

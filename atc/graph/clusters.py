@@ -161,20 +161,6 @@ class ParameterClusters:
         self._things = _things(self._read.values())
         self._cluster()
 
-    def correct(self, one: Place, other: Place, same: bool | None) -> None:
-        """Take the user's word that two places are the same, or are not; ``None`` forgets it.
-
-        Raises:
-            KeyError: there is no such parameter or field.
-        """
-        for place in (one, other):
-            self._of[place]
-        self._same.pop((other, one), None)
-        self._same.pop((one, other), None)
-        if same is not None:
-            self._same[one, other] = same
-        self._cluster()
-
     # -- clustering ----------------------------------------------------------------------------------------------------
 
     def _cluster(self) -> None:

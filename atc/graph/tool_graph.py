@@ -188,16 +188,15 @@ class ToolGraph:
 
         return substitutes_of(self, tool)
 
-    def layers(self, tools: Sequence[str], predicted: Mapping[str, int] | None = None) -> tuple[tuple[str, ...], ...]:
+    def layers(self, tools: Sequence[str]) -> tuple[tuple[str, ...], ...]:
         """Tools in layers: those that supply others stand in earlier ones; circles are broken, always alike.
 
         What supplies what comes first. Beyond that a tool stands where it stood in answered runs (its habit), else
-        where it is predicted to stand, and else as early as it may (RETO §3.2). An edge that documents alone suggest
-        orders nothing where the habits of both tools say otherwise.
+        as early as it may (RETO §3.2). An edge that documents alone suggest orders nothing where the habits of both
+        tools say otherwise.
 
         Args:
             tools: their keys; the order is kept within a layer.
-            predicted: of some tools the likely layer (:func:`atc.graph.layer_model.predicted_layers`).
 
         Raises:
             KeyError: there is no such tool.
@@ -213,8 +212,7 @@ class ToolGraph:
                 ways = leads.setdefault(feed.supplier.tool, {})
                 ways[consumer] = ways.get(consumer, 0.0) + weight
         habits = {tool: int(self._habit(tool)[0] + 0.5) for tool in offered.protocols if self._habit(tool)[1] > 0}
-        own = {**(predicted or {}), **habits}
-        return shifted([*offered.protocols], leads, own) if own else layers_of([*offered.protocols], leads)
+        return shifted([*offered.protocols], leads, habits) if habits else layers_of([*offered.protocols], leads)
 
     def _habit(self, tool: str) -> tuple[float, float]:
         """The layer that a tool stood in on average, and how many calls say so."""

@@ -36,10 +36,6 @@ class Rule:
 
 
 RULES = (
-    Rule("predicted-layers", "write",
-         "tools were found for a task, but schemas ordered few of them: most were in one layer",
-         "a small model says which come first, if neither schemas nor earlier runs do",
-         "catalogue:Catalogue.sketch"),
     Rule("copied-documents", "write",
          "a reply copied the tools' documents up to its limit, for minutes",
          "the reply is ended at the first copied class or function; what stands before it is the program",
@@ -92,10 +88,6 @@ RULES = (
          "the model made up e-mail addresses",
          "a warning about an address that neither the task nor a tool gave names the tool that knows it",
          "programs.check.provenance:provenance_findings"),
-    Rule("coordinate-from-memory", "check",
-         "the model gave coordinates from memory",
-         "a warning names the tool that knows them",
-         "programs.check.provenance:provenance_findings"),
     Rule("name-for-id", "check",
          "\"Berlin\" was given for a `place_id`",
          "a warning names the tool that knows the id: some services do know things by name",
@@ -144,10 +136,6 @@ RULES = (
          "the model is asked for the arguments alone, a few times a run; it invents no value, and for a write it"
          " changes only the spelling",
          "strategies.argument_repair:ModelRepairer"),
-    Rule("part-of-a-list", "attribute",
-         "a program searched for one city in twenty of 3,407, and the note described the twenty",
-         "the note says that they are 20 of 3,407, and which tool finds by name",
-         "programs.attribution.attribute:Attribution.fault"),
     Rule("idle-call", "attribute",
          "a refused call that nothing uses was corrected again and again",
          "the note says to leave it out",
@@ -160,10 +148,6 @@ RULES = (
          "a tool was down, and the run ended although another tool gives the same",
          "the tool is banned for this run, and its substitute is offered; for a write, only after a sure refusal",
          "strategies.recover:Recovery.recovered"),
-    Rule("confirmed-nothing", "revise",
-         "two programs found the same empty answer, and a third was asked for",
-         "what two programs in a row answered is the answer, even if it is empty",
-         "strategies.chain_policy:ChainPolicy.confirms"),
 )  # fmt: skip
 IDS: Rules = frozenset(rule.id for rule in RULES)
 DEFAULT = IDS
@@ -198,7 +182,7 @@ def _unknown(word: str) -> str:
     name = word.lstrip("+-").strip()
     if name in IDS:
         return f"{word!r}: write +{name} or -{name}"
-    near = difflib.get_close_matches(name, sorted(IDS), 3, 0.5)
+    near = difflib.get_close_matches(name, sorted(IDS), 3, 0.75)  # a rule that is gone is none of these
     hint = f"did you mean {' or '.join(near)}?" if near else "docs/failures.md lists them"
     return f"there is no rule {name!r}: {hint}"
 

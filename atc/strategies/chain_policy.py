@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atc.facts import Fault, Finding
-from atc.fired_rules import fired
+from atc.programs.attribution.responses import is_first_part
 from atc.result import Effect, Revision
 from atc.strategies.endings import refused_by_check
 from atc.strategies.program_loop import ProgramLoop
@@ -62,14 +62,12 @@ class ChainPolicy:
 
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
         """Whether two programs in a row found the same empty answer, which is the answer then."""
-        on = "confirmed-nothing" in self._settings.active_rules
         nothing = fault.kind == "answer" and fault.case != "answer_type"
         if value in (None, ""):  # where it was set, and not from a call that failed or a part of a list
-            nothing = fault.case == "empty" and not fault.reason and fault.part is None
+            searched = fault.call is None and any(is_first_part(call) for call in self._context.last_calls)
+            nothing = fault.case == "empty" and not fault.reason and not searched
         answers = self._loop.answer_type is None or self._context.misfit(value) is None
-        confirmed = on and nothing and before == value and answers
-        fired("confirmed-nothing", confirmed)
-        return confirmed
+        return nothing and before == value and answers
 
     def fault(self) -> Fault:
         """Why the last program did not answer: its fault, or the first finding if it never ran."""

@@ -272,18 +272,13 @@ class RunContext:
         """The message of a prompt that says the task: a text, and the images of the task where there are any."""
         return task_message(text, self.images)
 
-    async def execute(
-        self,
-        program: str,
-        warnings: Mapping[str, tuple[str, ...]] | None = None,
-        *,
-        inputs: Mapping[str, Any] | None = None,
-    ) -> Outcome:
+    async def execute(self, program: str, warnings: Mapping[str, tuple[str, ...]] | None = None) -> Outcome:
         """Run a program over the offered tools, in a fresh jail, its calls through the broker.
+
+        The values of its stage stand in its scope (:meth:`begin_stage`).
 
         Args:
             warnings: by tool, what the check warned about and its calls depend on: such a write is not made unasked.
-            inputs: JSON values and bytes that stand in its scope; by default those of the stage (:meth:`begin_stage`).
 
         One at a time: what is asked for meanwhile, a program or a call, waits. So the journal tells them apart.
 
@@ -294,19 +289,16 @@ class RunContext:
             WritesPlanned: this is a dry run, and it planned calls.
         """
         async with self._alone():
-            return await self._executed(program, warnings, inputs)
+            return await self._executed(program, warnings)
 
-    async def _executed(
-        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None, inputs: Mapping[str, Any] | None
-    ) -> Outcome:
+    async def _executed(self, program: str, warnings: Mapping[str, tuple[str, ...]] | None) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
         self.emit("program_started", {"attempt": attempt, "warnings": list(told)})
-        values = self.inputs if inputs is None else inputs
         limits = limits_from(self.settings)
-        job = Job(program, signatures(self.tools), limits, values, broker.clock, broker.dry_run, broker.host_time)
+        job = Job(program, signatures(self.tools), limits, self.inputs, broker.clock, broker.dry_run, broker.host_time)
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
         outcome = await self.sandbox.run(job, call)
         outcome = self._pages.placed(outcome)

@@ -202,17 +202,16 @@ def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
     return None if DOCS in tools else Docs(offered)
 
 
-def asking_tools(tools: Toolset, *, ask_user: bool = True) -> list[str]:
+def asking_tools(tools: Toolset) -> list[str]:
     """Which of these are ``find_tools``, ``tool_docs``, ``look`` and ``ask_user``, and no user's tools of those names.
 
     Args:
         tools: among which they are sought.
-        ask_user: with ``ask_user``.
     """
     ours = (_PROTOCOL, _DOCS_PROTOCOL)
     asking = [own.name for own in ours if own.name in tools and tools[own.name].protocol is own]
     asking += [LOOK] if is_look(tools.get(LOOK)) else []
-    return [*asking, ASK_USER] if ask_user and is_ask_user(tools.get(ASK_USER)) else asking
+    return [*asking, ASK_USER] if is_ask_user(tools.get(ASK_USER)) else asking
 
 
 async def _nobody(*_: Any) -> Any:

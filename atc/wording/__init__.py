@@ -7,9 +7,8 @@ Other modules call ``wording.finding(…)`` through the package, so that it can 
 
 from __future__ import annotations
 
-from atc.wording.faults import MAX_MESSAGE, beside, evidence, fault, fault_alone, names_answer
+from atc.wording.faults import beside, evidence, fault, fault_alone, names_answer
 from atc.wording.feedback import (
-    MAX_NOTE,
     SENT_BACK,
     done,
     fault_feedback,
@@ -17,42 +16,31 @@ from atc.wording.feedback import (
     is_down,
     takes_place,
 )
-from atc.wording.findings import ALL_PAGES, MAX_FINDING, finding, finding_alone
+from atc.wording.findings import finding, finding_alone
 from atc.wording.outcomes import more_calls, no_credential, outcome
 from atc.wording.parts import (
     HIDDEN,
     answer,
     call,
-    described,
-    drift,
     drifted,
     exception,
-    expression,
     short,
     stated,
     steps,
 )
-from atc.wording.repairs import argument_repair, argument_repairs
+from atc.wording.repairs import argument_repairs
 
 __all__ = [
-    "ALL_PAGES",
     "HIDDEN",
-    "MAX_FINDING",
-    "MAX_MESSAGE",
-    "MAX_NOTE",
     "SENT_BACK",
     "answer",
-    "argument_repair",
     "argument_repairs",
     "beside",
     "call",
-    "described",
     "done",
-    "drift",
     "drifted",
     "evidence",
     "exception",
-    "expression",
     "fault",
     "fault_alone",
     "fault_feedback",

@@ -9,9 +9,8 @@ from atc.facts import (
     Misfit,
     Mismatch,
     Observed,
-    Part,
 )
-from atc.wording.findings import ALL_PAGES, PLAIN_FUNCTIONS, finding, finding_alone
+from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
     answer,
     call,
@@ -83,8 +82,6 @@ def _fault(f: Fault) -> str:
             return f"{_at(f)} ({exception(f.raised)})"
         case "nothing_kept":
             return f"{_at(f)}, and the program kept nothing of it ({exception(f.raised)})"
-        case "partial":
-            return _partial(f)
         case "unpacked":
             return f"{_at(f)}: to unpack it gives its keys, not what stands there"
         case "memory":
@@ -133,8 +130,6 @@ def _empty(f: Fault) -> str:
         return f"{text}: {f.tool} failed: {f.reason}"
     if f.place is not None:
         return f"{text}: {_at(f)}"
-    if f.part is not None:
-        return f"{text}: {_partial(f)}"
     if f.answered is not None:
         return f"{text}: {answer(f.answered)}"
     return f"{text}, although every tool answered something"
@@ -164,15 +159,6 @@ def _stands(found: Observed) -> str:
 
 def _steps(path: Iterable[str | int]) -> str:
     return "".join(f"[{step!r}]" for step in path)
-
-
-def _partial(f: Fault) -> str:
-    part = f.part or Part(shown=0, total=0)
-    advice = f"call {part.instead} instead" if part.instead else "ask for exactly what is wanted, or for more of them"
-    if part.pages:
-        advice = f"{ALL_PAGES}({f.tool}, ...) gives them all"
-    answered = f"only {part.shown} of {part.total}"
-    return f"{_called(f, 60)} answered {answered}, and what was looked for is not among them: {advice}"
 
 
 def _called(f: Fault, limit: int) -> str:

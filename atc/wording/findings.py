@@ -75,12 +75,9 @@ def _finding(f: Finding) -> str:
         case "invented_id":
             what = f"the {f.arguments[0]} given to {f.tool}"
             return f"{what} stands in neither the task nor a response: take it {f.sources[0]}"
-        case "from_memory":
-            ways = "; ".join(f"take {name} {source}" for name, source in zip(f.arguments, f.sources, strict=True))
-            return f"what {f.tool} is given as {' and '.join(f.arguments)} is from memory: {ways}"
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"
-        case "type_error" | "answer_type" | "unused_fact":  # of an older version
+        case "type_error" | "from_memory" | "answer_type" | "unused_fact":  # of an older version
             return f.reason
         case "broken_tool":
             return f"{f.tool} is down in this run: call {' or '.join(f.instead)} in its place"

@@ -110,17 +110,12 @@ def test_of_many_tools_each_says_why_it_is_offered() -> None:
     assert (sketch.of, sketch.sure) == (42, False)
 
 
-def test_tools_that_were_searched_for_stand_in_the_layers_that_are_likely() -> None:
+def test_tools_that_were_searched_for_stand_in_the_layers_that_schemas_say() -> None:
     more = [make_tool(name, lambda _: 1) for name in ("send_forecast", "get_forecast_reader")]
     tools = crowd() + Toolset(map(from_somewhere, more))
-    asked = "get the reader of the forecast and send the forecast"
-    as_schemas_say = sketched(Catalogue(tools, settings=Settings(rules="-predicted-layers")), asked, 4).layers
-    assert as_schemas_say[1:] == (("forecast",),)
-    place = {tool: at for at, some in enumerate(sketched(Catalogue(tools), asked, 4).layers) for tool in some}
-    assert place["find_city"] < place["forecast"], "schemas win"
-    assert place["get_forecast_reader"] < place["send_forecast"]
-    everything = Catalogue(Toolset(map(from_somewhere, more)))
-    assert sketched(everything, asked).layers == (("send_forecast", "get_forecast_reader"),), "few tools are as ever"
+    first, *rest = sketched(Catalogue(tools), "get the reader of the forecast and send the forecast", 4).layers
+    assert set(first) == {"find_city", "send_forecast", "get_forecast_reader"}
+    assert rest == [("forecast",)]
 
 
 def test_an_edge_of_the_search_has_the_evidence_that_the_graph_has() -> None:

@@ -13,9 +13,7 @@ import typer
 from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.models import FakeModel
 from benchmarks import layers
-from benchmarks.layers_asked import Asked, layers_in
 from benchmarks.layers_data import LayerTask, layer_data
 from benchmarks.layers_methods import Habits, Known, methods
 
@@ -81,26 +79,17 @@ def test_a_task_is_left_out_of_the_habits_that_it_is_asked_with(folder: Path) ->
     task = next(each for each in data.tasks if each.ordered)
     habits = Habits(data)
     assert habits.of(task, list(task.layers)) == {}
-    again = LayerTask("another", task.source, "Other words", 0, {})
+    again = LayerTask("another", task.source, {})
     assert habits.of(again, list(task.layers)) == {tool: {layer: 1.0} for tool, layer in task.layers.items()}
     first = Known("schemas, habit", data, habits).layers(again, list(task.layers))
     assert first == task.layers
 
 
-def test_what_is_held_out_is_not_learnt_from(folder: Path) -> None:
-    data = layer_data(folder)
-    for split in ("across", "thirds"):
-        for taught, asked in layers.splits(data, split, 1):
-            assert {task.source for task in taught}.isdisjoint(task.source for task in asked)
-    for taught, asked in layers.splits(data, "within", 10):
-        assert {task.fold for task in taught}.isdisjoint(task.fold for task in asked)
-
-
 def test_the_table_and_its_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = layers.layer_data(folder)
     names = {each.name for each in methods(found)}
-    assert {"all in one", "schemas", "habit", "predictor", "schemas, habit, predictor"} <= names
-    arguments = ["--data", str(folder), "--method", "all in one;schemas;predictor", "--held-out", "across"]
+    assert names == {"all in one", "schemas", "habit", "schemas, habit"}
+    arguments = ["--data", str(folder), "--method", "all in one;schemas"]
     shown = CliRunner().invoke(app(), arguments)
     assert shown.exit_code == 0, shown.output
     assert "nestools" in shown.output
@@ -109,33 +98,13 @@ def test_the_table_and_its_json(folder: Path, monkeypatch: pytest.MonkeyPatch) -
     by = {(row["method"], row["source"]): row for row in rows}
     assert by["all in one", "nestools"]["pairs"] == 50
     assert by["schemas", "nestools"]["pairs"] == 100
-    assert by["predictor", "seal_tools"]["pairs"] == 100
     assert by["schemas", "mean"]["pairs"] == (100 + by["schemas", "seal_tools"]["pairs"]) / 2
 
 
-def test_a_model_may_be_asked(folder: Path) -> None:
-    data = layer_data(folder)
-    task = next(each for each in data.tasks if each.ordered)
-    model = FakeModel(["2\n1"])
-    tools = list(task.layers)
-    asked = Asked(data, model)
-    assert asked.layers(task, tools) == {tools[1]: 0, tools[0]: 1}
-    asked.close()
-    assert task.text in model.prompts[0][0].content
-    assert "send_thing" in model.prompts[0][0].content
-    tools = ["a", "b", "c", "d"]
-    assert layers_in("Step 1: 3, 1\nStep 2: 4\n", tools) == {"a": 0, "b": 0, "c": 0, "d": 1}
-    assert layers_in("here you are:\n2\n\n1, 2, 99999\n", tools) == {"a": 1, "b": 0, "c": 0, "d": 0}
-    assert layers_in("", tools) == dict.fromkeys(tools, 0)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"), [(["--method", "luck"], "no method 'luck'"), (["--held-out", "none"], "'none'")]
-)
-def test_wrong_input_is_named(folder: Path, arguments: list[str], message: str) -> None:
-    result = CliRunner().invoke(app(), ["--data", str(folder), *arguments])
+def test_wrong_input_is_named(folder: Path) -> None:
+    result = CliRunner().invoke(app(), ["--data", str(folder), "--method", "luck"])
     assert isinstance(result.exception, UsageError)
-    assert message in str(result.exception)
+    assert "no method 'luck'" in str(result.exception)
 
 
 def test_data_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -101,21 +100,16 @@ def test_an_encoder_compares_by_meaning() -> None:
     assert homes[0] == homes[1] != found.of(taken("c", "old_shop_id")).cluster
 
 
-def test_the_user_joins_and_parts_and_takes_it_back() -> None:
-    found = clusters(*TABLE)
+def test_the_user_joins_and_parts() -> None:
     city, hospital = taken("get_locations", "name"), taken("get_hospital_list", "name")
-    found.correct(city, hospital, True)
-    assert found.of(city).cluster == found.of(hospital).cluster
-    assert "corrected" in found.of(hospital).why
-    found.correct(city, hospital, None)
-    assert found.of(hospital).cluster == "hospital_name"
+    joined = clusters(*TABLE, same={(city, hospital): True})
+    assert joined.of(city).cluster == joined.of(hospital).cluster
+    assert "corrected" in joined.of(hospital).why
     town = taken("get_hospital_list", "city")
-    found.correct(city, town, False)
-    assert found.of(city).cluster != found.of(town).cluster
-    assert "corrected" in found.of(town).why
-    with pytest.raises(KeyError):
-        found.correct(city, taken("get_locations", "gone"), True)
-    assert clusters(*TABLE, same={(city, town): False}).of(town).cluster == found.of(town).cluster
+    parted = clusters(*TABLE, same={(city, town): False, (city, taken("get_locations", "gone")): True})
+    assert parted.of(hospital).cluster == "hospital_name"
+    assert parted.of(city).cluster != parted.of(town).cluster
+    assert "corrected" in parted.of(town).why
 
 
 def test_a_new_tool_joins_its_cluster_and_counts_nothing() -> None:

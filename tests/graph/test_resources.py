@@ -14,8 +14,6 @@ from atc.graph.edges import Counts, Learnt
 from atc.graph.resources import route_of
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
-from atc.programs.repair.lookups import search_tool_beside
-from atc.result import Effect
 from atc.tools.openapi import import_openapi
 from atc.tools.protocol import Protocol, Source
 
@@ -387,18 +385,6 @@ def test_the_users_word_comes_before_all() -> None:
     assert (place(first.supplier), first.evidence, first.weight) == (
         "GET /orders.items.[].lines.[].product_id", "corrected", 1.0,
     )  # fmt: skip
-
-
-def test_beside_a_list_stands_the_search_for_the_same_things_alone() -> None:
-    def searching(name: str) -> Protocol:
-        parameters = {"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
-        returns = record(items=items(with_id()))
-        return Protocol(name=name, parameters=parameters, returns=returns, effect=Effect.READ)
-
-    orders = Protocol(name="list_orders", returns=record(items=items(with_id())), effect=Effect.READ)
-    tools = {each.name: each for each in (orders, searching("search_customers"))}
-    assert search_tool_beside("list_orders", tools) == ""
-    assert search_tool_beside("list_orders", {**tools, "find_orders": searching("find_orders")}) == "find_orders(q=...)"
 
 
 _TEXT: dict[str, Any] = {"type": "string"}

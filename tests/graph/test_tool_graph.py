@@ -199,16 +199,12 @@ def test_layers_put_suppliers_before_what_they_supply() -> None:
     assert graph.layers([]) == ()
 
 
-def test_where_schemas_say_nothing_habits_and_predictions_order_tools() -> None:
+def test_where_schemas_say_nothing_habits_order_tools() -> None:
     names = ["notify", "report", "weather", "find_cities"]
     graph = ToolGraph([tool("notify", "text"), tool("report"), WEATHER, FIND])
-    as_today = (("notify", "report", "find_cities"), ("weather",))
-    assert graph.layers(names) == graph.layers(names, {}) == graph.layers(names, {"gone": 3}) == as_today
-    predicted = {"notify": 2, "report": 1, "weather": 0, "find_cities": 1}
-    assert graph.layers(names, predicted) == (("report", "find_cities"), ("notify", "weather")), "schemas win"
+    assert graph.layers(names) == (("notify", "report", "find_cities"), ("weather",))
     taught = graph.with_learnt(Learnt(habits={"notify": {0: 1.0, 3: 9.0}, "report": {0: 2.0}, "weather": {}}))
     assert taught.layers(names) == (("report", "find_cities"), ("weather",), ("notify",))
-    assert taught.layers(names, predicted) == (("report",), ("find_cities",), ("weather",), ("notify",)), "then habits"
     assert taught.layers(["notify"]) == (("notify",),)
 
 

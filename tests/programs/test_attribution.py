@@ -40,10 +40,6 @@ def _details(arguments: dict[str, Any]) -> Any:
     return CITIES[arguments["city_id"]]
 
 
-def _listed(arguments: dict[str, Any]) -> Any:
-    return {"total": 300, "cities": [{"city_id": i, "name": c["name"]} for i, c in list(CITIES.items())[:2]]}
-
-
 def _drifted(arguments: dict[str, Any]) -> Any:
     return {"city": {"city_id": f"c-{arguments['n']}"}}
 
@@ -62,7 +58,6 @@ TOOLS = Toolset(
         make_tool("find", _find, required=("text",), text=TEXT),
         make_tool("details", _details, required=("city_id",), city_id=NUMBER),
         make_tool("broken", _broken),
-        make_tool("listed", _listed),
         make_tool(
             "drifted",
             _drifted,
@@ -447,37 +442,6 @@ def test_a_refused_call_whose_answer_nobody_reads_is_told_to_be_left_out(
     fault = traced(program)
     assert fault is not None
     assert ("uses nothing of what details returns: leave this call out" in fault.message) is idle
-
-
-@pytest.mark.parametrize(
-    "rest", ["answer = [c['name'] for c in found]", "answer = max(found, key=lambda c: c['city_id'])"]
-)
-def test_what_was_looked_for_in_the_first_part_of_a_list_is_told_how_long_the_list_is(
-    traced: Traced, rest: str
-) -> None:
-    fault = traced(f"found = [c for c in listed()['cities'] if c['name'] == 'Bern']\n{rest}")
-    assert fault is not None
-    assert fault.tool == "listed"
-    assert "listed() answered only 2 of 300, and what was looked for is not among them: ask" in fault.message
-
-
-@pytest.mark.parametrize("used", [False, True])
-def test_a_note_does_not_advise_a_call_that_the_program_makes_already(used: bool) -> None:
-    shape = {"type": "object", "properties": {"cities": {"type": "array", "items": {"type": "object"}}}}
-    tools = Toolset(
-        [
-            make_tool("listed", _listed, returns=shape),
-            make_tool("find_cities", _find, returns=shape, required=("city_name",), city_name=TEXT),
-        ]
-    )
-    program = "found = [c for c in listed()['cities'] if c['name'] == 'Bern']\nanswer = found[0]\n"
-    program += "other = find_cities(city_name='Bern')\n" * used
-    error = ProgramError("IndexError", "list index out of range", 2, (2, 2, 9, 17), items=0)
-    call = CALL.model_copy(update={"tool": "listed", "arguments": {}, "value": _listed({}), "line": 1})
-    fault = Attribution(Program(program), Outcome("raised", error=error), [call], tools).fault()
-    assert fault is not None
-    assert fault.part is not None
-    assert fault.part.instead == ("" if used else "find_cities(city_name=...)")
 
 
 def test_a_key_that_sorts_nothing_blames_no_response_that_lacks_it() -> None:

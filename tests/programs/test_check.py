@@ -377,27 +377,6 @@ def test_an_argument_of_a_tool_alike_is_told_with_that_tool() -> None:
     assert found.message.endswith("its arguments are none. get_past_weather has one")
 
 
-def test_coordinates_from_memory_are_a_doubt_where_a_tool_could_give_them() -> None:
-    place = {"latitude": {"type": "number"}, "longitude": {"type": "number"}}
-    where = Protocol(
-        name="where",
-        effect=Effect.READ,
-        parameters={"properties": {"place": {"type": "string"}}, "required": ["place"]},
-        returns={"type": "object", "properties": place},
-    )
-    weather = Protocol(name="weather", effect=Effect.READ, parameters={"properties": place, "required": [*place]})
-    program = "answer = weather(latitude=40.7, longitude=-74.0)"
-    both, alone = Checker([where, weather]), Checker([weather])
-    (found,) = findings(both, program, "the weather in New York")
-    assert found.severity == "warning"
-    assert "latitude and longitude" in found.message
-    assert "where(place=...)['longitude']" in found.message
-    assert findings(both, program, "the weather at 40.7 N, 74.0 W") == []
-    assert findings(alone, program, "the weather in New York") == []
-    nothing = findings(both, "answer = weather(latitude=None, longitude=None)", "the weather in New York")
-    assert {finding.kind for finding in nothing} == {"wrong_type"}, "a null is not from memory"
-
-
 def test_findings_come_in_the_order_of_lines_and_once(checker: Checker) -> None:
     program = 'a = find(nmae="x")\nb = find(name="x")["foo"]["bar"] + find(name="x")["foo"]\nc = undefined\n'
     found = findings(checker, program)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from atc.facts import ArgumentRepair
 from atc.graph.lessons import Lessons
 from atc.programs.lessons.reading import all_lessons, lessons_of
-from atc.result import Call, Effect, Result
+from atc.result import Call, Effect, Result, Revision
 from atc.schemas.infer.outline import outline_of
 from atc.tools.observed import is_documented
 from atc.tools.protocol import JsonSchema, Protocol
@@ -28,6 +28,7 @@ class Run:
     def __init__(self, program: str, status: str = "answered", run_id: str = "20260101-000000-abcdef") -> None:
         self.program, self.status, self.run_id = program, status, run_id
         self.calls: list[Call] = []
+        self.replaced: tuple[tuple[str, str], ...] = ()
 
     def call(self, tool: str, line: int, value: Any = None, status: str = "ok", **more: Any) -> Run:
         made: dict[str, Any] = {
@@ -43,7 +44,8 @@ class Run:
 
     def result(self) -> Result[Any]:
         ended: dict[str, Any] = {"run_id": self.run_id, "task": "t", "status": self.status, "program": self.program}
-        return Result(**ended, calls=tuple(self.calls))
+        substituted = Revision(attempt=0, program=self.program, substituted=self.replaced)
+        return Result(**ended, calls=tuple(self.calls), revisions=(substituted,) if self.replaced else ())
 
     def events(self, turn: int = 0) -> Iterator[Event]:
         yield Event("run_started", {"run_id": self.run_id, "turn": turn})
@@ -59,6 +61,8 @@ class Run:
                 yield Event("program_written", {"program": self.program if last else "pass"})
                 yield Event("program_started", {"attempt": attempt, "warnings": []})
             yield Event("call_ended", call.model_dump(mode="json"))
+        for broken, by in self.replaced:
+            yield Event("substituted", {"tool": broken, "by": by})
         yield Event("run_ended", {"status": self.status, "program": self.program})
 
     def lessons(self, known: dict[str, Protocol] = TOOLS, **more: Any) -> Lessons:
@@ -238,12 +242,10 @@ def test_empty_responses_are_no_success() -> None:
 
 def test_what_took_the_place_of_a_broken_tool() -> None:
     run = looked_up()
-    pairs = [("alerts", "weather"), ("alerts", "log"), ("alerts", "unknown"), ("log", "log")]
-    assert run.lessons(replaced=pairs).replaced == {("alerts", "weather"): True}
-    named = {"kind": "substituted", "data": {"tool": "alerts", "by": "weather"}}
-    assert lessons_of([*run.events(), named], TOOLS).replaced == {("alerts", "weather"): True}
+    run.replaced = ("alerts", "weather"), ("alerts", "log"), ("alerts", "unknown"), ("log", "log")
+    assert run.lessons().replaced == {("alerts", "weather"): True}
     run.call("log", 2, None, "failed", error="down")
-    assert run.lessons(replaced=pairs).replaced == {("alerts", "weather"): True, ("alerts", "log"): False}
+    assert run.lessons().replaced == {("alerts", "weather"): True, ("alerts", "log"): False}
 
 
 def test_keys_that_are_data_are_neither_in_shapes_nor_in_edges() -> None:

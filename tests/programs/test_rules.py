@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Effect, Protocol, Settings, Toolset, tool
+from atc import Effect, Protocol, Settings, Toolset, tool
 from atc.errors import SettingsError
 from atc.facts import Fault
-from atc.models.fake import FakeModel
 from atc.outcome import Outcome, ProgramError
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
@@ -84,7 +83,6 @@ PLACE_OF = made("find_place", {"name": TEXT}, {"place_id": TEXT, "latitude": NUM
     [
         ("invented-id", "answer = weather_today(place_id='x17')", "stands in neither"),
         ("invented-address", "x = 'a@b.org'\nanswer = find_place(name=x)", "e-mail"),
-        ("coordinate-from-memory", "answer = weather_today(latitude=48)", "from memory"),
         ("name-for-id", "answer = weather_today(place_id='Berlin')", "a name is given"),
         ("similar-tool", "answer = weather_today(date='2024-01-01')", "weather_on"),
         ("key-elsewhere", "answer = find_place(name='Berlin')['t']", "'t' is at weather_today"),
@@ -138,6 +136,10 @@ def test_rules_are_read_from_left_to_right(text: str, on: frozenset[str]) -> Non
         ("-", "there is no rule ''"),
         ("key-spelling", "write +key-spelling or -key-spelling"),
         ("-zzzz", "docs/failures.md lists them"),
+        ("-confirmed-nothing", "there is no rule 'confirmed-nothing'"),
+        ("none,+part-of-a-list", "there is no rule 'part-of-a-list': docs/failures.md lists them"),
+        ("-predicted-layers", "there is no rule 'predicted-layers': docs/failures.md lists them"),
+        ("-coordinate-from-memory", "there is no rule 'coordinate-from-memory'"),
     ],
 )
 def test_a_rule_that_does_not_exist_is_named(text: str, told: str) -> None:
@@ -145,23 +147,7 @@ def test_a_rule_that_does_not_exist_is_named(text: str, told: str) -> None:
         Settings.load(rules=text)
 
 
-# Rules that show in a whole run, or in a fault ------------------------------------------------------------------------
-
-
-@tool(effect="read")
-def double(n: int) -> int:
-    """Twice a number."""
-    return 2 * n
-
-
-@pytest.mark.parametrize(("rules", "status"), [("default", "answered"), ("-confirmed-nothing", "unsolved")])
-def test_an_empty_answer_that_two_programs_found_is_the_answer(rules: str, status: str) -> None:
-    programs = [f"answer = [n for n in [double(n=21)] if n > {more}]" for more in (99, 98)]
-    replies = [reply for program in programs for reply in (program, "double")]  # the model names the tool at fault
-    model = FakeModel(replies)
-    settings = {"sentence": False, "keep_runs": False, "max_revisions": 1}
-    with Agent([double], model=model, rules=rules, **settings) as agent:
-        assert agent.run("double 21").status == status
+# Rules that show in a fault -------------------------------------------------------------------------------------------
 
 
 def test_the_nearest_name_is_a_rule() -> None:
@@ -187,8 +173,6 @@ def raised(kind: str, message: str, line: int, tool: str | None = None, items: i
          raised("ToolError", "find: no", 1, "find")),
         ("unpacked-keys", "a, b = find()\nanswer = a", {"value": {"a": 1, "b": 2}},
          Outcome("finished", answered=True, value="a")),
-        ("part-of-a-list", "answer = [c for c in find()['cities'] if c == 'Bern']",
-         {"value": {"cities": ["Rome", "Oslo"], "total": 300}}, Outcome("finished", answered=True, value=[])),
     ],
 )  # fmt: skip
 def test_a_fault_without_a_rule(rule: str, program: str, call: dict[str, Any], outcome: Outcome) -> None:

@@ -167,6 +167,9 @@ def test_a_record_of_an_older_version_keeps_its_sentences() -> None:
     fault = Fault.model_validate(old)
     assert (fault.message, fault.evidence) == (old["message"], old["evidence"])
     assert Fault.model_validate_json(fault.model_dump_json()).message == old["message"]
+    cut_off = {"kind": "response", "case": "partial", "message": "only 2 of 300", "part": {"shown": 2, "total": 300}}
+    assert Fault.model_validate(cut_off).message == "only 2 of 300"
+    assert Fault.model_validate({"kind": "tool", "part": None}) == Fault(kind="tool")
     finding = Finding(kind="syntax", message="line 1: bad")  # type: ignore[call-arg]
     assert finding.model_dump()["message"] == "line 1: bad"
     assert Revision(attempt=0, program="", findings=(finding,)).model_dump()["findings"][0]["message"] == "line 1: bad"

@@ -141,19 +141,19 @@ def test_a_key_that_the_class_of_a_functions_answer_does_not_have_never_runs(key
 
 
 class Place(TypedDict):
-    latitude: float
+    place_id: str
 
 
-def test_what_is_from_memory_runs_where_it_only_reads_and_is_told_once_the_tool_fails() -> None:
+def test_an_id_that_nobody_gave_runs_where_it_only_reads_and_is_told_once_the_tool_fails() -> None:
     @tool(effect="read")
     def locate(name: str) -> Place:
         """Find a place."""
-        return {"latitude": 45.8}
+        return {"place_id": "p-17"}
 
     @tool(effect="read")
-    def rain(latitude: float) -> float:
+    def rain(place_id: str) -> float:
         """Tell the rain of today, in mm."""
-        if latitude < 45:
+        if place_id != "p-17":
             raise ToolError("nothing is measured there", status=404)
         return 3.5
 
@@ -161,10 +161,10 @@ def test_what_is_from_memory_runs_where_it_only_reads_and_is_told_once_the_tool_
         model = FakeModel([f"```python\nanswer = {code}\n```" for code in codes])
         return Agent([locate, rain], model=model, sentence=False, max_revisions=0, max_rejections=1).run("rain in Lyon")
 
-    assert [revision.all_findings for revision in run("rain(latitude=45.76)").revisions] == [()]
-    result = run("rain(latitude=1.5)", "rain(latitude=locate(name='Lyon')['latitude'])")
+    assert [revision.all_findings for revision in run("rain(place_id='p-17')").revisions] == [()]
+    result = run("rain(place_id='p-1')", "rain(place_id=locate(name='Lyon')['place_id'])")
     assert (result.status, result.value) == ("answered", 3.5)
-    assert [[f.kind for f in revision.all_findings] for revision in result.revisions] == [["from_memory"], []]
+    assert [[f.kind for f in revision.all_findings] for revision in result.revisions] == [["invented_id"], []]
 
 
 # -- a given program -------------------------------------------------------------------------------------------------

@@ -14,12 +14,16 @@ MISSING = "answer = person(name='Ana').get('e_mail')"
 MISSING_AGAIN = "p = person(name='Ana')\nanswer = p.get('e_mail')"
 TEXT = "answer = person(name='Ana')['note']"
 TEXT_AGAIN = "p = person(name='Ana')\nanswer = p.get('note')"
+FRIENDS = "answer = person(name='Ana')['friends']"
+FRIENDS_AGAIN = "p = person(name='Ana')\nanswer = p.get('friends')"
+NONE_LEFT = "answer = [n for n in [person(name='Ana')['name']] if n > 'Z']"
 CAUGHT = "person(name='Ana')\ntry:\n    answer = broken(name='Ana')\nexcept ToolError:\n    answer = None"
 CAUGHT_AGAIN = f"x = 1\n{CAUGHT}"
+NOTHING: dict[str, Any] = {TEXT: "", FRIENDS: [], NONE_LEFT: []}
+"""What these programs find; the others find None."""
 UNSET = "if person(name='Ana')['email']:\n    answer = 'x'"
 NO_CALL = "answer = None"
 FIRST_PAGE = "answer = next((p['name'] for p in people()['items'] if p['name'] == 'Zoe'), None)"
-FIRST_PAGE_AGAIN = FIRST_PAGE.replace("None", "''")
 
 
 @tool(effect="read")
@@ -53,6 +57,9 @@ def run(*programs: str, wanted: Any = None, **settings: Any) -> tuple[Result, in
         ((NULL,), str | None, 1),
         ((NULL, AGAIN), None, 2),
         ((TEXT, TEXT_AGAIN), None, 2),
+        ((FRIENDS, FRIENDS_AGAIN), None, 2),
+        ((FRIENDS, FRIENDS_AGAIN), list[str], 2),
+        ((NONE_LEFT, f"x = 1\n{NONE_LEFT}"), None, 2),
         ((TEXT, TEXT_AGAIN), str, 2),
         ((TEXT, TEXT_AGAIN), str | None, 2),  # a text may be empty: that says nothing of this one
         ((MISSING, MISSING_AGAIN), str | None, 2),  # no such key: perhaps it has another name
@@ -62,7 +69,7 @@ def run(*programs: str, wanted: Any = None, **settings: Any) -> tuple[Result, in
 def test_nothing_is_the_answer(programs: tuple[str, ...], wanted: Any, programs_run: int) -> None:
     result, count = run(*programs, wanted=wanted)
     assert (result.status, count) == ("answered", programs_run), result.fault
-    assert result.value == ("" if TEXT in programs else None)
+    assert result.value == (next((nothing for each, nothing in NOTHING.items() if each in programs), None))
 
 
 @pytest.mark.parametrize(
@@ -81,8 +88,3 @@ def test_nothing_is_the_answer(programs: tuple[str, ...], wanted: Any, programs_
 def test_nothing_is_no_answer(programs: tuple[str, ...], wanted: Any) -> None:
     result, _ = run(*programs, wanted=wanted, max_revisions=1)
     assert result.status in ("unsolved", "failed")
-
-
-def test_the_rule_that_two_programs_confirm_can_be_taken_away() -> None:
-    assert run(NULL, AGAIN, rules="-confirmed-nothing")[0].status == "unsolved"
-    assert run(NULL, rules="-confirmed-nothing", wanted=str | None)[0].status == "answered"

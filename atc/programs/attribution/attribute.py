@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.answers.types import AnswerType
-from atc.facts import Fault, FaultCase, FaultKind, Part, Place
+from atc.facts import Fault, FaultCase, FaultKind, Place
 from atc.fired_rules import fired
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
@@ -31,18 +31,15 @@ from atc.programs.attribution.responses import (
     is_nothing,
     names_error,
     observed,
-    partial,
     places,
 )
 from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, calls_at, suspects_of
 from atc.programs.program import Program
-from atc.programs.repair.lookups import search_tool_beside
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, span_of
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
-from atc.tools.paging import ALL_PAGES, paging_of
 from atc.tools.tool import Toolset
 
 _PROGRAM_ERRORS = {
@@ -258,17 +255,6 @@ class Attribution:
         if kept_nothing:
             items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
             path, listed = next(places(call.value, suspect.path[:items], exact=True))
-            if "part-of-a-list" in self.rules and (part := self._part(call)) is not None:
-                fired("part-of-a-list")
-                return self._made(
-                    "response",
-                    "partial",
-                    error.line,
-                    tool=call.tool,
-                    call=call.index,
-                    part=part,
-                    invocation=invocation(call),
-                )
             where = {"place": Place(tool=call.tool, path=path), "observed": observed(listed)}
         else:
             where = self._where(suspect, wanted_key(error))
@@ -282,18 +268,6 @@ class Attribution:
             raised=error.raised,
             **where,
         )
-
-    def _part(self, call: Call) -> Part | None:
-        """That a call answered with the first part of a longer list, and what finds the rest, if the program does not
-        use it already."""
-        if (counts := partial(call)) is None:
-            return None
-        protocols = {protocol.name: protocol for protocol in self.tools.protocols}
-        used = {made.tool for made in self._flow.calls.values()} if self._flow else set()
-        paged = any(made.paged for made in self._flow.calls.values() if made.tool == call.tool) if self._flow else False
-        pages = not paged and ALL_PAGES not in protocols and paging_of(protocols[call.tool]) is not None
-        others = {name: each for name, each in protocols.items() if name == call.tool or name not in used}
-        return Part(shown=counts[0], total=counts[1], instead=search_tool_beside(call.tool, others), pages=pages)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
         """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
@@ -418,17 +392,6 @@ class Attribution:
         if empty_calls:
             call = (behind_it or empty_calls)[-1]
             return self._made(**empty, line=call.line, tool=call.tool, call=call.index, answered=answered(call))
-        for cut in (s.call for s in behind if "part-of-a-list" in self.rules):
-            if (part := self._part(cut)) is not None:
-                fired("part-of-a-list")
-                return self._made(
-                    **empty,
-                    line=self._answer_line(),
-                    tool=cut.tool,
-                    call=cut.index,
-                    part=part,
-                    invocation=invocation(cut),
-                )
         return self._made(**empty, line=self._answer_line())
 
     def _returned_by_write(self) -> bool:

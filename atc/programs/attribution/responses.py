@@ -155,20 +155,17 @@ def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:
     )
 
 
-def partial(call: Call) -> tuple[int, int] | None:
-    """How many items a call answered with and how many there are in all, where it gave the first part of a longer list.
+def is_first_part(call: Call) -> bool:
+    """Whether a call answered with the first part of a longer list: what is not in it may be in the rest.
 
     Such a response has one list at its top and beside it a number with a telling name that is larger.
     """
     response = call.value
     lists = [item for item in response.values() if isinstance(item, list)] if isinstance(response, dict) else []
     if len(lists) != 1 or not lists[0] or call.page:
-        return None
-    for name, total in response.items():
-        counts = isinstance(total, int) and not isinstance(total, bool) and total > len(lists[0])
-        if counts and any(word in _TOTALS for word in words_of(name)):
-            return len(lists[0]), total
-    return None
+        return False
+    totals = [total for name, total in response.items() if not _TOTALS.isdisjoint(words_of(name))]
+    return any(isinstance(n, int) and not isinstance(n, bool) and n > len(lists[0]) for n in totals)
 
 
 def drift(call: Call, path: Sequence[str | int]) -> Drift | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
 from atc.facts import Finding, FindingKind
 from atc.fired_rules import fired
-from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, is_identifier, words_of
+from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
@@ -23,7 +23,7 @@ from atc.schemas.repair.places import Place
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol
 
-_RULES = {"invented_id": "invented-id", "from_memory": "coordinate-from-memory", "name_for_id": "name-for-id"}
+_RULES = {"invented_id": "invented-id", "name_for_id": "name-for-id"}
 """The rule of each kind of finding about an argument."""
 _LISTED = re.compile(r"[,;\s]+")
 MOST_ITEMS = 100
@@ -43,8 +43,8 @@ def provenance_findings(
     known: str,
     rules: Rules = DEFAULT,
 ) -> list[Finding]:
-    """Identifiers and e-mail addresses that nobody gave (``invented_id``), coordinates from memory, and names of the
-    task where an id is wanted. A model may know some of them, and a service may know things by name.
+    """Identifiers and e-mail addresses that nobody gave (``invented_id``), and names of the task where an id is wanted.
+    A model may know some of them, and a service may know things by name.
 
     Args:
         tree: the program. ``flow``: the values in it.
@@ -72,26 +72,16 @@ def _of_call(
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
     schemas = {parameter.name: parameter.schema for parameter in parameters_of(protocol)} if given else {}
     given = {n: value for n, value in given.items() if not _is_documented(value, protocol, schemas.get(n, {}))}
-    ungrounded = [name for name, value in given.items() if not _is_given(value, known)]
-    for name in ungrounded:
-        if is_identifier(name, THINGS | HANDED_OUT):
-            yield _of_argument("invented_id", line, call.tool, [name], sources)
-    if places := [name for name in ungrounded if COORDINATES.intersection(words_of(name))]:
-        yield _of_argument("from_memory", line, call.tool, places, sources)
     for name, value in given.items():
-        if name not in ungrounded and is_identifier(name, THINGS) and _is_proper_name(value):
-            yield _of_argument("name_for_id", line, call.tool, [name], sources)
-
-
-def _of_argument(kind: FindingKind, line: int, tool: str, names: Sequence[str], sources: Mapping[str, str]) -> Finding:
-    return Finding(
-        kind=kind,
-        severity="warning",
-        line=line,
-        tool=tool,
-        arguments=tuple(names),
-        sources=tuple(sources[name] for name in names),
-    )
+        kind: FindingKind
+        if not _is_given(value, known):
+            kind, odd = "invented_id", is_identifier(name, THINGS | HANDED_OUT)
+        else:
+            kind, odd = "name_for_id", is_identifier(name, THINGS) and _is_proper_name(value)
+        if odd:
+            yield Finding(
+                kind=kind, severity="warning", line=line, tool=call.tool, arguments=(name,), sources=(sources[name],)
+            )
 
 
 def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> bool:

@@ -22,7 +22,7 @@ from atc.programs.program import Program
 from atc.programs.syntax import Span, span_of
 from atc.tools.protocol import Protocol
 
-_SILENT = frozenset({"invented_id", "from_memory", "name_for_id", "unknown_argument"})
+_SILENT = frozenset({"invented_id", "name_for_id", "unknown_argument"})
 """Kinds of what no error tells: a value that a service may believe, an argument that is left out of a read."""
 
 

@@ -53,7 +53,6 @@ def lessons_of(
     run: StoredRun | Result[Any] | Iterable[Event | Mapping[str, Any]],
     tools: Mapping[str, Protocol],
     *,
-    replaced: Iterable[tuple[str, str]] = (),
     request: int = 0,
     warned: bool = False,
 ) -> Lessons:
@@ -62,8 +61,6 @@ def lessons_of(
     Args:
         run: a run on disk, its result, or the events of its trace.
         tools: the protocols by the names that programs call them by; calls of other tools teach nothing.
-        replaced: tools that broke in this run, each with the one that was used in its place; beside those that the run
-            itself names.
         request: of a result that belongs to a conversation, the number of its task; a trace has it.
         warned: of a result, that the program which answered ran although the check had warned about its writes; a trace
             has it.
@@ -77,7 +74,7 @@ def lessons_of(
     else:
         requests = list(_of_events(run.latest() if isinstance(run, StoredRun) else run))
         found = requests[-1] if requests else _Request("", 0, False, "", (), ())
-    return _lessons(found._replace(replaced=(*found.replaced, *replaced)), tools)
+    return _lessons(found, tools)
 
 
 def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lessons]:
