@@ -13,7 +13,7 @@ SOURCES = sorted((ROOT / "atc_research").rglob("*.py"))
 BEHIND_THE_PUBLIC_NAMES = """
 calls.entry calls.json_values errors facts graph.edges graph.search graph.tool_graph programs.extract programs.program
 programs.syntax prompting sandboxes.inputs strategies.ask_user strategies.chain_policy strategies.endings
-strategies.left_undone strategies.likely_layers strategies.previews strategies.revise strategies.ways strategies.writer
+strategies.left_undone strategies.previews strategies.revise strategies.ways strategies.writer
 tools.parameters tools.stubs traces.events traces.stores.base
 """.split()
 """The modules of ATC that this package reaches into. The list may only get shorter: what is good for any strategy is a

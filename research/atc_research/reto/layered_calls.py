@@ -20,7 +20,6 @@ from atc import Call, Effect, Ending, Fault, Message, RunContext, Strategy
 from atc.prompting import fenced
 from atc.strategies.ask_user import is_ask_user
 from atc.strategies.endings import STATUS, ending_of
-from atc.strategies.likely_layers import likely_layers
 from atc_research.prompting import prompt
 from atc_research.reto.layers import MAX_LAYERS, at_most
 from atc_research.steps import (
@@ -88,7 +87,7 @@ def _layers(context: RunContext) -> list[list[str]]:
     """The names of the offered tools by layer. ``ask_user`` stands in each."""
     asking = [name for name, tool in context.tools.items() if is_ask_user(tool)]
     offered = [name for name in context.tools if name not in asking]
-    layers = likely_layers(context)
+    layers = [list(layer) for layer in context.sketch.layers]
     if not set(offered) <= {name for layer in layers for name in layer}:
         layers = context.graph.layers(offered)
     made = [found for layer in layers if (found := [name for name in layer if name in offered])]

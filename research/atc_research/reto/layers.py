@@ -14,7 +14,6 @@ from typing import Any
 from atc import RunContext, Toolset
 from atc.graph.edges import Feed
 from atc.sandboxes.inputs import name_problem
-from atc.strategies.likely_layers import likely_layers
 from atc.tools.parameters import parameters_of
 from atc.traces.stores.base import StoredRun
 
@@ -40,7 +39,7 @@ class Layers:
     def of(cls, context: RunContext) -> Layers:
         """The layers of the tools that are offered, as is likely for the task; what is not placed comes first."""
         offered = [name for name in context.tools if name in context.all_tools]
-        known = [[name for name in layer if name in offered] for layer in likely_layers(context)]
+        known = [[name for name in layer if name in offered] for layer in context.sketch.layers]
         placed = {name for layer in known for name in layer}
         unplaced = [name for name in offered if name not in placed]
         feeds = _feeds(context, offered)
