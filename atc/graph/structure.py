@@ -5,60 +5,32 @@ Users"); else to a response field of the same name, or to the ``id`` of a thing 
 ``results[].id`` of ``search_movie``. What gives the thing itself comes before what only refers to it
 (:mod:`atc.graph.resources`), and what reads hides what writes. This is the "input-output dependency" that the protocols
 let a model learn (ATC §3.2), made explicit.
-
-Fields are looked up by the words that an affinity needs (:mod:`atc.graph.name_affinity`), and by service. So the time
-grows with the number of tools, and not with its square where thousands of them have a field of one name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
-from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
-from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
+from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
-from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
-from atc.graph.resources import (
-    OF_SERVICES,
-    OWN,
-    REFERS,
-    UNTOLD,
-    Field,
-    Fields,
-    Fit,
-    Relation,
-    Wanted,
-    detour,
-    fit,
-    route_of,
-    thing_in,
-    wanted,
-)
-from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
-from atc.tools.parameters import Parameter, parameters_of
+from atc.graph.name_affinity import GENERIC, affinity, bare, endings, spelled_words
+from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wanted, detour, fit, thing_in
+from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
+from atc.graph.supply_index import MAX_TOOLS, Supply, SupplyIndex, Where
+from atc.graph.tool_facts import ToolFacts
+from atc.tools.parameters import Parameter
 from atc.tools.protocol import Protocol
 
-MAX_TOOLS = 40
-"""Tools that are named as suppliers of one parameter: those that need the fewest identifiers themselves."""
-MAX_PLACES = 20
-"""Places of one tool's response that are named as supplies of one parameter."""
-MAX_WORDS = 12
-"""Words of one name that it is found by."""
-MAX_ECHOES = 10_000
-"""Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""
 NO_FIELD = Field(0, (), "", frozenset(), False)
 """Stands for the field of a response that is not documented."""
 _ITSELF = THINGS | {"pk", "oid", "uid", "gid"}
 """Names by which a thing itself goes, whatever it is."""
-_Key = tuple[object, ...]
-_Service = tuple[Literal["of", "free", "all"], str]
-"""Where a supply is sought: in one service, among what serves every service, anywhere."""
 
 
 @dataclass(frozen=True)
@@ -76,113 +48,6 @@ class Found:
     worth: float = 1.0
 
 
-class ToolFacts:
-    """What is read off one protocol; kept as long as the protocol is in use.
-
-    Attributes:
-        parameters: as :func:`parameters_of` gives them.
-        arguments: the names of those that a call must give.
-        identifiers: how many of these are identifiers, which another tool hands out.
-        writes, reads: a call changes something, or surely nothing, as far as is known.
-        route: the path of its operation; ``None`` where it has none.
-    """
-
-    def __init__(self, protocol: Protocol) -> None:
-        self.protocol = protocol
-        self.parameters = parameters_of(protocol)
-        required = [each for each in self.parameters if each.required]
-        self.arguments = tuple(each.name for each in required)
-        self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
-        self.writes, self.reads = may_write(protocol), surely_reads(protocol)
-        self.route = route_of(protocol.source.path) if protocol.source.path else None
-        self._own: dict[str, list[str]] = {}
-        for each in required:
-            for last in endings(each.original):
-                self._own.setdefault(last, []).append(each.original)
-        self._found: dict[str, tuple[list[Field], list[Field]]] = {}
-
-    @cached_property
-    def identifies(self) -> frozenset[tuple[str, str]]:
-        """The things that its arguments name, required or not, each with the word that it is called by."""
-        taken = (self.wanted(each.original) for each in self.parameters if is_identifier(each.original))
-        return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
-
-    @cached_property
-    def searches(self) -> bool:
-        """Whether it finds things by words, as a task has them."""
-        return any(is_identifier(each.original, NAMES) for each in self.parameters)
-
-    def wanted(self, parameter: str) -> Wanted:
-        """What an argument of the tool takes."""
-        return wanted(parameter, self.protocol.plain_name, self.protocol.source.path)
-
-    @cached_property
-    def _places(self) -> tuple[Mapping[str, Sequence[tuple[int, Path]]], Fields]:
-        """The paths to all fields, by the last word of the field's name; and what says whose they are."""
-        found: dict[str, list[tuple[int, Path]]] = {}
-        titles: dict[Path, str] = {}
-        paths: list[Path] = []
-        lists: set[Path] = set()
-        for path, named, title in places_of(self.protocol.returns):
-            if path[-1:] == ("[]",):
-                lists.add(path[:-1])
-            if named:
-                found.setdefault(ending(path[-1]), []).append((len(paths), path))
-                paths.append(path)
-            if title:
-                titles.setdefault(path, title)
-        return found, Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
-
-    @property
-    def responds(self) -> bool:
-        """Whether fields of its response are known."""
-        return bool(self._places[0])
-
-    def fields(self, last: str) -> Sequence[Field]:
-        """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
-        return self._told_apart(last)[0]
-
-    def echoes(self, last: str) -> Sequence[Field]:
-        """The fields whose names end with a word, and that only repeat what the tool must be given."""
-        return self._told_apart(last)[1]
-
-    def _told_apart(self, last: str) -> tuple[list[Field], list[Field]]:
-        if (kept := self._found.get(last)) is None:
-            by_ending, fields = self._places
-            paths = by_ending.get(last, ())
-            own = [self.wanted(name) for name in self._own.get(last, ())[: MAX_ECHOES // (len(paths) or 1)]]
-            kept = self._found[last] = [], []
-            for number, path in paths:
-                field = fields.at(path, number)
-                kept[any(self._echoes(one, field) for one in own)].append(field)
-        return kept
-
-    def _echoes(self, own: Wanted, field: Field) -> bool:
-        if self.route is not None and not thing_in(field.name):
-            at = self.route.placeholders.get(own.name, len(self.route.steps))
-            if self.route.lists_behind(at):  # `/users/{user_id}/friends`: in a list others, beside it the user
-                return "[]" not in field.path
-        found = fit(own, field)
-        return found is not None and found.score >= ECHO
-
-    def field(self, path: Path) -> Field:
-        """The field at a path of the response."""
-        return self._places[1].at(path)
-
-    def owner_at(self, path: Path) -> frozenset[str]:
-        """Words, each of which names the thing that the object at a path of the response is."""
-        return self._places[1].owner_at(path)
-
-
-class _Supply(NamedTuple):
-    """A field among those of all tools; sorted, the tools that need the fewest identifiers come first."""
-
-    place: int
-    number: int
-    tool: str
-    field: Field
-
-
 _Rank = tuple[bool, int, int, bool, int, int, int, int, int]
 """Of a supply, the best first: it writes; its relation to the thing; whether its tool lists the things at the
 very path, or all of them, or no path says so; it looks up what is known; how many identifiers it needs; how many names
@@ -193,24 +58,6 @@ of the tool and the field."""
 class _Candidate(NamedTuple):
     rank: _Rank
     fit: Fit
-
-
-class _Posting:
-    """The supplies that are found by one key: of so many tools, and so many places of each."""
-
-    __slots__ = ("of_last", "supplies", "tools")
-
-    def __init__(self) -> None:
-        self.tools, self.of_last = 0, 0
-        self.supplies: list[_Supply] = []
-
-    def add(self, supply: _Supply) -> None:
-        """Take one more; they come in order."""
-        new = not self.supplies or self.supplies[-1].tool != supply.tool
-        if (new and self.tools > MAX_TOOLS) or (not new and self.of_last == MAX_PLACES):
-            return  # one more tool than are named: the consumer may be among them
-        self.tools, self.of_last = self.tools + new, 1 if new else self.of_last + 1
-        self.supplies.append(supply)
 
 
 class Structure:
@@ -231,8 +78,6 @@ class Structure:
         self.tools = tools
         self._scopes = scopes or {}
         self._facts = {} if facts is None else facts
-        self._postings: dict[tuple[_Service, bool, _Key], _Posting] = {}
-        self._indexed: set[str] = set()
         self._into: dict[str, dict[str, list[Found]]] = {}
 
     def facts(self, key: str) -> ToolFacts:
@@ -328,6 +173,10 @@ class Structure:
         path = next(each.path for score, each in scored if score == best) if best >= LEAST else ()
         return self._supplier(key, path, False)
 
+    @cached_property
+    def _index(self) -> SupplyIndex:
+        return SupplyIndex(self._places, self.facts, self.scope)
+
     # -- by names ------------------------------------------------------------------------------------------------------
 
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
@@ -339,24 +188,20 @@ class Structure:
         listed = self._listed(consumer, what, every)
         if not listed and not what.called and not handed_out:
             return []
-        for last in found_by(what) - self._indexed:
-            self._index(last)
         scope = self.scope(consumer)
         everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter.original)[-1:])
-        for where in (("of", scope.service), ("all", "") if everywhere else ("free", "")):
+        wheres: tuple[Where, Where] = (("of", scope.service), ("all", "") if everywhere else ("free", ""))
+        for where in wheres:
             found = dict(listed)
-            for key in _keys_of_parameter(what):
-                for foreign in (False, True):
-                    posting = self._postings.get((where, foreign, key))
-                    for each in posting.supplies if posting is not None else ():
-                        at = each.tool, each.field.path
-                        if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
-                            found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
+            for each in self._index.matching(what, where):
+                at = each.tool, each.field.path
+                if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
+                    found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
             if found:
                 return self._best(found)
         return []
 
-    def _rank(self, what: Wanted, supply: _Supply, relation: Relation, way: int = 2) -> _Rank:
+    def _rank(self, what: Wanted, supply: Supply, relation: Relation, way: int = 2) -> _Rank:
         facts, field = self.facts(supply.tool), supply.field
         known = bool(what.things) and (what.things[-1], what.words[-1]) in facts.identifies
         one = not facts.arguments and "[]" not in field.path
@@ -417,7 +262,7 @@ class Structure:
             field = self._key_of_items(key, what)
             if field is None and self.facts(key).responds:
                 continue
-            supply = _Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
+            supply = Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
             at = key, supply.field.path
             found.setdefault(at, _Candidate(self._rank(what, supply, OWN, way), Fit(OWN, 1.0)))
         return found
@@ -437,26 +282,6 @@ class Structure:
             if not echoed or thing_in(each.name) in ("", *what.things)
         ]
         return min(ranked)[-1] if ranked else None
-
-    def _index(self, last: str) -> None:
-        """Enter the fields whose names end with a word."""
-        self._indexed.add(last)
-        for key, place in self._places.items():
-            if not (fields := self.facts(key).fields(last)):
-                continue
-            scope = self.scope(key)
-            free = scope.open or not scope.service
-            services: list[_Service] = [("of", scope.service), ("all", "")]
-            if free:
-                services.append(("free", ""))
-            for field in fields:
-                supply = _Supply(place, field.number, key, field)
-                for found_by in _keys_of_field(field):
-                    for where in services:
-                        at = (where, field.is_foreign, found_by)
-                        if (posting := self._postings.get(at)) is None:
-                            posting = self._postings[at] = _Posting()
-                        posting.add(supply)
 
 
 def suppliers_of(
@@ -511,41 +336,3 @@ def _likeness(what: Wanted, name: str) -> int | None:
     if has[0] in _ITSELF and not has[1:] and (core[-1:] == what.things[-1:] or not _ITSELF.isdisjoint(core[-1:])):
         return 2  # `/pets/{pet}`, `/pets/{pet_uuid}`
     return 3 if has == core[-len(has) :] else None  # `/delegates/{delegate_email}`
-
-
-def found_by(what: Wanted) -> frozenset[str]:
-    """The last words, of which a field's name must have one to be what an argument takes."""
-    return endings(what.name).union(what.things[-1:])
-
-
-def _keys_of_field(field: Field) -> Iterator[_Key]:
-    """What a field is found by; each key is for one case of :func:`affinity`."""
-    has = spelled_words(field.name)
-    yield "same", has
-    for start in range(max(1, len(has) - MAX_WORDS), len(has)):
-        yield "end", has[start:]
-    yield "pair", has[-2:]
-    if field.values:
-        yield "values", has[-1:]
-    if not thing_in(field.name):
-        for word in sorted(field.owner)[:MAX_WORDS]:
-            yield "of", has[-1:], word
-
-
-def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
-    """What the fields are found by that have an affinity of :data:`LEAST` to what an argument takes."""
-    core = bare(what.words)
-    for thing in (what.things if what.bare else what.things[-1:])[:MAX_WORDS]:
-        yield "of", core[-1:], thing
-    if what.bare:
-        if core[-1] in OF_SERVICES:
-            yield from (("same", what.words), ("same", core))
-        return
-    yield "values", what.things[-1:]
-    yield "same", what.words
-    yield "same", core
-    yield "end", core
-    for start in range(max(1, len(core) - MAX_WORDS), len(core)):
-        yield "same", core[start:]
-    if core[-1] in GENERIC and core[-2:-1] and core[-2] not in GENERIC:
-        yield "pair", core[-2:]

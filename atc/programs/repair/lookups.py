@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atc.graph.identifiers import NAMES, words_of
-from atc.graph.structure import ToolFacts
+from atc.graph.tool_facts import ToolFacts
 from atc.programs.analysis.schema_paths import shape_at
 from atc.result import Effect
 from atc.schemas.validate import types_of

@@ -1,0 +1,116 @@
+"""What is read off one protocol: its arguments, the fields of its response, and which of these repeat an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from atc.graph.acts import may_write, surely_reads
+from atc.graph.edges import Path
+from atc.graph.identifiers import NAMES, is_identifier
+from atc.graph.name_affinity import ending, endings
+from atc.graph.resources import Field, Fields, Wanted, fit, route_of, thing_in, wanted
+from atc.graph.suppliers import ECHO, is_handed_out, places_of
+from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Protocol
+
+MAX_ECHOES = 10_000
+"""Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
+
+
+class ToolFacts:
+    """What is read off one protocol; kept as long as the protocol is in use.
+
+    Attributes:
+        parameters: as :func:`parameters_of` gives them.
+        arguments: the names of those that a call must give.
+        identifiers: how many of these are identifiers, which another tool hands out.
+        writes, reads: a call changes something, or surely nothing, as far as is known.
+        route: the path of its operation; ``None`` where it has none.
+    """
+
+    def __init__(self, protocol: Protocol) -> None:
+        self.protocol = protocol
+        self.parameters = parameters_of(protocol)
+        required = [each for each in self.parameters if each.required]
+        self.arguments = tuple(each.name for each in required)
+        self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
+        self.writes, self.reads = may_write(protocol), surely_reads(protocol)
+        self.route = route_of(protocol.source.path) if protocol.source.path else None
+        self._own: dict[str, list[str]] = {}
+        for each in required:
+            for last in endings(each.original):
+                self._own.setdefault(last, []).append(each.original)
+        self._found: dict[str, tuple[list[Field], list[Field]]] = {}
+
+    @cached_property
+    def identifies(self) -> frozenset[tuple[str, str]]:
+        """The things that its arguments name, required or not, each with the word that it is called by."""
+        taken = (self.wanted(each.original) for each in self.parameters if is_identifier(each.original))
+        return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
+
+    @cached_property
+    def searches(self) -> bool:
+        """Whether it finds things by words, as a task has them."""
+        return any(is_identifier(each.original, NAMES) for each in self.parameters)
+
+    def wanted(self, parameter: str) -> Wanted:
+        """What an argument of the tool takes."""
+        return wanted(parameter, self.protocol.plain_name, self.protocol.source.path)
+
+    @cached_property
+    def _places(self) -> tuple[Mapping[str, Sequence[tuple[int, Path]]], Fields]:
+        """The paths to all fields, by the last word of the field's name; and what says whose they are."""
+        found: dict[str, list[tuple[int, Path]]] = {}
+        titles: dict[Path, str] = {}
+        paths: list[Path] = []
+        lists: set[Path] = set()
+        for path, named, title in places_of(self.protocol.returns):
+            if path[-1:] == ("[]",):
+                lists.add(path[:-1])
+            if named:
+                found.setdefault(ending(path[-1]), []).append((len(paths), path))
+                paths.append(path)
+            if title:
+                titles.setdefault(path, title)
+        return found, Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
+
+    @property
+    def responds(self) -> bool:
+        """Whether fields of its response are known."""
+        return bool(self._places[0])
+
+    def fields(self, last: str) -> Sequence[Field]:
+        """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
+        return self._told_apart(last)[0]
+
+    def echoes(self, last: str) -> Sequence[Field]:
+        """The fields whose names end with a word, and that only repeat what the tool must be given."""
+        return self._told_apart(last)[1]
+
+    def _told_apart(self, last: str) -> tuple[list[Field], list[Field]]:
+        if (kept := self._found.get(last)) is None:
+            by_ending, fields = self._places
+            paths = by_ending.get(last, ())
+            own = [self.wanted(name) for name in self._own.get(last, ())[: MAX_ECHOES // (len(paths) or 1)]]
+            kept = self._found[last] = [], []
+            for number, path in paths:
+                field = fields.at(path, number)
+                kept[any(self._echoes(one, field) for one in own)].append(field)
+        return kept
+
+    def _echoes(self, own: Wanted, field: Field) -> bool:
+        if self.route is not None and not thing_in(field.name):
+            at = self.route.placeholders.get(own.name, len(self.route.steps))
+            if self.route.lists_behind(at):  # `/users/{user_id}/friends`: in a list others, beside it the user
+                return "[]" not in field.path
+        found = fit(own, field)
+        return found is not None and found.score >= ECHO
+
+    def field(self, path: Path) -> Field:
+        """The field at a path of the response."""
+        return self._places[1].at(path)
+
+    def owner_at(self, path: Path) -> frozenset[str]:
+        """Words, each of which names the thing that the object at a path of the response is."""
+        return self._places[1].owner_at(path)
