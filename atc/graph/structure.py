@@ -60,6 +60,29 @@ class _Candidate(NamedTuple):
     fit: Fit
 
 
+class _Asked(NamedTuple):
+    """What an argument asks for, whichever tool takes it.
+
+    Attributes:
+        what: it takes.
+        every: the steps of the list of all things of which it may name one.
+        handed_out: other tools hand such values out.
+        scope: of the tool that takes it.
+    """
+
+    what: Wanted
+    every: tuple[str, ...]
+    handed_out: bool
+    scope: Scope
+
+
+class _Answer(NamedTuple):
+    """The suppliers that are found, and all tools that were looked at."""
+
+    found: list[Found]
+    tools: frozenset[str]
+
+
 class Structure:
     """The structural edges of some tools. A consumer's are found when they are asked for.
 
@@ -79,6 +102,7 @@ class Structure:
         self._scopes = scopes or {}
         self._facts = {} if facts is None else facts
         self._into: dict[str, dict[str, list[Found]]] = {}
+        self._answers: dict[_Asked, _Answer] = {}
 
     def facts(self, key: str) -> ToolFacts:
         """What is read off a tool's protocol."""
@@ -180,16 +204,29 @@ class Structure:
     # -- by names ------------------------------------------------------------------------------------------------------
 
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
-        what = self.facts(consumer).wanted(parameter.original)
+        """What is found by the names of fields and paths. Tools that ask for the same thing share the answer."""
+        what, scope = self.facts(consumer).wanted(parameter.original), self.scope(consumer)
         every, handed_out = what.all_of_them, is_handed_out(parameter.original, parameter.schema)
         if not what.placed and not handed_out:
-            called_so = what.words[-1:] in self._called.get(self.scope(consumer).service, ())
+            called_so = what.words[-1:] in self._called.get(scope.service, ())
             every = (" ".join(what.words[:-1]),) if called_so else ()  # a `policy_sid` is of `GET /policies`
-        listed = self._listed(consumer, what, every)
-        if not listed and not what.called and not handed_out:
-            return []
-        scope = self.scope(consumer)
-        everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter.original)[-1:])
+        asked = _Asked(what, every, handed_out, scope)
+        if (kept := self._answers.get(asked)) is None:
+            kept = self._answers[asked] = self._answer(asked)
+        return self._answer(asked, consumer).found if consumer in kept.tools else kept.found
+
+    def _answer(self, asked: _Asked, consumer: str | None = None) -> _Answer:
+        """What supplies the thing that is asked for.
+
+        Args:
+            asked: by an argument.
+            consumer: a tool that is none of the suppliers, as its own argument asks.
+        """
+        what, scope = asked.what, asked.scope
+        listed = self._listed(asked, consumer)
+        if not listed and not what.called and not asked.handed_out:
+            return _Answer([], frozenset())
+        everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(what.name)[-1:])
         wheres: tuple[Where, Where] = (("of", scope.service), ("all", "") if everywhere else ("free", ""))
         for where in wheres:
             found = dict(listed)
@@ -198,8 +235,8 @@ class Structure:
                 if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
                     found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
             if found:
-                return self._best(found)
-        return []
+                return _Answer(self._best(found), frozenset(tool for tool, _ in found))
+        return _Answer([], frozenset())
 
     def _rank(self, what: Wanted, supply: Supply, relation: Relation, way: int = 2) -> _Rank:
         facts, field = self.facts(supply.tool), supply.field
@@ -248,13 +285,13 @@ class Structure:
                     found.setdefault(self.scope(key).service, set()).add(spelled_words(name)[-1:])
         return found
 
-    def _listed(self, consumer: str, what: Wanted, every: tuple[str, ...]) -> dict[tuple[str, Path], _Candidate]:
+    def _listed(self, asked: _Asked, consumer: str | None) -> dict[tuple[str, Path], _Candidate]:
         """What lists the things of which an argument names one: at the very path, and behind that all of them."""
-        found: dict[tuple[str, Path], _Candidate] = {}
+        what, found = asked.what, dict[tuple[str, Path], _Candidate]()
         lists = [
             (key, way)
-            for way, at in enumerate((what.collection, every))
-            for key in self._collections.get((self.scope(consumer).service, at), ())[:MAX_TOOLS]
+            for way, at in enumerate((what.collection, asked.every))
+            for key in self._collections.get((asked.scope.service, at), ())[:MAX_TOOLS]
         ]
         for key, way in lists:
             if key == consumer:
