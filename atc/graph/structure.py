@@ -3,8 +3,8 @@
 A parameter is linked to what the document states as its source, by a link or in a description ("returned by Search
 Users"); else to a response field of the same name, or to the ``id`` of a thing of that name: ``movieId`` to
 ``results[].id`` of ``search_movie``. What gives the thing itself comes before what only refers to it
-(:mod:`atc.graph.resources`), and what reads hides what writes. This is the "input-output dependency" that the protocols
-let a model learn (ATC §3.2), made explicit.
+(:mod:`atc.graph.resources`), and what reads before what writes. This is the "input-output dependency" that the
+protocols let a model learn (ATC §3.2), made explicit.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from atc.tools.protocol import Protocol
 
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""
+LAST = 0.5
+"""What a write is worth beside others where it is a way for a search alone."""
 NO_FIELD = Field(0, (), "", frozenset(), False)
 """Stands for the field of a response that is not documented."""
 _ITSELF = THINGS | {"pk", "oid", "uid", "gid"}
@@ -41,11 +43,13 @@ class Found:
         supplier: the tool and the place of the value.
         evidence: ``stated`` by a document, or by ``names``: of fields, schemas, tools and paths.
         worth: of the evidence, from 0 to 1; 1 where it is stated, or the field is the thing's own.
+        last: it is a way for a search alone, where nothing nearer leads on (:class:`~atc.graph.edges.Feed`).
     """
 
     supplier: Supplier
     evidence: Literal["stated", "names"]
     worth: float = 1.0
+    last: bool = False
 
 
 _Rank = tuple[bool, int, int, bool, int, int, int, int, int]
@@ -247,19 +251,25 @@ class Structure:
         return facts.writes, relation, way, known, facts.identifiers, detour(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
-        """The best ones, in order; no write where a read gives the thing itself."""
+        """The best ones, in order: what reads before what writes.
+
+        A write is a way for a search alone where a read gives the thing itself, as a thing that is there is wanted and
+        no new one; and where the write only refers to the thing.
+        """
         reads = _likest({at: each for at, each in found.items() if not each.rank[0]})
         writes = _likest({at: each for at, each in found.items() if each.rank[0]})
         surely = any(each.fit.relation == OWN and self.facts(tool).reads for (tool, _), each in reads.items())
-        kept = reads if surely else {**reads, **writes}
         tools: set[str] = set()
         made: list[Found] = []
-        for (tool, path), (_, (relation, score)) in sorted(kept.items(), key=lambda each: each[1].rank):
+        ranked = sorted({**reads, **writes}.items(), key=lambda each: each[1].rank)
+        for (tool, path), (rank, (relation, score)) in ranked:
             tools.add(tool)
             if len(tools) > MAX_TOOLS:
                 break
             worth = 1.0 if relation == OWN else score * (NOT_TOLD if relation == UNTOLD else REFERENCE)
-            made.append(Found(self._supplier(tool, path, relation == REFERS), "names", worth))
+            last = rank[0] and (surely or relation == REFERS)
+            supplier = self._supplier(tool, path, relation == REFERS)
+            made.append(Found(supplier, "names", worth * LAST if last else worth, last))
         return made
 
     # -- by paths ------------------------------------------------------------------------------------------------------

@@ -103,7 +103,7 @@ class ToolFacts:
         if self.route is not None and not thing_in(field.name):
             at = self.route.placeholders.get(own.name, len(self.route.steps))
             if self.route.lists_behind(at):  # `/users/{user_id}/friends`: in a list others, beside it the user
-                return "[]" not in field.path
+                return not self.route.adds and "[]" not in field.path  # what is put there is no user either
         found = fit(own, field)
         return found is not None and found.score >= ECHO
 

@@ -97,7 +97,7 @@ class ToolGraph:
     def suppliers_into(self, consumer: str) -> dict[str, list[Supplier]]:
         """For each parameter of a tool that others can supply, by its original name: these, the surest first."""
         found: dict[str, list[Supplier]] = {}
-        for feed in self.feeds(consumer):
+        for feed in self.told_feeds(consumer):
             found.setdefault(feed.parameter, []).append(feed.supplier)
         order = [each.original for each in self.structure.facts(consumer).parameters]
         return {parameter: found[parameter] for parameter in order if parameter in found}
@@ -122,11 +122,22 @@ class ToolGraph:
             kept = self._feeds[consumer] = tuple(self._sorted(made.values()))
         return kept
 
+    def told_feeds(self, consumer: str) -> Sequence[Feed]:
+        """The edges that people and models are told of: :meth:`feeds` without those for a search alone.
+
+        Args:
+            consumer: the key of the tool.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
+        return [each for each in self.feeds(consumer) if not each.last]
+
     def _structural(self, consumer: str) -> dict[_End, Feed]:
         """The edges that protocols tell of, by the parameter and the place that they join."""
         return {
             (parameter, (each.supplier.tool, each.supplier.path)): Feed(
-                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth
+                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth, last=each.last
             )
             for parameter, some in self.structure.into(consumer).items()
             for each in some
