@@ -10,8 +10,9 @@ protocols let a model learn (ATC §3.2), made explicit.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
@@ -106,6 +107,7 @@ class Structure:
         self._scopes = scopes or {}
         self._facts = {} if facts is None else facts
         self._into: dict[str, dict[str, list[Found]]] = {}
+        self._inside: dict[str, dict[str, list[Found]]] = {}
         self._answers: dict[_Asked, _Answer] = {}
 
     def facts(self, key: str) -> ToolFacts:
@@ -129,13 +131,44 @@ class Structure:
             return kept
         found = self._into[consumer] = {}
         for parameter in self.facts(consumer).parameters:
-            some = self._stated(consumer, parameter)
-            if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
-                others = self._by_names(consumer, parameter)
-                some = [each for each in others if not some or not each.supplier.writes] + some
-            if some:
+            if some := self._sources(consumer, parameter):
                 found[parameter.original] = some
         return found
+
+    def inside(self, consumer: str) -> Mapping[str, Sequence[Found]]:
+        """For each parameter of a tool the suppliers of what lies within it (:attr:`Supplier.inside`).
+
+        Much of a body is content that other tools repeat, so only what reads the thing itself supplies a part of it.
+        """
+        if (kept := self._inside.get(consumer)) is not None:
+            return kept
+        found = self._inside[consumer] = {}
+        for parameter, path, asked in self.facts(consumer).inner:
+            what = self.facts(consumer).wanted(asked.original)
+            some = [each for each in self._sources(consumer, asked) if self._reads_itself(what, each)]
+            if some:
+                made = [replace(each, supplier=replace(each.supplier, inside=path)) for each in some]
+                found.setdefault(parameter, []).extend(made)
+        return found
+
+    def _sources(self, consumer: str, parameter: Parameter) -> list[Found]:
+        some = self._stated(consumer, parameter)
+        if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
+            others = self._by_names(consumer, parameter)
+            some = [each for each in others if not some or not each.supplier.writes] + some
+        return some
+
+    def _reads_itself(self, what: Wanted, found: Found) -> bool:
+        """Whether what is found is read, and is the thing's own wherever it lies: ``orders[].lines[].line_id``.
+
+        What the document states is believed.
+        """
+        supplier = found.supplier
+        if found.evidence == "stated" or supplier.writes or not supplier.refers:
+            return found.evidence == "stated" or not supplier.writes
+        field = self.facts(supplier.tool).field(supplier.path)
+        of_itself = not field.owner.isdisjoint(spelled_words(field.name))
+        return of_itself and what.things[-1:] == (thing_in(field.name),)
 
     def supplier(self, tool: str, path: Path, consumer: str, parameter: str) -> Supplier:
         """A place of a tool's response as the supplier of a parameter."""
@@ -346,11 +379,11 @@ def suppliers_of(
     """
     tools = protocols if isinstance(protocols, Mapping) else {protocol.name: protocol for protocol in protocols}
     structure = Structure(tools, scopes)
-    return {
-        (key, parameter): [each.supplier for each in found]
-        for key in (tools if consumers is None else consumers)
-        for parameter, found in structure.into(key).items()
-    }
+    made: dict[tuple[str, str], list[Supplier]] = {}
+    for key in tools if consumers is None else consumers:
+        for parameter, found in chain(structure.into(key).items(), structure.inside(key).items()):
+            made.setdefault((key, parameter), []).extend(each.supplier for each in found if not each.last)
+    return made
 
 
 def _likest(found: Mapping[tuple[str, Path], _Candidate]) -> dict[tuple[str, Path], _Candidate]:

@@ -4,18 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
-from atc.graph.identifiers import NAMES, is_identifier
+from atc.graph.identifiers import NAMES, REGISTERED, THINGS, is_identifier
 from atc.graph.name_affinity import ending, endings
-from atc.graph.resources import Field, Fields, Wanted, fit, route_of, thing_in, wanted
+from atc.graph.resources import Field, Fields, Wanted, fit, phrase_of, route_of, thing_in, wanted
 from atc.graph.suppliers import ECHO, is_handed_out, places_of
-from atc.tools.parameters import parameters_of
+from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 
+MAX_INNER = 20
+"""Identifiers within the arguments of one tool that are looked at."""
 MAX_ECHOES = 10_000
 """Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
+
+
+class Inner(NamedTuple):
+    """An identifier within an argument: ``product_id`` of the ``lines`` of an order.
+
+    Attributes:
+        parameter: the original name of the argument.
+        path: to it in the argument; ``[]`` is an item of a list.
+        asked: an argument that would ask for the same thing.
+    """
+
+    parameter: str
+    path: Path
+    asked: Parameter
 
 
 class ToolFacts:
@@ -50,6 +67,26 @@ class ToolFacts:
         return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
 
     @cached_property
+    def inner(self) -> Sequence[Inner]:
+        """The first identifiers within its arguments. A bare ``id`` is of the field that it lies in.
+
+        The id that a new thing is given is none. Nor are codes, numbers and keys: within a body they are its content.
+        """
+        new = self.route.things[:1] if self.route else phrase_of(self.protocol.plain_name)[-1:]
+        makes = self.route.adds if self.route else self.writes
+        found: dict[Path, Inner] = {}
+        for path, named, _, schema in places_of(self.protocol.parameters):
+            steps = [step for step in path if step != "[]"]
+            if not named or len(steps) < 2 or not is_identifier(path[-1], THINGS | REGISTERED) or path in found:
+                continue
+            name = path[-1] if thing_in(path[-1]) else f"{steps[-2]}_{path[-1]}"
+            if is_handed_out(name, schema) and not (makes and thing_in(name) in new):
+                found[path] = Inner(path[0], path[1:], Parameter(name, name, schema, False))
+            if len(found) == MAX_INNER:
+                break
+        return tuple(found.values())
+
+    @cached_property
     def searches(self) -> bool:
         """Whether it finds things by words, as a task has them."""
         return any(is_identifier(each.original, NAMES) for each in self.parameters)
@@ -65,7 +102,7 @@ class ToolFacts:
         titles: dict[Path, str] = {}
         paths: list[Path] = []
         lists: set[Path] = set()
-        for path, named, title in places_of(self.protocol.returns):
+        for path, named, title, _ in places_of(self.protocol.returns):
             if path[-1:] == ("[]",):
                 lists.add(path[:-1])
             if named:

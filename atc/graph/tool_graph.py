@@ -7,7 +7,7 @@ serves all who ask: hints in stubs, the check, repairs, prerequisites, substitut
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -119,7 +119,7 @@ class ToolGraph:
             made = self._structural(consumer)
             if self.learnt:
                 made = self._with_learnt(consumer, made)
-            kept = self._feeds[consumer] = tuple(self._sorted(made.values()))
+            kept = self._feeds[consumer] = tuple(self._sorted([*made.values(), *self._inside(consumer)]))
         return kept
 
     def told_feeds(self, consumer: str) -> Sequence[Feed]:
@@ -142,6 +142,14 @@ class ToolGraph:
             for parameter, some in self.structure.into(consumer).items()
             for each in some
         }
+
+    def _inside(self, consumer: str) -> Iterator[Feed]:
+        """The edges that protocols tell of to places within arguments; runs teach none of these."""
+        for parameter, some in self.structure.inside(consumer).items():
+            for each in some:
+                end = parameter, (each.supplier.tool, each.supplier.path)
+                if self.learnt.corrected_feeds.get(_edge(consumer, end), True):
+                    yield Feed(each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth)
 
     def _with_learnt(self, consumer: str, structural: Mapping[_End, Feed]) -> dict[_End, Feed]:
         """The edges of structure, and those that runs, the user and a model teach; what the user took away is not."""

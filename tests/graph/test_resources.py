@@ -359,6 +359,49 @@ def test_a_write_that_only_refers_to_a_thing_is_told_to_nobody() -> None:
     ]
 
 
+ORDERS = service(
+    {
+        "GET /products": items(with_id()),
+        "GET /customers": items(with_id()),
+        "GET /orders": items(with_id(city={"type": "string"}, tracking_id={"type": "string"})),
+        "POST /orders": {
+            **named("create_order", with_id()),
+            **body(
+                order=record(id=_INTEGER, customer_id=_INTEGER, tracking_id={"type": "string"}),
+                lines={**items({**record(product=with_id(), note_id=_INTEGER), "required": ["product"]})},
+            ),
+        },
+    }
+)
+
+
+def test_an_id_within_a_body_comes_from_what_lists_the_thing() -> None:
+    graph = ToolGraph(ORDERS)
+    found = {(parameter, each.inside): place(each) for (_, parameter), some in graph.suppliers.items() for each in some}
+    assert found == {
+        ("order", ("customer_id",)): "GET /customers.[].id",
+        ("lines", ("[]", "product", "id")): "GET /products.[].id",
+    }, "neither the id of the new order, nor what is content of it"
+    assert graph.hints["POST /orders"] == {
+        "order": "customer_id from get_customers()[i]['id'], the one that the task means",
+        "lines": "product.id from get_products()[i]['id'], the one that the task means",
+    }
+    assert graph.layers(["POST /orders", "GET /products"]) == (("GET /products",), ("POST /orders",))
+    refused = {("GET /products", ("[]", "id"), "POST /orders", "lines"): False}
+    taught = graph.with_learnt(Learnt(corrected_feeds=refused))
+    assert [parameter for _, parameter in taught.suppliers] == ["order"]
+
+
+def test_a_search_supplies_what_a_body_must_have_and_nothing_that_it_may() -> None:
+    must = ORDERS["POST /orders"].parameters
+    must = {**must, "properties": {**must["properties"], "lines": {**must["properties"]["lines"]}}}
+    required = must["properties"]["lines"]["items"] = {**must["properties"]["lines"]["items"]}
+    required["properties"] = {"product": {**with_id(), "required": ["id"]}}
+    tools = {**ORDERS, "POST /orders": ORDERS["POST /orders"].model_copy(update={"parameters": must})}
+    assert best_paths(ToolGraph(tools), "POST /orders")[0].tools == ("GET /products", "POST /orders")
+    assert best_paths(ToolGraph(ORDERS), "POST /orders")[0].tools == ("POST /orders",)
+
+
 LINKED = {
     "GET /reports": named("reports", record(rows=items(record(ref=_INTEGER)), id=_INTEGER)),
     "GET /jobs": named("jobs", items(with_id())),
