@@ -234,11 +234,11 @@ class Structure:
         path = next(each.path for score, each in scored if score == best) if best >= LEAST else ()
         return self._supplier(key, path, False)
 
+    # -- by names ------------------------------------------------------------------------------------------------------
+
     @cached_property
     def _index(self) -> SupplyIndex:
         return SupplyIndex(self._places, self.facts, self.scope)
-
-    # -- by names ------------------------------------------------------------------------------------------------------
 
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
         """What is found by the names of fields and paths. Tools that ask for the same thing share the answer."""
