@@ -99,8 +99,10 @@ def must_be_given(schema: JsonSchema, path: Sequence[str]) -> bool:
     node: JsonSchema = schema
     for step in path:
         node = resolve(schema, node)
-        inside = node.get("items") if step == "[]" else node.get("properties", {}).get(step)
-        if not isinstance(inside, dict) or (step != "[]" and step not in node.get("required", ())):
+        fields, required = node.get("properties"), node.get("required")
+        inside = node.get("items") if step == "[]" else fields.get(step) if isinstance(fields, dict) else None
+        given = step == "[]" or (isinstance(required, list) and step in required)
+        if not given or not isinstance(inside, dict):
             return False
         node = inside
     return True

@@ -14,7 +14,7 @@ from atc.graph.edges import Counts, Learnt
 from atc.graph.resources import route_of
 from atc.graph.search import best_paths
 from atc.graph.subgraph import tree_in_words
-from atc.graph.suppliers import Supplier
+from atc.graph.suppliers import Supplier, must_be_given
 from atc.graph.tool_graph import ToolGraph
 from atc.pages.tool_graph.drawing import edges_of
 from atc.programs.repair.lookups import search_tool_beside
@@ -400,6 +400,13 @@ def test_a_search_supplies_what_a_body_must_have_and_nothing_that_it_may() -> No
     tools = {**ORDERS, "POST /orders": ORDERS["POST /orders"].model_copy(update={"parameters": must})}
     assert best_paths(ToolGraph(tools), "POST /orders")[0].tools == ("GET /products", "POST /orders")
     assert best_paths(ToolGraph(ORDERS), "POST /orders")[0].tools == ("POST /orders",)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"required": 1}, {"required": ["lines"], "properties": {"lines": []}}, {"properties": 1}]
+)
+def test_what_is_no_schema_demands_nothing(odd: dict[str, Any]) -> None:
+    assert not must_be_given(odd, ("lines", "[]", "product_id"))
 
 
 LINKED = {
