@@ -158,7 +158,7 @@ def feeds_of(graph: ToolGraph, consumers: Sequence[str]) -> list[Feed]:
     chosen: list[Feed] = []
     for consumer in consumers:
         taken: dict[str, int] = {}
-        for feed in graph.feeds(consumer):
+        for feed in graph.told_feeds(consumer):
             taken[feed.parameter] = taken.get(feed.parameter, 0) + 1
             if taken[feed.parameter] <= A_PARAMETER:
                 chosen.append(feed)

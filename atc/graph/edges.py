@@ -61,6 +61,8 @@ class Feed:
         weight: from 0 to 1. Of a seen edge the share of the parameter's arguments that came from there (Eq. 4); of any
             other how much the evidence is worth. What only refers to the thing weighs less than what gives it itself.
         seen: arguments of answered runs that came from there.
+        last: it is a way for a search and for the order of tools alone, and nobody is told of it: the supplier makes a
+            new thing where another gives those that are there, or it writes and only refers to the thing.
     """
 
     supplier: Supplier
@@ -69,6 +71,7 @@ class Feed:
     evidence: Evidence
     weight: float
     seen: float = 0.0
+    last: bool = False
 
     @property
     def standing(self) -> int:

@@ -56,7 +56,8 @@ class Prices:
         """What a feed costs: ``-log(weight)`` and more."""
         price = -log(min(1.0, max(feed.weight, _LEAST_WEIGHT)))
         if feed.evidence in ("names", "predicted"):
-            price += self.detour * _words_aside(feed.parameter, supplier, consumer)
+            name = feed.supplier.inside[-1] if feed.supplier.inside else feed.parameter
+            price += self.detour * _words_aside(name, supplier, consumer)
         return whole(price)
 
     def of_open(self, feeds: Iterable[Feed], of_target: bool) -> float:

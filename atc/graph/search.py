@@ -21,9 +21,9 @@ from typing import Protocol as Shape
 
 from atc.errors import UsageError
 from atc.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
-from atc.graph.edges import Feed
+from atc.graph.edges import Feed, Path
 from atc.graph.prices import PRICES, UNIT, Prices, whole
-from atc.graph.suppliers import is_handed_out
+from atc.graph.suppliers import is_handed_out, must_be_given
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
@@ -163,19 +163,24 @@ def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Ite
     """The parameters of a tool that others must supply, each with its surest feed from each supplier.
 
     It is the required ones that tools can supply, and those that tools hand out and none here does; without what the
-    task gives (``have``, as :func:`best_paths` takes it).
+    task gives (``have``, as :func:`best_paths` takes it). What a required one must have within it stands beside it, as
+    ``lines.[].product_id``.
     """
-    suppliers: dict[str, dict[str, Feed]] = {}
+    suppliers: dict[Path, dict[str, Feed]] = {}
     for feed in graph.feeds(key):
         if feed.supplier.tool != key and feed.supplier.tool in graph.protocols and feed.weight > 0:
-            known = suppliers.setdefault(feed.parameter, {})
+            known = suppliers.setdefault((feed.parameter, *feed.supplier.inside), {})
             known[feed.supplier.tool] = min(feed, known.get(feed.supplier.tool, feed), key=_unsureness)
-    for parameter in sorted(parameters_of(graph.protocols[key]), key=lambda each: each.original):
+    protocol = graph.protocols[key]
+    for parameter in sorted(parameters_of(protocol), key=lambda each: each.original):
         name = parameter.original
         if not parameter.required or name in have or f"{key}.{name}" in have:
             continue
-        if name in suppliers or is_handed_out(name, parameter.schema):
-            yield name, suppliers.get(name, {})
+        if (name,) in suppliers or is_handed_out(name, parameter.schema):
+            yield name, suppliers.get((name,), {})
+        for place in sorted(each for each in suppliers if each[0] == name and each[1:]):
+            if must_be_given(protocol.parameters, place):
+                yield ".".join(place), suppliers[place]
 
 
 def _unsureness(feed: Feed) -> tuple[float, bool, int, tuple[str, ...]]:

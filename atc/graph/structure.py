@@ -3,62 +3,37 @@
 A parameter is linked to what the document states as its source, by a link or in a description ("returned by Search
 Users"); else to a response field of the same name, or to the ``id`` of a thing of that name: ``movieId`` to
 ``results[].id`` of ``search_movie``. What gives the thing itself comes before what only refers to it
-(:mod:`atc.graph.resources`), and what reads hides what writes. This is the "input-output dependency" that the protocols
-let a model learn (ATC §3.2), made explicit.
-
-Fields are looked up by the words that an affinity needs (:mod:`atc.graph.name_affinity`), and by service. So the time
-grows with the number of tools, and not with its square where thousands of them have a field of one name.
+(:mod:`atc.graph.resources`), and what reads before what writes. This is the "input-output dependency" that the
+protocols let a model learn (ATC §3.2), made explicit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import Literal, NamedTuple
 
-from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
-from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
+from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
 from atc.graph.mentions import Mentions, names_a_supplier
-from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
-from atc.graph.resources import (
-    OF_SERVICES,
-    OWN,
-    REFERS,
-    UNTOLD,
-    Field,
-    Fields,
-    Fit,
-    Relation,
-    Wanted,
-    detour,
-    fit,
-    route_of,
-    thing_in,
-    wanted,
-)
-from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
-from atc.tools.parameters import Parameter, parameters_of
+from atc.graph.name_affinity import GENERIC, affinity, bare, endings, spelled_words
+from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wanted, detour, fit, thing_in
+from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
+from atc.graph.supply_index import MAX_TOOLS, Supply, SupplyIndex, Where
+from atc.graph.tool_facts import ToolFacts
+from atc.tools.parameters import Parameter
 from atc.tools.protocol import Protocol
 
-MAX_TOOLS = 40
-"""Tools that are named as suppliers of one parameter: those that need the fewest identifiers themselves."""
-MAX_PLACES = 20
-"""Places of one tool's response that are named as supplies of one parameter."""
-MAX_WORDS = 12
-"""Words of one name that it is found by."""
-MAX_ECHOES = 10_000
-"""Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""
+LAST = 0.5
+"""What a write is worth beside others where it is a way for a search alone."""
 NO_FIELD = Field(0, (), "", frozenset(), False)
 """Stands for the field of a response that is not documented."""
 _ITSELF = THINGS | {"pk", "oid", "uid", "gid"}
 """Names by which a thing itself goes, whatever it is."""
-_Key = tuple[object, ...]
-_Service = tuple[Literal["of", "free", "all"], str]
-"""Where a supply is sought: in one service, among what serves every service, anywhere."""
 
 
 @dataclass(frozen=True)
@@ -69,118 +44,13 @@ class Found:
         supplier: the tool and the place of the value.
         evidence: ``stated`` by a document, or by ``names``: of fields, schemas, tools and paths.
         worth: of the evidence, from 0 to 1; 1 where it is stated, or the field is the thing's own.
+        last: it is a way for a search alone, where nothing nearer leads on (:class:`~atc.graph.edges.Feed`).
     """
 
     supplier: Supplier
     evidence: Literal["stated", "names"]
     worth: float = 1.0
-
-
-class ToolFacts:
-    """What is read off one protocol; kept as long as the protocol is in use.
-
-    Attributes:
-        parameters: as :func:`parameters_of` gives them.
-        arguments: the names of those that a call must give.
-        identifiers: how many of these are identifiers, which another tool hands out.
-        writes, reads: a call changes something, or surely nothing, as far as is known.
-        route: the path of its operation; ``None`` where it has none.
-    """
-
-    def __init__(self, protocol: Protocol) -> None:
-        self.protocol = protocol
-        self.parameters = parameters_of(protocol)
-        required = [each for each in self.parameters if each.required]
-        self.arguments = tuple(each.name for each in required)
-        self.identifiers = sum(is_handed_out(each.original, each.schema) for each in required)
-        self.writes, self.reads = may_write(protocol), surely_reads(protocol)
-        self.route = route_of(protocol.source.path) if protocol.source.path else None
-        self._own: dict[str, list[str]] = {}
-        for each in required:
-            for last in endings(each.original):
-                self._own.setdefault(last, []).append(each.original)
-        self._found: dict[str, tuple[list[Field], list[Field]]] = {}
-
-    @cached_property
-    def identifies(self) -> frozenset[tuple[str, str]]:
-        """The things that its arguments name, required or not, each with the word that it is called by."""
-        taken = (self.wanted(each.original) for each in self.parameters if is_identifier(each.original))
-        return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
-
-    @cached_property
-    def searches(self) -> bool:
-        """Whether it finds things by words, as a task has them."""
-        return any(is_identifier(each.original, NAMES) for each in self.parameters)
-
-    def wanted(self, parameter: str) -> Wanted:
-        """What an argument of the tool takes."""
-        return wanted(parameter, self.protocol.plain_name, self.protocol.source.path)
-
-    @cached_property
-    def _places(self) -> tuple[Mapping[str, Sequence[tuple[int, Path]]], Fields]:
-        """The paths to all fields, by the last word of the field's name; and what says whose they are."""
-        found: dict[str, list[tuple[int, Path]]] = {}
-        titles: dict[Path, str] = {}
-        paths: list[Path] = []
-        lists: set[Path] = set()
-        for path, named, title in places_of(self.protocol.returns):
-            if path[-1:] == ("[]",):
-                lists.add(path[:-1])
-            if named:
-                found.setdefault(ending(path[-1]), []).append((len(paths), path))
-                paths.append(path)
-            if title:
-                titles.setdefault(path, title)
-        return found, Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
-
-    @property
-    def responds(self) -> bool:
-        """Whether fields of its response are known."""
-        return bool(self._places[0])
-
-    def fields(self, last: str) -> Sequence[Field]:
-        """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
-        return self._told_apart(last)[0]
-
-    def echoes(self, last: str) -> Sequence[Field]:
-        """The fields whose names end with a word, and that only repeat what the tool must be given."""
-        return self._told_apart(last)[1]
-
-    def _told_apart(self, last: str) -> tuple[list[Field], list[Field]]:
-        if (kept := self._found.get(last)) is None:
-            by_ending, fields = self._places
-            paths = by_ending.get(last, ())
-            own = [self.wanted(name) for name in self._own.get(last, ())[: MAX_ECHOES // (len(paths) or 1)]]
-            kept = self._found[last] = [], []
-            for number, path in paths:
-                field = fields.at(path, number)
-                kept[any(self._echoes(one, field) for one in own)].append(field)
-        return kept
-
-    def _echoes(self, own: Wanted, field: Field) -> bool:
-        if self.route is not None and not thing_in(field.name):
-            at = self.route.placeholders.get(own.name, len(self.route.steps))
-            if self.route.lists_behind(at):  # `/users/{user_id}/friends`: in a list others, beside it the user
-                return "[]" not in field.path
-        found = fit(own, field)
-        return found is not None and found.score >= ECHO
-
-    def field(self, path: Path) -> Field:
-        """The field at a path of the response."""
-        return self._places[1].at(path)
-
-    def owner_at(self, path: Path) -> frozenset[str]:
-        """Words, each of which names the thing that the object at a path of the response is."""
-        return self._places[1].owner_at(path)
-
-
-class _Supply(NamedTuple):
-    """A field among those of all tools; sorted, the tools that need the fewest identifiers come first."""
-
-    place: int
-    number: int
-    tool: str
-    field: Field
+    last: bool = False
 
 
 _Rank = tuple[bool, int, int, bool, int, int, int, int, int]
@@ -195,22 +65,27 @@ class _Candidate(NamedTuple):
     fit: Fit
 
 
-class _Posting:
-    """The supplies that are found by one key: of so many tools, and so many places of each."""
+class _Asked(NamedTuple):
+    """What an argument asks for, whichever tool takes it.
 
-    __slots__ = ("of_last", "supplies", "tools")
+    Attributes:
+        what: it takes.
+        every: the steps of the list of all things of which it may name one.
+        handed_out: other tools hand such values out.
+        scope: of the tool that takes it.
+    """
 
-    def __init__(self) -> None:
-        self.tools, self.of_last = 0, 0
-        self.supplies: list[_Supply] = []
+    what: Wanted
+    every: tuple[str, ...]
+    handed_out: bool
+    scope: Scope
 
-    def add(self, supply: _Supply) -> None:
-        """Take one more; they come in order."""
-        new = not self.supplies or self.supplies[-1].tool != supply.tool
-        if (new and self.tools > MAX_TOOLS) or (not new and self.of_last == MAX_PLACES):
-            return  # one more tool than are named: the consumer may be among them
-        self.tools, self.of_last = self.tools + new, 1 if new else self.of_last + 1
-        self.supplies.append(supply)
+
+class _Answer(NamedTuple):
+    """The suppliers that are found, and all tools that were looked at."""
+
+    found: list[Found]
+    tools: frozenset[str]
 
 
 class Structure:
@@ -231,9 +106,9 @@ class Structure:
         self.tools = tools
         self._scopes = scopes or {}
         self._facts = {} if facts is None else facts
-        self._postings: dict[tuple[_Service, bool, _Key], _Posting] = {}
-        self._indexed: set[str] = set()
         self._into: dict[str, dict[str, list[Found]]] = {}
+        self._inside: dict[str, dict[str, list[Found]]] = {}
+        self._answers: dict[_Asked, _Answer] = {}
 
     def facts(self, key: str) -> ToolFacts:
         """What is read off a tool's protocol."""
@@ -256,13 +131,44 @@ class Structure:
             return kept
         found = self._into[consumer] = {}
         for parameter in self.facts(consumer).parameters:
-            some = self._stated(consumer, parameter)
-            if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
-                others = self._by_names(consumer, parameter)
-                some = [each for each in others if not some or not each.supplier.writes] + some
-            if some:
+            if some := self._sources(consumer, parameter):
                 found[parameter.original] = some
         return found
+
+    def inside(self, consumer: str) -> Mapping[str, Sequence[Found]]:
+        """For each parameter of a tool the suppliers of what lies within it (:attr:`Supplier.inside`).
+
+        Much of a body is content that other tools repeat, so only what reads the thing itself supplies a part of it.
+        """
+        if (kept := self._inside.get(consumer)) is not None:
+            return kept
+        found = self._inside[consumer] = {}
+        for parameter, path, asked in self.facts(consumer).inner:
+            what = self.facts(consumer).wanted(asked.original)
+            some = [each for each in self._sources(consumer, asked) if self._reads_itself(what, each)]
+            if some:
+                made = [replace(each, supplier=replace(each.supplier, inside=path)) for each in some]
+                found.setdefault(parameter, []).extend(made)
+        return found
+
+    def _sources(self, consumer: str, parameter: Parameter) -> list[Found]:
+        some = self._stated(consumer, parameter)
+        if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
+            others = self._by_names(consumer, parameter)
+            some = [each for each in others if not some or not each.supplier.writes] + some
+        return some
+
+    def _reads_itself(self, what: Wanted, found: Found) -> bool:
+        """Whether what is found is read, and is the thing's own wherever it lies: ``orders[].lines[].line_id``.
+
+        What the document states is believed.
+        """
+        supplier = found.supplier
+        if found.evidence == "stated" or supplier.writes or not supplier.refers:
+            return found.evidence == "stated" or not supplier.writes
+        field = self.facts(supplier.tool).field(supplier.path)
+        of_itself = not field.owner.isdisjoint(spelled_words(field.name))
+        return of_itself and what.things[-1:] == (thing_in(field.name),)
 
     def supplier(self, tool: str, path: Path, consumer: str, parameter: str) -> Supplier:
         """A place of a tool's response as the supplier of a parameter."""
@@ -330,33 +236,46 @@ class Structure:
 
     # -- by names ------------------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _index(self) -> SupplyIndex:
+        return SupplyIndex(self._places, self.facts, self.scope)
+
     def _by_names(self, consumer: str, parameter: Parameter) -> list[Found]:
-        what = self.facts(consumer).wanted(parameter.original)
+        """What is found by the names of fields and paths. Tools that ask for the same thing share the answer."""
+        what, scope = self.facts(consumer).wanted(parameter.original), self.scope(consumer)
         every, handed_out = what.all_of_them, is_handed_out(parameter.original, parameter.schema)
         if not what.placed and not handed_out:
-            called_so = what.words[-1:] in self._called.get(self.scope(consumer).service, ())
+            called_so = what.words[-1:] in self._called.get(scope.service, ())
             every = (" ".join(what.words[:-1]),) if called_so else ()  # a `policy_sid` is of `GET /policies`
-        listed = self._listed(consumer, what, every)
-        if not listed and not what.called and not handed_out:
-            return []
-        for last in found_by(what) - self._indexed:
-            self._index(last)
-        scope = self.scope(consumer)
-        everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(parameter.original)[-1:])
-        for where in (("of", scope.service), ("all", "") if everywhere else ("free", "")):
-            found = dict(listed)
-            for key in _keys_of_parameter(what):
-                for foreign in (False, True):
-                    posting = self._postings.get((where, foreign, key))
-                    for each in posting.supplies if posting is not None else ():
-                        at = each.tool, each.field.path
-                        if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
-                            found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
-            if found:
-                return self._best(found)
-        return []
+        asked = _Asked(what, every, handed_out, scope)
+        if (kept := self._answers.get(asked)) is None:
+            kept = self._answers[asked] = self._answer(asked)
+        return self._answer(asked, consumer).found if consumer in kept.tools else kept.found
 
-    def _rank(self, what: Wanted, supply: _Supply, relation: Relation, way: int = 2) -> _Rank:
+    def _answer(self, asked: _Asked, consumer: str | None = None) -> _Answer:
+        """What supplies the thing that is asked for.
+
+        Args:
+            asked: by an argument.
+            consumer: a tool that is none of the suppliers, as its own argument asks.
+        """
+        what, scope = asked.what, asked.scope
+        listed = self._listed(asked, consumer)
+        if not listed and not what.called and not asked.handed_out:
+            return _Answer([], frozenset())
+        everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(what.name)[-1:])
+        wheres: tuple[Where, Where] = (("of", scope.service), ("all", "") if everywhere else ("free", ""))
+        for where in wheres:
+            found = dict(listed)
+            for each in self._index.matching(what, where):
+                at = each.tool, each.field.path
+                if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
+                    found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
+            if found:
+                return _Answer(self._best(found), frozenset(tool for tool, _ in found))
+        return _Answer([], frozenset())
+
+    def _rank(self, what: Wanted, supply: Supply, relation: Relation, way: int = 2) -> _Rank:
         facts, field = self.facts(supply.tool), supply.field
         known = bool(what.things) and (what.things[-1], what.words[-1]) in facts.identifies
         one = not facts.arguments and "[]" not in field.path
@@ -365,19 +284,25 @@ class Structure:
         return facts.writes, relation, way, known, facts.identifiers, detour(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
-        """The best ones, in order; no write where a read gives the thing itself."""
+        """The best ones, in order: what reads before what writes.
+
+        A write is a way for a search alone where a read gives the thing itself, as a thing that is there is wanted and
+        no new one; and where the write only refers to the thing.
+        """
         reads = _likest({at: each for at, each in found.items() if not each.rank[0]})
         writes = _likest({at: each for at, each in found.items() if each.rank[0]})
         surely = any(each.fit.relation == OWN and self.facts(tool).reads for (tool, _), each in reads.items())
-        kept = reads if surely else {**reads, **writes}
         tools: set[str] = set()
         made: list[Found] = []
-        for (tool, path), (_, (relation, score)) in sorted(kept.items(), key=lambda each: each[1].rank):
+        ranked = sorted({**reads, **writes}.items(), key=lambda each: each[1].rank)
+        for (tool, path), (rank, (relation, score)) in ranked:
             tools.add(tool)
             if len(tools) > MAX_TOOLS:
                 break
             worth = 1.0 if relation == OWN else score * (NOT_TOLD if relation == UNTOLD else REFERENCE)
-            made.append(Found(self._supplier(tool, path, relation == REFERS), "names", worth))
+            last = rank[0] and (surely or relation == REFERS)
+            supplier = self._supplier(tool, path, relation == REFERS)
+            made.append(Found(supplier, "names", worth * LAST if last else worth, last))
         return made
 
     # -- by paths ------------------------------------------------------------------------------------------------------
@@ -403,13 +328,13 @@ class Structure:
                     found.setdefault(self.scope(key).service, set()).add(spelled_words(name)[-1:])
         return found
 
-    def _listed(self, consumer: str, what: Wanted, every: tuple[str, ...]) -> dict[tuple[str, Path], _Candidate]:
+    def _listed(self, asked: _Asked, consumer: str | None) -> dict[tuple[str, Path], _Candidate]:
         """What lists the things of which an argument names one: at the very path, and behind that all of them."""
-        found: dict[tuple[str, Path], _Candidate] = {}
+        what, found = asked.what, dict[tuple[str, Path], _Candidate]()
         lists = [
             (key, way)
-            for way, at in enumerate((what.collection, every))
-            for key in self._collections.get((self.scope(consumer).service, at), ())[:MAX_TOOLS]
+            for way, at in enumerate((what.collection, asked.every))
+            for key in self._collections.get((asked.scope.service, at), ())[:MAX_TOOLS]
         ]
         for key, way in lists:
             if key == consumer:
@@ -417,7 +342,7 @@ class Structure:
             field = self._key_of_items(key, what)
             if field is None and self.facts(key).responds:
                 continue
-            supply = _Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
+            supply = Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
             at = key, supply.field.path
             found.setdefault(at, _Candidate(self._rank(what, supply, OWN, way), Fit(OWN, 1.0)))
         return found
@@ -438,26 +363,6 @@ class Structure:
         ]
         return min(ranked)[-1] if ranked else None
 
-    def _index(self, last: str) -> None:
-        """Enter the fields whose names end with a word."""
-        self._indexed.add(last)
-        for key, place in self._places.items():
-            if not (fields := self.facts(key).fields(last)):
-                continue
-            scope = self.scope(key)
-            free = scope.open or not scope.service
-            services: list[_Service] = [("of", scope.service), ("all", "")]
-            if free:
-                services.append(("free", ""))
-            for field in fields:
-                supply = _Supply(place, field.number, key, field)
-                for found_by in _keys_of_field(field):
-                    for where in services:
-                        at = (where, field.is_foreign, found_by)
-                        if (posting := self._postings.get(at)) is None:
-                            posting = self._postings[at] = _Posting()
-                        posting.add(supply)
-
 
 def suppliers_of(
     protocols: Sequence[Protocol] | Mapping[str, Protocol],
@@ -474,11 +379,11 @@ def suppliers_of(
     """
     tools = protocols if isinstance(protocols, Mapping) else {protocol.name: protocol for protocol in protocols}
     structure = Structure(tools, scopes)
-    return {
-        (key, parameter): [each.supplier for each in found]
-        for key in (tools if consumers is None else consumers)
-        for parameter, found in structure.into(key).items()
-    }
+    made: dict[tuple[str, str], list[Supplier]] = {}
+    for key in tools if consumers is None else consumers:
+        for parameter, found in chain(structure.into(key).items(), structure.inside(key).items()):
+            made.setdefault((key, parameter), []).extend(each.supplier for each in found if not each.last)
+    return made
 
 
 def _likest(found: Mapping[tuple[str, Path], _Candidate]) -> dict[tuple[str, Path], _Candidate]:
@@ -511,41 +416,3 @@ def _likeness(what: Wanted, name: str) -> int | None:
     if has[0] in _ITSELF and not has[1:] and (core[-1:] == what.things[-1:] or not _ITSELF.isdisjoint(core[-1:])):
         return 2  # `/pets/{pet}`, `/pets/{pet_uuid}`
     return 3 if has == core[-len(has) :] else None  # `/delegates/{delegate_email}`
-
-
-def found_by(what: Wanted) -> frozenset[str]:
-    """The last words, of which a field's name must have one to be what an argument takes."""
-    return endings(what.name).union(what.things[-1:])
-
-
-def _keys_of_field(field: Field) -> Iterator[_Key]:
-    """What a field is found by; each key is for one case of :func:`affinity`."""
-    has = spelled_words(field.name)
-    yield "same", has
-    for start in range(max(1, len(has) - MAX_WORDS), len(has)):
-        yield "end", has[start:]
-    yield "pair", has[-2:]
-    if field.values:
-        yield "values", has[-1:]
-    if not thing_in(field.name):
-        for word in sorted(field.owner)[:MAX_WORDS]:
-            yield "of", has[-1:], word
-
-
-def _keys_of_parameter(what: Wanted) -> Iterator[_Key]:
-    """What the fields are found by that have an affinity of :data:`LEAST` to what an argument takes."""
-    core = bare(what.words)
-    for thing in (what.things if what.bare else what.things[-1:])[:MAX_WORDS]:
-        yield "of", core[-1:], thing
-    if what.bare:
-        if core[-1] in OF_SERVICES:
-            yield from (("same", what.words), ("same", core))
-        return
-    yield "values", what.things[-1:]
-    yield "same", what.words
-    yield "same", core
-    yield "end", core
-    for start in range(max(1, len(core) - MAX_WORDS), len(core)):
-        yield "same", core[start:]
-    if core[-1] in GENERIC and core[-2:-1] and core[-2] not in GENERIC:
-        yield "pair", core[-2:]

@@ -147,7 +147,8 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     worth *= CHOSEN ** (len(missing) - len(unmet))
     if unmet:
         near = graph if len(graph.protocols) <= MAX_NEAR else graph.only(index.near(by))
-        supplied = {feed.parameter for feed in near.feeds(by) if feed.supplier.tool not in (tool, by)}
+        feeds = [feed for feed in near.told_feeds(by) if not feed.supplier.inside]
+        supplied = {feed.parameter for feed in feeds if feed.supplier.tool not in (tool, by)}
         worth *= math.prod(SUPPLIED * (each.name in supplied) for each in unmet)
     return _Match(worth * response, arguments)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, is_identifier, words_of
@@ -19,6 +19,8 @@ MAX_ALTERNATIVES = 50
 """Choices that are followed at one step of a path."""
 MAX_SHOWN = 100
 """Arguments of a call that are written out where their values are not known."""
+MAX_INSIDE = 3
+"""Places within one argument of which a hint says where their values come from."""
 _OF_PAGES = frozenset({"page", "cursor", "next", "continuation", "sync"})
 _CHOICES = ("allOf", "anyOf", "oneOf")
 
@@ -28,11 +30,27 @@ def fields_of(schema: JsonSchema | None) -> Iterator[tuple[str, ...]]:
 
     Of a schema that unfolds without end (it refers to itself, or its choices multiply) only the first ones.
     """
-    return (path for path, named, _ in places_of(schema) if named)
+    return (each.path for each in places_of(schema) if each.named)
 
 
-def places_of(schema: JsonSchema | None) -> Iterator[tuple[tuple[str, ...], bool, str]]:
-    """The places of a response: the path of each, whether it is a named field, and the name of its schema, if any."""
+class SchemaPlace(NamedTuple):
+    """A place of a response, or of an argument.
+
+    Attributes:
+        path: to it; ``[]`` stands for the items of a list.
+        named: it is a named field, and no item or choice.
+        title: the name of its schema, if any.
+        schema: of it.
+    """
+
+    path: tuple[str, ...]
+    named: bool
+    title: str
+    schema: JsonSchema
+
+
+def places_of(schema: JsonSchema | None) -> Iterator[SchemaPlace]:
+    """The places of a schema, outer ones first, each field in its order."""
     todo: list[tuple[Any, tuple[str, ...], int, bool]] = [(schema, (), 0, False)] if schema is not None else []
     for _ in range(MAX_NODES):
         if not todo:
@@ -40,7 +58,7 @@ def places_of(schema: JsonSchema | None) -> Iterator[tuple[tuple[str, ...], bool
         node, path, depth, named = todo.pop()
         found = resolve(schema or {}, node)
         title = found.get("title") or (node.get("$ref") if isinstance(node, dict) else "")
-        yield path, named, title.rpartition("/")[2] if isinstance(title, str) else ""
+        yield SchemaPlace(path, named, title.rpartition("/")[2] if isinstance(title, str) else "", found)
         if depth <= MAX_DEPTH:
             todo += reversed([(child, way, depth + 1, name) for child, way, name in _children(found, path)])
 
@@ -76,6 +94,20 @@ def has_place(schema: JsonSchema | None, path: Sequence[str]) -> bool:
     return True
 
 
+def must_be_given(schema: JsonSchema, path: Sequence[str]) -> bool:
+    """Whether all arguments have a place, if each of their lists has an item: every field on the way is required."""
+    node: JsonSchema = schema
+    for step in path:
+        node = resolve(schema, node)
+        fields, required = node.get("properties"), node.get("required")
+        inside = node.get("items") if step == "[]" else fields.get(step) if isinstance(fields, dict) else None
+        given = step == "[]" or (isinstance(required, list) and step in required)
+        if not given or not isinstance(inside, dict):
+            return False
+        node = inside
+    return True
+
+
 def hints_from(suppliers: Suppliers, most: int = 2, *, writes: Container[str] = ()) -> dict[str, dict[str, str]]:
     """For every tool, for those of its parameters that others can supply: a short sentence that names ``most``.
 
@@ -87,11 +119,20 @@ def hints_from(suppliers: Suppliers, most: int = 2, *, writes: Container[str] = 
     """
     hints: dict[str, dict[str, str]] = {}
     for (tool, parameter), sources in suppliers.items():
-        named = [each for each in sources if each.standing == sources[0].standing][:most]
-        ways = " or ".join(source.render(chosen=tool in writes) for source in named)
-        meant = ", the one that the task means" if tool in writes and any("[]" in each.path for each in named) else ""
-        hints.setdefault(tool, {})[parameter] = f"from {ways}{meant}"
+        within: dict[tuple[str, ...], list[Supplier]] = {}
+        for each in sources:
+            within.setdefault(each.inside, []).append(each)
+        said = [_hint(some, most, tool in writes) for some in islice(within.values(), MAX_INSIDE)]
+        hints.setdefault(tool, {})[parameter] = "; ".join(said)
     return hints
+
+
+def _hint(sources: Sequence[Supplier], most: int, chosen: bool) -> str:
+    named = [each for each in sources if each.standing == sources[0].standing][:most]
+    place = ".".join(step for step in sources[0].inside if step != "[]")
+    ways = " or ".join(source.render(chosen=chosen) for source in named)
+    meant = ", the one that the task means" if chosen and any("[]" in each.path for each in named) else ""
+    return f"{place} from {ways}{meant}".lstrip()
 
 
 @dataclass(frozen=True)
@@ -106,6 +147,8 @@ class Supplier:
         refers: the field only refers to the thing (``stops[].city_id``) and is no part of it (``cities[].city_id``).
         name: what a program calls the tool by, where it is not ``tool``.
         writes: a call of the tool changes something, as far as is known.
+        inside: where the value goes within the argument, as ``("[]", "product_id")`` of the lines of an order; empty
+            where it is the argument itself.
     """
 
     tool: str
@@ -114,6 +157,7 @@ class Supplier:
     refers: bool = False
     name: str = ""
     writes: bool = False
+    inside: tuple[str, ...] = ()
 
     @property
     def standing(self) -> int:

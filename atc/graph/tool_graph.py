@@ -7,7 +7,7 @@ serves all who ask: hints in stubs, the check, repairs, prerequisites, substitut
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -17,8 +17,9 @@ from atc.graph.acts import writers
 from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
-from atc.graph.structure import Structure, ToolFacts
+from atc.graph.structure import Structure
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
+from atc.graph.tool_facts import ToolFacts
 from atc.graph.weights import WORTH, reliability, weight_of
 from atc.tools.observed import says_nothing, with_shape
 from atc.tools.protocol import JsonSchema, Protocol
@@ -96,7 +97,7 @@ class ToolGraph:
     def suppliers_into(self, consumer: str) -> dict[str, list[Supplier]]:
         """For each parameter of a tool that others can supply, by its original name: these, the surest first."""
         found: dict[str, list[Supplier]] = {}
-        for feed in self.feeds(consumer):
+        for feed in self.told_feeds(consumer):
             found.setdefault(feed.parameter, []).append(feed.supplier)
         order = [each.original for each in self.structure.facts(consumer).parameters]
         return {parameter: found[parameter] for parameter in order if parameter in found}
@@ -118,18 +119,37 @@ class ToolGraph:
             made = self._structural(consumer)
             if self.learnt:
                 made = self._with_learnt(consumer, made)
-            kept = self._feeds[consumer] = tuple(self._sorted(made.values()))
+            kept = self._feeds[consumer] = tuple(self._sorted([*made.values(), *self._inside(consumer)]))
         return kept
+
+    def told_feeds(self, consumer: str) -> Sequence[Feed]:
+        """The edges that people and models are told of: :meth:`feeds` without those for a search alone.
+
+        Args:
+            consumer: the key of the tool.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
+        return [each for each in self.feeds(consumer) if not each.last]
 
     def _structural(self, consumer: str) -> dict[_End, Feed]:
         """The edges that protocols tell of, by the parameter and the place that they join."""
         return {
             (parameter, (each.supplier.tool, each.supplier.path)): Feed(
-                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth
+                each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth, last=each.last
             )
             for parameter, some in self.structure.into(consumer).items()
             for each in some
         }
+
+    def _inside(self, consumer: str) -> Iterator[Feed]:
+        """The edges that protocols tell of to places within arguments; runs teach none of these."""
+        for parameter, some in self.structure.inside(consumer).items():
+            for each in some:
+                end = parameter, (each.supplier.tool, each.supplier.path)
+                if self.learnt.corrected_feeds.get(_edge(consumer, end), True):
+                    yield Feed(each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth)
 
     def _with_learnt(self, consumer: str, structural: Mapping[_End, Feed]) -> dict[_End, Feed]:
         """The edges of structure, and those that runs, the user and a model teach; what the user took away is not."""

@@ -154,7 +154,7 @@ class Prerequisites:
         taught = [id for id in self._graph.suppliers_taught(tool, parameter.original) if id in self._index]
         ranks = {id: rank for rank, id in enumerate(dict.fromkeys([*hits, *taught]))}
         feeds: dict[str, Feed] = {}
-        for feed in self._graph_of(tool, ranks).feeds(tool):
+        for feed in self._graph_of(tool, ranks).told_feeds(tool):
             if feed.parameter == parameter.original:
                 feeds.setdefault(feed.supplier.tool, feed)
         if feeds:

@@ -12,8 +12,12 @@ import pytest
 from atc import Toolset, tool
 from atc.graph.edges import Counts, Learnt
 from atc.graph.resources import route_of
-from atc.graph.suppliers import Supplier
+from atc.graph.search import best_paths
+from atc.graph.subgraph import tree_in_words
+from atc.graph.suppliers import Supplier, must_be_given
 from atc.graph.tool_graph import ToolGraph
+from atc.pages.tool_graph.drawing import edges_of
+from atc.result import Effect
 from atc.tools.openapi import import_openapi
 from atc.tools.protocol import Protocol, Source
 
@@ -118,13 +122,17 @@ def test_in_a_shop_each_id_comes_from_what_lists_the_thing() -> None:
 
 
 def test_what_only_refers_to_a_thing_is_known_behind_its_own() -> None:
-    feeds = ToolGraph(SHOP).feeds("GET /products/{product_id}")
-    assert [(place(feed.supplier), feed.supplier.standing) for feed in feeds] == [
+    graph = ToolGraph(SHOP)
+    told = graph.told_feeds("GET /products/{product_id}")
+    assert [(place(feed.supplier), feed.supplier.standing) for feed in told] == [
         ("GET /products.items.[].id", 0),
         ("GET /orders.items.[].lines.[].product_id", 1),
         ("GET /orders/{order_id}.lines.[].product_id", 1),
     ]
-    assert feeds[0].weight > feeds[1].weight
+    *others, last = graph.feeds("GET /products/{product_id}")
+    assert others == told
+    assert (place(last.supplier), last.last) == ("POST /orders.lines.[].product_id", True)
+    assert told[0].weight > told[1].weight > last.weight
 
 
 def test_a_hint_names_a_field_and_no_row_of_a_list() -> None:
@@ -321,6 +329,83 @@ def test_a_write_is_no_source_of_what_a_read_has() -> None:
     unknown = service(read, effects={"POST *": "unknown"})
     renamed = {key: each.model_copy(update={"name": f"create_{n}"}) for n, (key, each) in enumerate(unknown.items())}
     assert sources(renamed)["DELETE /bookings/{id} id"] == ["GET /bookings.[].id"], "its name says that it writes"
+
+
+def test_what_makes_a_new_thing_is_the_last_way_of_a_search_and_nobody_is_told_of_it() -> None:
+    lists = {"GET /me/lists": items(with_id(name={"type": "string"}))}
+    adds = {
+        "POST /users/{user_id}/lists": named("create_list", with_id(), **body(name={"type": "string"})),
+        "PUT /lists/{list_id}/songs": {**answering({}), **body(song=_INTEGER)},
+    }
+    consumer = "PUT /lists/{list_id}/songs"
+    graph = ToolGraph(service({**lists, **adds}))
+    assert [(each.tool, each.standing) for each in graph.suppliers[consumer, "list_id"]] == [("GET /me/lists", 0)]
+    assert [each.last for each in graph.feeds(consumer)] == [False, True]
+    ways = [path.tools[0] for path in best_paths(graph, consumer, k=2)]
+    assert ways == ["GET /me/lists", "POST /users/{user_id}/lists"]
+    assert [edge.supplier for edge in edges_of(graph)] == ["GET /me/lists"]
+    assert "create_list" not in str(graph.hints) + tree_in_words(graph, [consumer], graph.protocols)
+    alone = service(adds)
+    assert sources(alone)[f"{consumer} list_id"] == ["POST /users/{user_id}/lists.id"], "nothing else hands it out"
+
+
+def test_a_write_that_only_refers_to_a_thing_is_told_to_nobody() -> None:
+    pays = {**answering(record(id=_INTEGER, card=with_id())), **body(amount=_INTEGER)}
+    graph = ToolGraph(service({"POST /payments": pays, "GET /cards/{card_id}": record()}))
+    assert graph.suppliers == {}
+    assert [(place(each.supplier), each.last) for each in graph.feeds("GET /cards/{card_id}")] == [
+        ("POST /payments.card.id", True)
+    ]
+
+
+ORDERS = service(
+    {
+        "GET /products": items(with_id()),
+        "GET /customers": items(with_id()),
+        "GET /orders": items(with_id(city={"type": "string"}, tracking_id={"type": "string"})),
+        "POST /orders": {
+            **named("create_order", with_id()),
+            **body(
+                order=record(id=_INTEGER, customer_id=_INTEGER, tracking_id={"type": "string"}),
+                lines={**items({**record(product=with_id(), note_id=_INTEGER), "required": ["product"]})},
+            ),
+        },
+    }
+)
+
+
+def test_an_id_within_a_body_comes_from_what_lists_the_thing() -> None:
+    graph = ToolGraph(ORDERS)
+    found = {(parameter, each.inside): place(each) for (_, parameter), some in graph.suppliers.items() for each in some}
+    assert found == {
+        ("order", ("customer_id",)): "GET /customers.[].id",
+        ("lines", ("[]", "product", "id")): "GET /products.[].id",
+    }, "neither the id of the new order, nor what is content of it"
+    assert graph.hints["POST /orders"] == {
+        "order": "customer_id from get_customers()[i]['id'], the one that the task means",
+        "lines": "product.id from get_products()[i]['id'], the one that the task means",
+    }
+    assert graph.layers(["POST /orders", "GET /products"]) == (("GET /products",), ("POST /orders",))
+    refused = {("GET /products", ("[]", "id"), "POST /orders", "lines"): False}
+    taught = graph.with_learnt(Learnt(corrected_feeds=refused))
+    assert [parameter for _, parameter in taught.suppliers] == ["order"]
+
+
+def test_a_search_supplies_what_a_body_must_have_and_nothing_that_it_may() -> None:
+    must = ORDERS["POST /orders"].parameters
+    must = {**must, "properties": {**must["properties"], "lines": {**must["properties"]["lines"]}}}
+    required = must["properties"]["lines"]["items"] = {**must["properties"]["lines"]["items"]}
+    required["properties"] = {"product": {**with_id(), "required": ["id"]}}
+    tools = {**ORDERS, "POST /orders": ORDERS["POST /orders"].model_copy(update={"parameters": must})}
+    assert best_paths(ToolGraph(tools), "POST /orders")[0].tools == ("GET /products", "POST /orders")
+    assert best_paths(ToolGraph(ORDERS), "POST /orders")[0].tools == ("POST /orders",)
+
+
+@pytest.mark.parametrize(
+    "odd", [{"required": 1}, {"required": ["lines"], "properties": {"lines": []}}, {"properties": 1}]
+)
+def test_what_is_no_schema_demands_nothing(odd: dict[str, Any]) -> None:
+    assert not must_be_given(odd, ("lines", "[]", "product_id"))
 
 
 LINKED = {

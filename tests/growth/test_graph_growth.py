@@ -41,6 +41,11 @@ def _wide(n: int) -> list[Protocol]:
     return [_tool(name, many, _object(many)) for name in ("a", "b")]
 
 
+def _within(n: int) -> list[Protocol]:
+    """Tools with an id within a body, which all of them give."""
+    return [_tool(f"t{i}", {"order": _object({"user_id": _TEXT})}, _object({"user_id": _TEXT})) for i in range(n)]
+
+
 def _choices(n: int) -> list[Protocol]:
     return [_tool("a", {"x_id": _TEXT}, {"anyOf": [_object({"x_id": _TEXT}) for _ in range(n)]})]
 
@@ -57,7 +62,9 @@ def _layers(tools: Sequence[Protocol]) -> object:
     return ToolGraph(tools).layers([tool.name for tool in tools])
 
 
-@pytest.mark.parametrize(("make", "least", "most"), [(_shared, 100, 400), (_mentioned, 100, 400), (_wide, 400, 1_600)])
+@pytest.mark.parametrize(
+    ("make", "least", "most"), [(_shared, 100, 400), (_mentioned, 100, 400), (_wide, 400, 1_600), (_within, 100, 400)]
+)
 @pytest.mark.parametrize("run", [_hints, _layers])
 def test_the_graph(
     make: Callable[[int], list[Protocol]], least: int, most: int, run: Callable[[Sequence[Protocol]], object]

@@ -107,7 +107,7 @@ def edges_of(graph: ToolGraph) -> list[Edge]:
     """All edges between two tools, the surest first, each with what flows along it."""
     between: dict[tuple[str, str], list[Feed]] = {}
     for consumer in graph.protocols:
-        for feed in graph.feeds(consumer):
+        for feed in graph.told_feeds(consumer):
             if feed.supplier.tool in graph.protocols:
                 between.setdefault((feed.supplier.tool, consumer), []).append(feed)
     edges = [Edge(*ends, tuple(sorted(feeds, key=_sureness))) for ends, feeds in between.items()]

@@ -91,7 +91,7 @@ def _branch(graph: ToolGraph, key: str, kept: Collection[str], opened: set[str],
     opened.add(key)
     if depth == MAX_DEPTH:
         return
-    feeds = [feed for feed in graph.feeds(key) if feed.supplier.tool in kept and feed.supplier.tool != key]
+    feeds = [feed for feed in graph.told_feeds(key) if feed.supplier.tool in kept and feed.supplier.tool != key]
     for parameter in parameters_of(graph.protocols[key]):
         own = {feed.supplier.tool: feed for feed in reversed(feeds) if feed.parameter == parameter.original}
         suppliers = list(reversed(own))[:MAX_SUPPLIERS]
