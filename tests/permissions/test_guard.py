@@ -101,7 +101,7 @@ def test_a_rule_allows_no_write_that_is_odd(odd: dict[str, Any], tmp_path: Path,
     guard = Guard(written(tmp_path, '[[rules]]\nallow = "*"'), Who(), ask, log)
     assert decided(guard, request()) is True
     assert not ask.seen
-    assert guard.ruled(request(**odd)) is None
+    assert guard.judge(request(**odd)).ruled is None
     assert decided(guard, request(**odd)) is True
     assert len(ask.seen) == 1
 
@@ -113,7 +113,7 @@ def test_what_a_rule_denies_nobody_is_asked_about_and_reads_are_written_down_too
         answer = decided(guard, each)
         assert isinstance(answer, Refusal)
         assert "rule 1 of" in answer.reason
-        assert guard.denies(each) is not None
+        assert guard.judge(each).denied is not None
     assert not ask.seen
     assert [(each["tool"], each["verdict"], each["by"]) for each in lines(log.path)] == [
         ("book", "refused", "rule 1"),
