@@ -124,8 +124,14 @@ def _at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader) -> 
             found.missed = found.missed or not ends
         else:
             found.missed = True
-            found.opaque = found.opaque or (isinstance(value, str) and value[:_BLANKS].lstrip()[:1] in ("{", "["))
+            found.opaque = found.opaque or (isinstance(value, str) and _may_be_json(value))
     return found if len(found.values) <= MAX_VALUES else None
+
+
+def _may_be_json(text: str) -> bool:
+    """Whether a text may be an object or a list that a service reads out of it."""
+    head = text[:_BLANKS].lstrip().removeprefix("\ufeff").lstrip()
+    return head[:1] in ("{", "[") if head else len(text) >= _BLANKS
 
 
 # -- from the file -----------------------------------------------------------------------------------------------------

@@ -104,6 +104,11 @@ class Permissions:
         denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
         return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
 
+    def named_by(self, client: Caller) -> frozenset[int]:
+        """The rules that speak of what a caller calls itself: callers of one principal differ in nothing else."""
+        named = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.clients is not None)
+        return frozenset(rule.number for rule in named if rule.clients and rule.clients.may_fit(client.name))
+
     def hides_from(self, client: Caller) -> bool:
         """Whether there may be a tool that a caller does not see."""
         section = self.section(client)

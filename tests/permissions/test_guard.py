@@ -161,7 +161,8 @@ def test_caps_are_counted_over_all_runs_of_a_principal_and_a_no_is_not_counted(t
 
 
 def test_what_a_client_may_see_is_kept_for_few_clients_and_for_these_tools(tmp_path: Path) -> None:
-    path = file_of(tmp_path, '[[rules]]\ndeny = "drop"\nprincipal = "ann"')
+    text = '[[rules]]\ndeny = "drop"\nprincipal = "ann"\n[[rules]]\ndeny = "book"\nclient = "evil*"'
+    path = file_of(tmp_path, text)
     guards = Guards(None, Settings.load(permissions=path))
     tools = guards.graded(Toolset(make_tool(name, None, WRITE) for name in ("drop", "book")))
     ann = guards.visible(Who("ann"), tools)
@@ -169,8 +170,12 @@ def test_what_a_client_may_see_is_kept_for_few_clients_and_for_these_tools(tmp_p
     assert guards.visible(Who("ann"), tools) is ann
     assert guards.visible(Who("bob"), tools) is tools
     assert list(guards.visible(Who("ann"), tools.only("drop"))) == []
+    ann = guards.visible(Who("ann"), tools)
     for number in range(2 * MAX_KEPT):
-        guards.visible(Who("ann", str(number)), tools)
+        assert guards.visible(Who("ann", str(number)), tools) is ann, "a claimed name takes no room"
+    assert list(guards.visible(Who("ann", "evil"), tools)) == []
+    for number in range(2 * MAX_KEPT):
+        guards.visible(Who(str(number)), tools)
     assert len(guards._visible) == MAX_KEPT
     assert guards.visible(Who("ann"), tools) is not ann
     free = Guards(Permissions.default(), Settings.load())

@@ -197,6 +197,8 @@ def _confused(value: Any, given: str) -> bool:
         {"filter.name": ["a", "secret1"]},
         {"filter": '{"name": "secret1"}'},
         {"filter": ' [{"name": "a"}]'},
+        {"filter": "\ufeff" + ' {"name": "a"}'},
+        {"filter": " " * 5_000 + '{"name": "a"}'},
     ],
 )
 def test_a_denial_names_a_parameter_with_a_dot_in_it(tmp_path: Path, arguments: dict[str, Any]) -> None:
@@ -208,6 +210,8 @@ def test_a_path_of_several_keys_with_dots(tmp_path: Path) -> None:
         assert denies(tmp_path, '"a.b.c.d" = 5', **arguments)
         assert allows(tmp_path, '"a.b.c.d" = 5', **arguments)
     assert not denies(tmp_path, '"a.b" = 5', a={"c": 5}, b=5)
+    assert not denies(tmp_path, '"a.b" = 5', a="5")
+    assert not denies(tmp_path, '"a.b" = 5', a="")
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,6 @@ def form(text: str) -> str:
     return PLAIN if match is None else match.lastgroup or PLAIN
 
 
-@lru_cache(maxsize=8192)
 def may_be_name(key: str) -> bool:
     """Whether a key of a response may be a field's name. Else it may be a sentence, which reads as an instruction."""
     length = sum(3 if char >= "\u2e80" else 1 for char in key[: MAX_KEY + 1])  # an ideograph says as much as a word
