@@ -91,7 +91,6 @@ class Patterns:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_exactly", _Globs(self.texts, loose=False))
         object.__setattr__(self, "_loosely", _Globs(self.texts, loose=True))
-        object.__setattr__(self, "_of_paths", any("/" in text or "\\" in text for text in self.texts))
 
     def fit(self, name: str) -> bool:
         """Whether one fits a name, letter by letter. A name too long to be judged fits none."""
@@ -112,7 +111,9 @@ class Patterns:
         exactly = self._globs("_exactly")
         if reading is None or not reader.spend((len(text) + _START) * exactly.weight) or not exactly.fit(text):
             return False
-        return text in self.texts or not (reading.strays or (reading.breaks and self._of_paths))
+        if text in self.texts:
+            return True
+        return not (reading.strays or (reading.breaks and any("/" in each or "\\" in each for each in self.texts)))
 
     def may_fit_argument(self, text: str, reader: Reader) -> bool:
         """Whether one may fit an argument, for a rule that restricts: what cannot be judged may."""
