@@ -44,6 +44,11 @@ def is_invisible(character: str) -> bool:
     return not character.isascii() and _BLANK.match(character) is not None
 
 
+def without_invisible(text: str) -> str:
+    """Text without any character that is drawn as nothing, for comparisons; linear in it."""
+    return text if text.isascii() else _BLANK.sub("", text)
+
+
 def visible(text: str) -> str:
     """Text from outside as one line, in which every character that could steer a terminal or hide becomes an escape.
 

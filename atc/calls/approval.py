@@ -115,19 +115,33 @@ class EarlierWrites(Interface):
         ...
 
 
+class Judgement(Interface):
+    """What a policy says of one call: it is decided once, for its arguments can be large."""
+
+    @property
+    def denied(self) -> Refusal | None:
+        """Why no choice can allow the call; ``None`` where one may."""
+        ...
+
+    @property
+    def ruled(self) -> Literal[True] | Refusal | None:
+        """What holds of the call without a question; ``None`` where somebody is asked."""
+        ...
+
+    async def answer(self, request: ApprovalRequest) -> Verdicts:
+        """Answer, with a question where one is needed.
+
+        Args:
+            request: about the same call; it may say more of where its arguments come from.
+        """
+        ...
+
+
 class Policy(Interface):
     """Rules that stand before the choice, and are asked about every call, reads too (:mod:`atc.permissions.guard`)."""
 
-    def denies(self, request: ApprovalRequest) -> Refusal | None:
-        """Why no choice can allow a call; ``None`` where one may."""
-        ...
-
-    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
-        """What holds of a call without a question; ``None`` where somebody is asked."""
-        ...
-
-    async def asker(self, request: ApprovalRequest) -> Verdicts:
-        """Decide, with a question where one is needed."""
+    def judge(self, request: ApprovalRequest) -> Judgement:
+        """Decide what the rules say of a call."""
         ...
 
     def of_run(self, run_id: str) -> Policy:
@@ -190,16 +204,15 @@ class Approval:
         return self if self.policy is None else replace(self, policy=self.policy.of_run(run_id))
 
     def of_read(self) -> Asker | None:
-        """Who is asked about a read; nobody, as a rule."""
-        if self.policy is not None:
-            return self.policy.asker
+        """Who is asked about a read, if there is no policy; nobody, as a rule."""
         return self.approve if self.reads and callable(self.approve) else None
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
         """Return the verdict if nobody needs to be asked, else the function that asks."""
         if self.policy is not None:
-            ruled = self.policy.ruled(request)
-            return "denied" if isinstance(ruled, Refusal) else "allowed" if ruled else self.policy.asker
+            judgement = self.policy.judge(request)
+            ruled = judgement.ruled
+            return "denied" if isinstance(ruled, Refusal) else "allowed" if ruled else judgement.answer
         match self.approve:
             case "never":
                 return "denied"

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Policy, Refusal
+from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Judgement, Refusal
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey, Entry
 from atc.calls.own_exceptions import OwnExceptions
@@ -70,8 +70,12 @@ class Approving:
             CallRefused: it is not approved.
         """
         if record.effect is Effect.READ:
-            if (asker := approval.of_read()) is not None:
-                await self._ask(asker, self._request(record, tool, (), (), None), record, key, policy=approval.policy)
+            request = self._request(record, tool, (), (), None)
+            if approval.policy is not None:
+                judgement = approval.policy.judge(request)
+                await self._ask(judgement.answer, request, record, key, judgement=judgement)
+            elif (asker := approval.of_read()) is not None:
+                await self._ask(asker, request, record, key)
             return
         instead_of = tuple(self.bans.instead_of(record.tool))
         earlier = approval.earlier
@@ -115,7 +119,9 @@ class Approving:
         Raises:
             CallRefused: a rule denies it.
         """
-        refusal = None if approval.policy is None else approval.policy.denies(self._request(record, tool, (), (), None))
+        if approval.policy is None:
+            return
+        refusal = approval.policy.judge(self._request(record, tool, (), (), None)).denied
         if refusal is not None:
             record.refused_by = "rule"
             raise _refused(refusal)
@@ -123,8 +129,9 @@ class Approving:
     async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
         warnings, instead_of = request.warnings, request.instead_of
         if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
-            announced = approval.policy.ruled(request) is None
-            await self._ask(approval.policy.asker, request, record, key, announced=announced, policy=approval.policy)
+            judgement = approval.policy.judge(request)
+            announced = judgement.ruled is None
+            await self._ask(judgement.answer, request, record, key, announced=announced, judgement=judgement)
             return
         verdict = approval.decide(request)
         if verdict == "allowed":
@@ -149,7 +156,7 @@ class Approving:
         key: CallKey,
         *,
         announced: bool = True,
-        policy: Policy | None = None,
+        judgement: Judgement | None = None,
     ) -> None:
         async with self._asking:
             if (known := self._denied.get(key)) is not None:
@@ -170,7 +177,7 @@ class Approving:
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
                 record.refused_by = "nobody"
-                if policy is not None and policy.denies(request) is not None:
+                if judgement is not None and judgement.denied is not None:
                     record.refused_by = "rule"
                 elif announced and (said is None or said.by_user):
                     record.refused_by = "user"

@@ -6,6 +6,7 @@ import json
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from atc.graph import ageing
@@ -22,6 +23,8 @@ from atc.tools.protocol import JsonSchema, Protocol
 
 MANY = 400
 """Tools from which on the whole file is read, not the part of each."""
+FOREIGN_WORTH = 0.5
+"""Worth of a use that another user saw, beside one of one's own."""
 _Key = tuple[str, str, Path, str, str]
 """Kind, tool, path, other tool, parameter."""
 _Feed = tuple[str, Path, str, str]
@@ -75,6 +78,19 @@ class _Sums:
         ok = weight_now(self.before, before, self.recent, recent) * (before + recent)
         return Counts(ok, before + recent - ok, self.last)
 
+    def edge_of(self, whole: _Sums | None) -> Counts:
+        """Successes of an edge into a tool, with what another user saw: that counts half while the tool was never used
+        here, and else less than any use of one's own.
+
+        Args:
+            whole: all calls of the tool, foreign ones too.
+        """
+        if whole is None or not whole.own:
+            counts = self.with_foreign(0.0).share_of(whole and whole.with_foreign(0.0))
+            return counts if self.own else replace(counts, ok=FOREIGN_WORTH * counts.ok)
+        counts = self.share_of(whole)
+        return replace(counts, ok=counts.ok + FOREIGN_WORTH * min(1.0, self.foreign) / (1 + whole.own))
+
     def share_of(self, whole: _Sums | None) -> Counts:
         """Successes, as the share of now of those of a tool (Eq. 4 and 12)."""
         if whole is None:
@@ -100,15 +116,13 @@ def learnt_of(
     sums = _sums(file, rows, today)
     kept = {key: each for key, each in sums.items() if _fits(tools, key, each, rows)}
     calls = {key[3]: each.with_foreign(each.own) for key, each in kept.items() if key[0] == "call"}
-    own = {tool: sums["call", tool, (), tool, ""].own for tool in calls}
     learnt: dict[str, dict[Any, Counts]] = {"follow": {}, "feed": {}, "replace": {}, "level": {}}
     for (kind, a, path, b, parameter), each in kept.items():
         name: Any = (a, path, b, parameter) if kind in ("feed", "level") else (a, b)
-        whole = each.with_foreign(own.get(b, 0.0))
         if kind == "replace":
-            learnt[kind][name] = whole.counts()
+            learnt[kind][name] = each.counts()
         elif kind in learnt:
-            learnt[kind][name] = whole.share_of(calls.get(b))
+            learnt[kind][name] = each.edge_of(sums.get(("call", b, (), b, "")))
     said = _corrections(file, keys_at)
     return Learnt(
         calls={tool: each.counts() for tool, each in calls.items()},

@@ -1,7 +1,6 @@
 """Conditions on the arguments of a call: which values a rule speaks of.
 
-The answer is ``True``, ``False`` or ``None``: nobody can judge this value by this condition. What nobody can judge fits
-a rule that restricts, and no rule that allows.
+What nobody can judge by a condition fits a rule that restricts, and no rule that allows.
 """
 
 from __future__ import annotations
@@ -9,16 +8,18 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from atc.permissions.patterns import Patterns, pattern_problem, patterns_of
+from atc.permissions.readings import Reader
+from atc.permissions.scalars import Scalar, equal, may_equal, spellings
 
 MAX_CONDITIONS, MAX_STEPS, MAX_CHOICES = 20, 10, 200
 """Conditions of a rule, steps of a path, values to choose from."""
 MAX_VALUES = 10_000
 """Values of one argument that a condition looks at: the items of a list, at any depth of the path."""
-
-Scalar = str | int | float | bool
+_BLANKS = 1_000
+"""Characters in which JSON begins."""
 _KEYS = ("min", "max", "is", "max_length")
 
 
@@ -27,7 +28,8 @@ class Condition:
     """What the value at a path must be. All that is given must hold.
 
     Attributes:
-        path: keys, from the arguments down; over a list each step goes to its items.
+        path: keys, from the arguments down, of which some may be one key with dots in its name; over a list each step
+            goes to its items.
         patterns: of which one must fit a text.
         choices: of which one must equal the value.
         low: the least number. ``high``: the greatest.
@@ -41,82 +43,95 @@ class Condition:
     high: float | None = None
     length: int | None = None
 
-    def allows(self, arguments: Mapping[str, Any]) -> bool:
-        """For a rule that allows: there is such a value, and the condition surely holds of each."""
-        found = _at(arguments, self.path)
-        if not found or len(found) > MAX_VALUES:
+    def allows(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        """For a rule that allows: there is such a value, every item on the way has one, and it surely holds of each."""
+        found = _at(arguments, self.path, reader)
+        if found is None or not found.values or found.missed:
             return False
-        return all(self._judged(value, strict=True) is True for value in found)
+        return all(self._holds(value, reader) for value in found.values)
 
-    def restricts(self, arguments: Mapping[str, Any]) -> bool:
+    def restricts(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
         """For a rule that restricts: of one such value the condition holds, or nobody can judge it."""
-        found = _at(arguments, self.path)
-        return len(found) > MAX_VALUES or any(self._judged(value, strict=False) is not False for value in found)
+        found = _at(arguments, self.path, reader)
+        return found is None or found.opaque or any(self._may_hold(value, reader) for value in found.values)
 
-    def _judged(self, value: Any, *, strict: bool) -> bool | None:
+    def _holds(self, value: Any, reader: Reader) -> bool:
+        if not reader.spend():
+            return False
         if self.length is not None:
-            return len(value) <= self.length if isinstance(value, str) else None
+            return isinstance(value, str) and len(value) <= self.length
         if self.low is not None or self.high is not None:
-            return self._within(value)
-        verdicts = []
-        if self.patterns is not None:
-            verdicts.append(self._fits(value, strict))
-        if self.choices:
-            verdicts.append(_among(value, self.choices, strict))
-        return True if True in verdicts else None if None in verdicts else False
+            return self._within(value) is True
+        if self.patterns is not None and isinstance(value, str) and self.patterns.fit_argument(value, reader):
+            return True
+        return any(equal(value, choice) for choice in self.choices)
+
+    def _may_hold(self, value: Any, reader: Reader) -> bool:
+        if not reader.spend():
+            return True
+        if self.length is not None:
+            return not isinstance(value, str) or len(value) <= self.length
+        if self.low is not None or self.high is not None:
+            return self._within(value) is not False
+        if self.choices and may_equal(value, self.choices, reader):
+            return True
+        spelt = spellings(value)
+        patterns = self.patterns
+        return spelt is None or (
+            patterns is not None and any(patterns.may_fit_argument(each, reader) for each in spelt)
+        )
 
     def _within(self, value: Any) -> bool | None:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:  # NaN
             return None
         return (self.low is None or value >= self.low) and (self.high is None or value <= self.high)
 
-    def _fits(self, value: Any, strict: bool) -> bool | None:
-        assert self.patterns is not None
-        if isinstance(value, int | float) and not strict:
-            return self.patterns.may_fit(str(value))  # a service may take 5 for "5"
-        if not isinstance(value, str):
+
+@dataclass
+class _Found:
+    """What stands at a path.
+
+    Attributes:
+        values: of a list the items, at any depth.
+        missed: on the way there was an item without such a key.
+        opaque: on the way there was a text that may be JSON.
+    """
+
+    values: list[Any]
+    missed: bool = False
+    opaque: bool = False
+
+
+def _at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader) -> _Found | None:
+    """What stands at a path; ``None`` where that is too much to be judged.
+
+    A key may have dots in its name: every reading of the path counts.
+    """
+    found, left = _Found([]), [(cast(Any, arguments), 0)]
+    while left:
+        value, at = left.pop()
+        if not reader.spend() or len(found.values) > MAX_VALUES:
             return None
-        return self.patterns.fit_argument(value) if strict else self.patterns.may_fit(value)
-
-
-def _among(value: Any, choices: tuple[Scalar, ...], strict: bool) -> bool | None:
-    if isinstance(value, list | dict) or value is None:
-        return None
-    if any(_same(value, choice) for choice in choices):
-        return True
-    if strict:
-        return False
-    spelt = str(value).strip().casefold()  # "5", where a service takes it for 5
-    return any(spelt == str(choice).strip().casefold() for choice in choices)
-
-
-def _same(value: Any, choice: Scalar) -> bool:
-    if isinstance(value, bool) is not isinstance(choice, bool):
-        return False
-    return bool(value == choice)
-
-
-def _at(arguments: Mapping[str, Any], path: tuple[str, ...]) -> list[Any]:
-    """The values at a path, little more than :data:`MAX_VALUES` at most; of a list at its end, the items."""
-    found: list[Any] = [arguments]
-    for step in path:
-        found = [each[step] for each in _items(found) if isinstance(each, Mapping) and step in each]
-    return _items(found)
-
-
-def _items(values: list[Any]) -> list[Any]:
-    """The values, with the items of lists in place of the lists, at any depth."""
-    made: list[Any] = []
-    left = values[::-1]
-    steps = 0
-    while left and steps <= 2 * MAX_VALUES:
-        value = left.pop()
-        steps += 1
-        if isinstance(value, list):
-            left.extend(value[MAX_VALUES::-1])
+        if isinstance(value, list | tuple):
+            if len(value) + len(left) > 2 * MAX_VALUES:
+                return None
+            left.extend((item, at) for item in reversed(value))
+        elif at == len(path):
+            found.values.append(value)
+        elif isinstance(value, Mapping):
+            ends = [end for end in range(at + 1, len(path) + 1) if ".".join(path[at:end]) in value]
+            left.extend((value[".".join(path[at:end])], end) for end in ends)
+            found.missed = found.missed or not ends
         else:
-            made.append(value)
-    return made + left  # what is left are too many
+            found.missed = True
+            found.opaque = found.opaque or (isinstance(value, str) and _may_be_json(value))
+    return found if len(found.values) <= MAX_VALUES else None
+
+
+def _may_be_json(text: str) -> bool:
+    """Whether a text may be an object or a list that a service reads out of it."""
+    head = text[:_BLANKS].lstrip().removeprefix("\ufeff").lstrip()
+    return head[:1] in ("{", "[") if head else len(text) >= _BLANKS
 
 
 # -- from the file -----------------------------------------------------------------------------------------------------

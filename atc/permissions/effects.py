@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from atc.permissions.patterns import Patterns
 from atc.result import Effect
 from atc.tools.protocol import Protocol
-from atc.tools.telltales import telltale
+from atc.tools.telltales import disguised_telltale
 
 _GRAVITY = {Effect.READ: 0, Effect.UNKNOWN: 1, Effect.WRITE: 2}
 
@@ -16,7 +16,7 @@ def effect_of(protocol: Protocol, said: Sequence[tuple[Patterns, Effect]] = ()) 
     """The effect of a tool.
 
     The user's own word counts first, the gravest of all that fit. Else the protocol's; but a tool of an MCP server that
-    says it reads, and has a verb of effects in its name, is of unknown effect, as it is for probing.
+    says it reads, and has a verb of effects in its name, however it is written, is of unknown effect, as for probing.
 
     Args:
         protocol: of the tool.
@@ -27,7 +27,7 @@ def effect_of(protocol: Protocol, said: Sequence[tuple[Patterns, Effect]] = ()) 
         return max(fitting, key=_GRAVITY.__getitem__)
     if protocol.effect is not Effect.READ or protocol.source.kind != "mcp":
         return protocol.effect
-    doubted = telltale(protocol.source.operation) or telltale(protocol.name)
+    doubted = disguised_telltale(protocol.source.operation) or disguised_telltale(protocol.name)
     return Effect.UNKNOWN if doubted else Effect.READ
 
 

@@ -10,6 +10,7 @@ from typing import Protocol as Interface
 from atc.permissions.conditions import Condition
 from atc.permissions.effects import may_name, surely_names
 from atc.permissions.patterns import Patterns
+from atc.permissions.readings import Reader
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 
@@ -69,8 +70,8 @@ class Rule:
         """Whether it speaks of a caller's calls of a tool, whatever their arguments are."""
         raise NotImplementedError
 
-    def fits(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether it speaks of a call with these arguments."""
+    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        """Whether it speaks of a call with these arguments, which the call's one reader reads."""
         raise NotImplementedError
 
     def _common(self, caller: Caller, effect: Effect) -> bool:
@@ -92,8 +93,8 @@ class Grant(Rule):
             return False
         return self.sources is None or self.sources.fit(source_of(protocol))
 
-    def fits(self, arguments: Mapping[str, Any]) -> bool:
-        return all(each.allows(arguments) for each in self.conditions)
+    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        return all(each.allows(arguments, reader) for each in self.conditions)
 
 
 @dataclass(frozen=True)
@@ -116,8 +117,8 @@ class Restriction(Rule):
         named = self.sources is None or self.sources.may_fit(source_of(protocol))
         return named and self._common(caller, effect)
 
-    def fits(self, arguments: Mapping[str, Any]) -> bool:
-        return all(each.restricts(arguments) for each in self.conditions)
+    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        return all(each.restricts(arguments, reader) for each in self.conditions)
 
 
 def source_of(protocol: Protocol) -> str:
@@ -135,6 +136,8 @@ class Decision:
         line: TOML that would allow the call, to be pasted into the file; empty where no line would.
         why: what decided.
         effect: of the tool, as the permissions take it.
+        unjudged: the arguments are more than the rules could judge within their budget of work, so that rules that
+            restrict count them.
     """
 
     verdict: Verdict
@@ -142,6 +145,7 @@ class Decision:
     line: str = ""
     why: Why = "default"
     effect: Effect = Effect.UNKNOWN
+    unjudged: bool = False
 
 
 @dataclass(frozen=True)

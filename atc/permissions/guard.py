@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 from typing import Protocol as Interface
 
@@ -104,22 +104,22 @@ class Guard:
             protocol = Protocol(name=request.tool, effect=request.effect)
         return self.permissions.decide(self.client, protocol, request.arguments)
 
-    def denies(self, request: ApprovalRequest) -> Refusal | None:
-        """Why no choice can allow a call."""
+    def judge(self, request: ApprovalRequest) -> Judged:
+        """What the permissions say of a call, decided once."""
         decision = self.decision(request)
-        return self._refused(decision) if decision.verdict == "deny" else None
-
-    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
-        """What holds of a call without a question."""
-        return self._ruled(request, self.decision(request))
+        return Judged(self, decision, self._ruled(request, decision))
 
     async def asker(self, request: ApprovalRequest) -> Verdicts:
-        """Decide over a call: by the permissions, by the caps, by a question; and write it down.
+        """Decide over a call, and answer."""
+        return await self.judge(request).answer(request)
+
+    async def answer(
+        self, request: ApprovalRequest, decision: Decision, ruled: Literal[True] | Refusal | None
+    ) -> Verdicts:
+        """Answer by what was decided, by the caps, by a question; and write it down.
 
         A call with effects is refused where that cannot be written down.
         """
-        decision = self.decision(request)
-        ruled = self._ruled(request, decision)
         caps, writes = self.caps, decision.effect is not Effect.READ
         if isinstance(ruled, Refusal):
             return self._noted(request, decision, ruled, _by(decision, ruled))
@@ -148,7 +148,7 @@ class Guard:
 
     def _ruled(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         if decision.verdict == "deny":
-            return self._refused(decision)
+            return self.refusal(decision)
         if decision.verdict == "allow" and decision.effect is Effect.READ and not is_odd(request):
             return True
         answer = self._choice.unasked(request, decision)
@@ -166,7 +166,8 @@ class Guard:
             return replace(answer, reason=f"{wording.oddity(request)}; {answer.reason}")
         return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
 
-    def _refused(self, decision: Decision) -> Refusal:
+    def refusal(self, decision: Decision) -> Refusal:
+        """The refusal of a call that is denied."""
         return Refusal(wording.refusal(decision, self.permissions))
 
     # -- the audit -----------------------------------------------------------------------------------------------------
@@ -196,6 +197,24 @@ class Guard:
             run=self.run,
             repeats=request.repeats,
         )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
+
+    guard: Guard
+    decision: Decision
+    ruled: Literal[True] | Refusal | None
+
+    @property
+    def denied(self) -> Refusal | None:
+        """Why no choice can allow the call."""
+        return self.guard.refusal(self.decision) if self.decision.verdict == "deny" else None
+
+    async def answer(self, request: ApprovalRequest) -> Verdicts:
+        """Answer, with a question where one is needed."""
+        return await self.guard.answer(request, self.decision, self.ruled)
 
 
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:

@@ -16,6 +16,7 @@ from atc.permissions.document import Section, read_document
 from atc.permissions.effects import effect_of, surely_names
 from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.permissions.patterns import Patterns, literal, pattern_problem
+from atc.permissions.readings import Reader
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
@@ -80,14 +81,20 @@ class Permissions:
         barred = self._barred(client, protocol, effect)
         if barred is not None:
             return barred
+        reader = Reader()
         verdicts: tuple[Verdict, ...] = ("deny", "ask", "allow")
         for verdict in verdicts:
             for rule in self.rules:
-                if rule.verdict == verdict and rule.speaks_of(client, protocol, effect) and rule.fits(arguments):
-                    return Decision(verdict, rule, why="rule", effect=effect)
+                if (
+                    rule.verdict == verdict
+                    and rule.speaks_of(client, protocol, effect)
+                    and rule.fits(arguments, reader)
+                ):
+                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent)
         if effect is Effect.READ:
             return Decision("allow", effect=effect)
-        return Decision("ask", line=allowing(protocol.name, client.principal), effect=effect)
+        line = allowing(protocol.name, client.principal)
+        return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent)
 
     def sees(self, client: Caller, protocol: Protocol) -> bool:
         """Whether a caller can make some call of a tool. Others it need not see."""
@@ -96,6 +103,11 @@ class Permissions:
             return False
         denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
         return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
+
+    def named_by(self, client: Caller) -> frozenset[int]:
+        """The rules that speak of what a caller calls itself: callers of one principal differ in nothing else."""
+        named = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.clients is not None)
+        return frozenset(rule.number for rule in named if rule.clients and rule.clients.may_fit(client.name))
 
     def hides_from(self, client: Caller) -> bool:
         """Whether there may be a tool that a caller does not see."""

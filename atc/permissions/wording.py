@@ -21,18 +21,24 @@ def refusal(decision: Decision, permissions: Permissions) -> str:
         case "grant":
             return f"this tool is not granted to this client{to_allow(decision, permissions)}"
         case _ if decision.rule is not None:
-            return f"rule {decision.rule.number} of {where} denies it: no other rule allows what one denies"
+            rule = f"rule {decision.rule.number} of {where}"
+            return f"{rule} denies it{_too_much(decision)}: no other rule allows what one denies"
     return f"it is not allowed{to_allow(decision, permissions)}"
 
 
 def to_allow(decision: Decision, permissions: Permissions) -> str:
     """What would allow a call unasked, to stand behind a refusal; empty where nothing would."""
     if decision.verdict == "ask" and decision.rule is not None:
-        return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question)"
+        return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question{_too_much(decision)})"
     if not decision.line:
         return ""
     where = permissions.path or "a permissions file (`--permissions FILE`)"
     return f"; the user can allow it with this in {where}:\n{decision.line}"
+
+
+def _too_much(decision: Decision) -> str:
+    """Why a rule may count a call that it does not seem to speak of."""
+    return ", for its arguments are more than the rules can judge" if decision.unjudged else ""
 
 
 def oddity(request: ApprovalRequest) -> str:

@@ -19,7 +19,7 @@ from atc.calls.canonical import canonical
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.tools.protocol import Protocol
-from atc.tools.telltales import telltale
+from atc.tools.telltales import disguised_telltale
 from atc.tools.tool import Tool, Toolset, Transport
 
 PATIENCE_S = 60.0
@@ -56,7 +56,7 @@ def why_not(protocol: Protocol, allowed: Iterable[str] = ()) -> str:
     """
     if any(fnmatchcase(protocol.name, pattern) for pattern in allowed):
         return ""
-    word = telltale(protocol.source.operation) or telltale(protocol.plain_name)
+    word = disguised_telltale(protocol.source.operation) or disguised_telltale(protocol.plain_name)
     if protocol.effect is not Effect.READ:
         named = f" (its name says {word!r})" if word and protocol.effect is Effect.UNKNOWN else ""
         effect = f"{protocol.effect.value}{named}"

@@ -8,6 +8,7 @@ from typing import Any
 from atc.probing.evidence import enforced, merged_arguments
 from atc.probing.record import Instance, Record
 from atc.schemas.infer.mask import MASKED, masked_text
+from atc.schemas.infer.text import may_be_name
 from atc.tools.protocol import Example, Protocol, Provenance, Status
 
 EXAMPLES = 2
@@ -79,9 +80,9 @@ def _example(instance: Instance) -> Example:
 
 
 def shortened(value: Any) -> Any:
-    """An example of a response that a person can read: short lists, short texts."""
+    """An example of a response that a person can read: short lists, short texts, keys that may be names."""
     if isinstance(value, dict):
-        return {key: shortened(item) for key, item in list(value.items())[:60]}
+        return {key: shortened(item) for key, item in list(value.items())[:60] if may_be_name(key)}
     if isinstance(value, list):
         return [shortened(item) for item in value[:MAX_ITEMS]]
     if isinstance(value, str) and len(value) > MAX_TEXT:

@@ -7,8 +7,11 @@ says it only reads.
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from atc.graph.identifiers import split
+from atc.invisible import without_invisible
+from atc.unicode_forms import normalized
 
 VERBS = frozenset(
     """
@@ -52,6 +55,24 @@ _THINGS = frozenset({"book", "like", "open", "order", "pin", "post", "run", "set
 _PREFIXES = frozenset({"api", "do", "bulk", "force", "please"})
 # Generators write the method into an operation id, where it is nobody's verb: `GET_StopInstances`, `setTextUsingGET`.
 _METHOD = re.compile(r"^(?:GET|HEAD|OPTIONS)[_.-]|Using(?:GET|HEAD|OPTIONS)(?:_\d{1,3})?$")
+_WORD = re.compile(r"[^\W_]+")
+_SHORT = 4
+"""Letters of a verb that chance puts together out of two words."""
+_BESIDE_LATIN = frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "THAI"})
+_DIGITS = str.maketrans("013457@$", "oleastas")
+_LOOKALIKES = str.maketrans(
+    "авгеіјкмнопрстухѕԁԛԝһӏьѵАВЕІЈКМНОРСТУХЅԀԚԜҺӀ"
+    "αβγεικνορτυχωηΑΒΕΖΗΙΚΜΝΟΡΤΥΧ"
+    "օսոհցզ"
+    "ᎪᎬᎠᎢᏚᏞᏢᏟᎡᎳᎷᎻᏦᏙᏃᎫᏴ"
+    "ıɑɡɩʟᴀᴄᴅᴇᴊᴋᴍᴏᴘᴛᴜᴠᴡᴢɴʀʏʙɢʜɪꜱꜰłøđħŧ",
+    "abreijkmhonpctyxsdqwhlbvABEIJKMHOPCTYXSDQWHI"
+    "abyeikvoptuxwnABEZHIKMNOPTYX"
+    "ounhgq"
+    "AEDTSLPCRWMHKVZJB"
+    "iagilacdejkmoptuvwznrybghisflodht",
+)
+"""Letters that look like Latin ones (Unicode Technical Standard #39): those that verbs could be made of."""
 _PLACEHOLDER = re.compile(r"\{[^{}]{0,200}\}")
 
 
@@ -62,6 +83,43 @@ def telltale(name: str) -> str:
         name: an operation id, a tool's name, or a method with its path (``"GET /users/{id}/activate"``).
     """
     return _in_path(name.partition("/")[2]) if name.partition(" ")[2].startswith("/") else _in_name(name)
+
+
+def disguised_telltale(name: str) -> str:
+    """As :func:`telltale`, where a stranger chose the name: a verb counts in whatever letters it is written.
+
+    They may be of another alphabet, full width, marked, digits, cut by separators, or with characters between them that
+    nobody sees. A word that mixes alphabets is told too: no language does.
+
+    Args:
+        name: of a tool that says it only reads.
+    """
+    if found := telltale(name):
+        return found
+    plain = "" if name.isascii() else without_invisible(normalized("NFKD", name))
+    letters = "".join(char for char in plain if not unicodedata.combining(char)) or name
+    latin = letters.translate(_LOOKALIKES)
+    for seen in dict.fromkeys((latin, latin.translate(_DIGITS))):
+        if found := telltale(seen) or _cut(seen):
+            return found
+    return next((word for word in _WORD.findall(letters) if not word.isascii() and _mixes(word)), "")
+
+
+def _cut(name: str) -> str:
+    """The verb of a name, if separators or capitals stand within it: ``de_lete_file``, ``file.dElEtE``."""
+    words, joined = split(name), "".join(_WORD.findall(name)).lower()
+    if not words or words[0] in READS:
+        return ""
+    begins = (verb for verb in VERBS if len(verb) > max(len(words[0]), _SHORT) and joined.startswith(verb))
+    ends = (verb for verb in (*GRAVE, *_GRAVE_STEMS) if len(verb) > len(words[-1]) and joined.endswith(verb))
+    return max((*begins, *ends), key=len, default="")
+
+
+def _mixes(word: str) -> bool:
+    """Whether Latin letters and those of another alphabet stand in one word. Ideographs and syllables stand beside them
+    in real names."""
+    alphabets = {unicodedata.name(char, "").partition(" ")[0] for char in word if char.isalpha()}
+    return "LATIN" in alphabets and not alphabets <= _BESIDE_LATIN
 
 
 def promises_read(text: str) -> bool:

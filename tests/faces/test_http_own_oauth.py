@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import stat
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -354,6 +355,40 @@ async def test_a_flood_of_registrations_does_not_put_out_who_was_let_in(monkeypa
         assert len(server.asked) <= 3
         assert client in server.clients
         assert await use(caller, tokens["access_token"]) == 200
+
+
+async def test_a_flood_does_not_put_out_a_login_that_waits_for_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oauth_own, "MAX_CLIENTS", 5)
+    monkeypatch.setattr(oauth_own, "MAX_ASKED", 8)
+    server, later = own(), [0.0]
+    server.clock = lambda: time.time() + later[0]
+    async with calling(served(server)) as caller:
+        client = (await registered(caller)).json()["client_id"]
+        early = (await registered(caller)).json()["client_id"]
+        asked = await authorize(caller, client)
+        (waiting,) = server.asked
+        for _ in range(20):
+            other = (await registered(caller)).json()
+            for _ in range(10 * ("client_id" in other)):
+                await authorize(caller, other["client_id"])
+        assert waiting in server.asked
+        assert {client, early} <= server.clients.keys(), "both may just be signing in"
+        assert (len(server.clients), len(server.asked)) == (5, 8)
+        code = sent(await decide(caller, asked))["code"]
+        assert "access_token" in (await token(caller, client, code=code)).json()
+        later[0] = oauth_own.ASKED_S + 1
+        assert "client_id" in (await registered(caller)).json(), "who asked in vain makes room later"
+        assert client in server.clients
+
+
+async def test_a_client_pushes_out_its_own_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(oauth_own, "MAX_ASKED_BY_CLIENT", 2)
+    server = own()
+    async with calling(served(server)) as caller:
+        client = (await registered(caller)).json()["client_id"]
+        for _ in range(4):
+            await authorize(caller, client)
+    assert len(server.asked) == 2
 
 
 async def test_what_anybody_may_send_is_small() -> None:

@@ -114,7 +114,7 @@ def test_a_wrong_reference_is_no_input(given: Any) -> None:
 
 
 def test_the_oldest_goes_first_and_no_client_takes_the_room_of_others() -> None:
-    shelf = Shelf(-1, of_client=1_000, together=1_500)
+    shelf = Shelf(-1, of_principal=1_000, together=1_500)
     mine, others = Values(shelf, ONE), Values(shelf, OTHER)
     first = others.shown("y" * 400, RUN)["links"][0].uri
     uris = [mine.shown("x" * 300, RUN)["links"][0].uri for _ in range(5)]
@@ -125,8 +125,30 @@ def test_the_oldest_goes_first_and_no_client_takes_the_room_of_others() -> None:
     assert sum(link.size for link in shelf.of(ONE)) <= 1_000
 
 
+def test_room_is_counted_by_principal_whatever_its_clients_call_themselves() -> None:
+    shelf = Shelf(-1, of_principal=1_000, together=1_500)
+    owner = Values(shelf, ClientId("owner", "editor"))
+    mine = owner.shown("y" * 400, RUN)["links"][0].uri
+    for number in range(50):
+        Values(shelf, ClientId("stranger", f"name {number}")).shown("x" * 300, RUN)
+    assert owner.read(mine)[1] == "y" * 400
+    assert sum(link.size for number in range(50) for link in shelf.of(ClientId("stranger", f"name {number}"))) <= 1_000
+    with pytest.raises(UsageError):
+        Values(shelf, ClientId("owner", "another")).read(mine)
+
+
+def test_where_all_is_full_whoever_keeps_most_makes_room() -> None:
+    shelf = Shelf(-1, of_principal=1_000, together=1_000)
+    one = Values(shelf, ClientId("one")).shown("y" * 200, RUN)["links"][0].uri
+    for _ in range(3):
+        Values(shelf, ClientId("two")).shown("x" * 250, RUN)
+    Values(shelf, ClientId("three")).shown("z" * 200, RUN)
+    assert Values(shelf, ClientId("one")).read(one)[1] == "y" * 200
+    assert len(shelf.of(ClientId("two"))) == 2
+
+
 def test_many_small_values_are_bounded_by_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atc.faces.mcp_server.values.MOST_OF_CLIENT", 3)
+    monkeypatch.setattr("atc.faces.mcp_server.values.MOST_OF_PRINCIPAL", 3)
     monkeypatch.setattr("atc.faces.mcp_server.values.MOST_TOGETHER", 4)
     shelf = Shelf(-1)
     for number in range(9):

@@ -460,17 +460,34 @@ def test_an_export_is_taken_as_foreign_capped_and_fades(store: GraphStore, tmp_p
     found = other.learnt(TOOLS, NOW)
     assert found.foreign == {"find_cities", "weather"}
     assert found.calls["weather"].ok == pytest.approx(20, rel=0.02)
-    assert found.feeds[EDGE].ok == pytest.approx(10, rel=0.02)
+    assert found.feeds[EDGE].ok == pytest.approx(5, rel=0.02)
     assert found.shapes.keys() == {"weather"}
     assert not found.replaced
     assert not found.corrected_feeds
     other.add(lessons("b", times=19, feeds={}), TOOLS, NOW)
     found = other.learnt(TOOLS, NOW)
     assert found.calls["weather"].ok == pytest.approx(20, rel=0.02)
-    assert found.feeds[EDGE].ok < 6
+    assert found.feeds[EDGE].ok < 0.1
     assert other.export(file) == 5  # nothing foreign is passed on
     assert other.forget({"weather": TOOLS["weather"]})
     assert "weather" not in other.learnt(TOOLS, NOW).calls
+    other.close()
+
+
+def test_an_edge_of_another_user_counts_less_than_any_of_ones_own(store: GraphStore, tmp_path: Path) -> None:
+    theirs, mine = ("alerts", ("city_id",), "weather", "cityId"), EDGE
+    store.add(lessons("a", times=5_000, feeds={theirs: 5_000}), TOOLS, NOW)
+    file = tmp_path / "shared.jsonl"
+    store.export(file)
+    other = GraphStore(tmp_path / "other.db")
+    other.load_export(file)
+    for run in range(1, 4):
+        other.add(lessons(f"b{run}", times=1, feeds={mine: 1}), TOOLS, NOW)
+        feeds = other.learnt(TOOLS, NOW).feeds
+        assert 0 < feeds[theirs].ok < feeds[mine].ok, run
+    other.add(lessons("c", times=500, feeds={}), TOOLS, NOW + DAY)
+    feeds = other.learnt(TOOLS, NOW + 90 * DAY).feeds
+    assert 0 < feeds[theirs].ok < feeds[mine].ok, "also where other edges were used much oftener since"
     other.close()
 
 

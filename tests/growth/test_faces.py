@@ -1,4 +1,4 @@
-"""What clients, their configurations, permissions, traces and terminals are given: time that grows with the text."""
+"""What clients, their configurations, traces and terminals are given: time that grows with the text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.pipes import TooLong
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.models.streaming import split_reasoning
-from atc.permissions.conditions import condition_of
-from atc.permissions.patterns import climbs, patterns_of
 from atc.probing.asking import _QUESTION
 from atc.probing.error_messages import read_error_message
 from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply
@@ -89,18 +87,6 @@ def test_servers_in_a_configuration_are_listed_and_one_is_added() -> None:
         return json.dumps(servers, indent=1)
 
     assert_linear(made, lambda text: Editor(client, text).put("atc", {"command": "y"}), n=50, most=1_000)
-
-
-def test_patterns_and_conditions_judge_arguments() -> None:
-    patterns = patterns_of(["*a*a*a*a*b", "a?a?a*[!x]c"])
-    for text in ("a", "a\u0301\u0327", "\u0301\u0327", "%25", "../"):
-        assert_linear(lambda n, text=text: text * n, lambda value: (patterns.may_fit(value), patterns.fit(value)))
-        assert_linear(lambda n, text=text: text * n, climbs)
-    condition = condition_of("a.b", {"max": 5})
-    lists = condition_of("a.b", ["*x*", 3, True])
-    for each in (condition, lists):
-        assert_linear(lambda n: {"a": [{"b": [[1] * n] * 9}] * n}, each.restricts, n=100, most=20_000)
-        assert_linear(lambda n: {"a": {"b": 10 ** (n % 4_000)}}, each.restricts, n=200, most=3_000)
 
 
 def test_text_is_shown_on_a_terminal_and_masked() -> None:

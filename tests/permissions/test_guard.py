@@ -101,7 +101,7 @@ def test_a_rule_allows_no_write_that_is_odd(odd: dict[str, Any], tmp_path: Path,
     guard = Guard(written(tmp_path, '[[rules]]\nallow = "*"'), Who(), ask, log)
     assert decided(guard, request()) is True
     assert not ask.seen
-    assert guard.ruled(request(**odd)) is None
+    assert guard.judge(request(**odd)).ruled is None
     assert decided(guard, request(**odd)) is True
     assert len(ask.seen) == 1
 
@@ -113,7 +113,7 @@ def test_what_a_rule_denies_nobody_is_asked_about_and_reads_are_written_down_too
         answer = decided(guard, each)
         assert isinstance(answer, Refusal)
         assert "rule 1 of" in answer.reason
-        assert guard.denies(each) is not None
+        assert guard.judge(each).denied is not None
     assert not ask.seen
     assert [(each["tool"], each["verdict"], each["by"]) for each in lines(log.path)] == [
         ("book", "refused", "rule 1"),
@@ -161,7 +161,8 @@ def test_caps_are_counted_over_all_runs_of_a_principal_and_a_no_is_not_counted(t
 
 
 def test_what_a_client_may_see_is_kept_for_few_clients_and_for_these_tools(tmp_path: Path) -> None:
-    path = file_of(tmp_path, '[[rules]]\ndeny = "drop"\nprincipal = "ann"')
+    text = '[[rules]]\ndeny = "drop"\nprincipal = "ann"\n[[rules]]\ndeny = "book"\nclient = "evil*"'
+    path = file_of(tmp_path, text)
     guards = Guards(None, Settings.load(permissions=path))
     tools = guards.graded(Toolset(make_tool(name, None, WRITE) for name in ("drop", "book")))
     ann = guards.visible(Who("ann"), tools)
@@ -169,8 +170,12 @@ def test_what_a_client_may_see_is_kept_for_few_clients_and_for_these_tools(tmp_p
     assert guards.visible(Who("ann"), tools) is ann
     assert guards.visible(Who("bob"), tools) is tools
     assert list(guards.visible(Who("ann"), tools.only("drop"))) == []
+    ann = guards.visible(Who("ann"), tools)
     for number in range(2 * MAX_KEPT):
-        guards.visible(Who("ann", str(number)), tools)
+        assert guards.visible(Who("ann", str(number)), tools) is ann, "a claimed name takes no room"
+    assert list(guards.visible(Who("ann", "evil"), tools)) == []
+    for number in range(2 * MAX_KEPT):
+        guards.visible(Who(str(number)), tools)
     assert len(guards._visible) == MAX_KEPT
     assert guards.visible(Who("ann"), tools) is not ann
     free = Guards(Permissions.default(), Settings.load())

@@ -10,7 +10,7 @@ from atc.errors import UsageError
 from atc.probing.call_policy import why_not
 from atc.result import Effect
 from atc.tools.openapi import import_openapi
-from atc.tools.telltales import promises_read, telltale
+from atc.tools.telltales import disguised_telltale, promises_read, telltale
 from tests.support.openapi import document
 
 
@@ -38,6 +38,49 @@ from tests.support.openapi import document
 )
 def test_names_that_tell_of_an_effect(name: str, verb: str) -> None:
     assert telltale(name) == verb
+
+
+@pytest.mark.parametrize(
+    ("name", "verb"),
+    [
+        ("delete_file", "delete"),
+        ("\uff44elete_file", "delete"),  # full width
+        ("del\u200bete_file", "delete"),  # with a letter that nobody sees
+        ("d\u0435lete_file", "delete"),  # a Cyrillic letter in it
+        ("\u0455\u0435nd", "send"),
+        ("\u0441\u04cf\u043e\u0455\u0435_all", "close"),  # no Latin letter at all
+        ("\u1d05\u1d07\u029f\u1d07\u1d1b\u1d07_x", "delete"),  # small capitals
+        ("\U0001d41d\U0001d41e\U0001d425\U0001d41e\U0001d42d\U0001d41e_x", "delete"),
+        ("d\u00e9lete_x", "delete"),
+        ("de1ete", "delete"),
+        ("d_e_l_e_t_e_x", "delete"),
+        ("dElEtE_file", "delete"),
+        ("file.de-lete", "delete"),
+        ("fileD\uff45lete", "delete"),
+        ("read\u0434x", "read\u0434x"),  # no verb that is known, and two alphabets in a word
+    ],
+)
+def test_a_verb_counts_in_whatever_letters_a_stranger_writes_it(name: str, verb: str) -> None:
+    assert disguised_telltale(name) == verb
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "get_file",
+        "list_re_move",  # a read, as `list_removed` is
+        "created_items",
+        "list_address",
+        "get_\u0444\u0430\u0439\u043b",
+        "\u043f\u043e\u043b\u0443\u0447\u0438\u0442\u044c_\u0444\u0430\u0439\u043b",
+        "\u691c\u7d22get",
+        "\u0646\u0645\u06cc\u200c\u062e\u0648\u0627\u0646",
+        "s3_list",
+        "l10n_texts",
+    ],
+)
+def test_names_of_any_language_are_no_disguise(name: str) -> None:
+    assert disguised_telltale(name) == ""
 
 
 @pytest.mark.parametrize(

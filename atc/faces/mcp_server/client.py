@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -150,8 +151,8 @@ class Clients:
         """The client that is known by this id, or a new one."""
         client = self._clients.pop(who, None)
         if client is None:
-            if len(self._clients) >= MOST_CLIENTS:  # a client may call itself whatever it likes
-                del self._clients[next(iter(self._clients))]
+            if len(self._clients) >= MOST_CLIENTS:
+                self._forget_one()
             if who.principal not in self._principals:
                 kept = KeptRuns(self._store, who.principal)
                 self._principals[who.principal] = Writes(kept), kept
@@ -159,6 +160,11 @@ class Clients:
             client = Client(who, writes=writes, kept=kept)
         self._clients[who] = client
         return client
+
+    def _forget_one(self) -> None:
+        """Forget the oldest client of the principal that has most: a client may call itself whatever it likes."""
+        ((most, _),) = Counter(each.principal for each in self._clients).most_common(1)
+        del self._clients[next(each for each in self._clients if each.principal == most)]
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from atc.tools.tool import Toolset
 __all__ = ["Ask", "Guard", "Guards"]
 
 MAX_KEPT = 100
-"""Clients whose visible tools are kept: names are claims, so there is no end of them."""
+"""Principals, each with the rules that its clients' names fit, whose visible tools are kept. Names themselves are
+claims, so there is no end of them."""
 
 
 class Guards:
@@ -40,7 +41,7 @@ class Guards:
         self.permissions = found.reading_only() if settings.read_only else found
         self.audit = AuditLog(settings.audit, Redactor(settings.secrets))
         self._limiters = Limiters()
-        self._visible: dict[tuple[str, str], tuple[Toolset, Toolset]] = {}
+        self._visible: dict[tuple[str, frozenset[int]], tuple[Toolset, Toolset]] = {}
 
     def graded(self, tools: Toolset) -> Toolset:
         """The tools that some client may see, each with the effect that it is taken for.
@@ -56,7 +57,7 @@ class Guards:
         """
         if not self.permissions.hides_from(client):
             return tools
-        key = client.principal, client.name
+        key = client.principal, self.permissions.named_by(client)
         known = self._visible.pop(key, None)
         if known is None or known[0] is not tools:
             seen = [tool for tool in tools.values() if self.permissions.sees(client, tool.protocol)]

@@ -11,6 +11,7 @@ import json
 import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,8 +35,10 @@ from atc.sandboxes.service.tenants import digest_of
 from atc.serving import is_loopback
 from atc.whole_file import write_whole
 
-MAX_CLIENTS, MAX_ASKED, MAX_TOKENS = 200, 50, 2000
+MAX_CLIENTS, MAX_ASKED, MAX_TOKENS = 1_000, 1_000, 2_000
 """Clients, requests that wait for the owner, and tokens, spent ones too."""
+MAX_ASKED_BY_CLIENT = 5
+"""Requests of one client that wait: of more, its own oldest goes."""
 MAX_REDIRECTS, MAX_URI, MAX_STATE = 10, 500, 2000
 ASKED_S, CODE_S, ACCESS_S, REFRESH_S = 600.0, 60.0, 3600.0, 30 * 86400.0
 """Seconds that a request waits for the owner, and that a code, an access token and a refresh token count."""
@@ -91,6 +94,7 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         path: of the file in which clients and digests are kept; only its owner can read it.
         scopes: of every token.
         clock: seconds since 1970.
+        registered: when each client registered.
     """
 
     url: str
@@ -102,6 +106,7 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     clients: dict[str, OAuthClientInformationFull] = field(default_factory=dict)
     tokens: dict[str, Grant] = field(default_factory=dict)
     asked: dict[str, Asked] = field(default_factory=dict)
+    registered: dict[str, float] = field(default_factory=dict)
     codes: dict[str, AuthorizationCode] = field(default_factory=dict)
     redeemed: dict[str, str] = field(default_factory=dict)
 
@@ -119,7 +124,8 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         """Take a client in: it may ask the owner, and nothing else.
 
         Raises:
-            RegistrationError: its redirect addresses are not safe, or too many clients are in use.
+            RegistrationError: its redirect addresses are not safe, or too many clients are in use, or new: whoever
+                comes pushes out nobody who may just be signing in.
         """
         uris = [str(uri) for uri in client_info.redirect_uris or ()]
         if not uris or len(uris) > MAX_REDIRECTS or not all(map(redirect_allowed, uris)):
@@ -127,13 +133,17 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
                 "invalid_redirect_uri", "redirect addresses are https, http on this machine, or an application's own"
             )
         used = {grant.client for grant in self.tokens.values()} | {
-            each.client.client_id for each in self.asked.values()
+            *(each.client.client_id for each in self.asked.values()),
+            *(each.client_id for each in self.codes.values()),
         }
-        while len(self.clients) >= MAX_CLIENTS:
-            unused = next((name for name in self.clients if name not in used), None)
-            if unused is None:
-                raise RegistrationError("invalid_client_metadata", "too many clients are in use")
-            del self.clients[unused]
+        if len(self.clients) >= MAX_CLIENTS:
+            old = self.clock() - ASKED_S
+            unused = [name for name, since in self.registered.items() if name not in used and since <= old]
+            if not unused:
+                raise RegistrationError("invalid_client_metadata", "too many clients are in use: try again later")
+            for name in unused:
+                del self.clients[name], self.registered[name]
+        self.registered[client_info.client_id] = self.clock()
         self.clients[client_info.client_id] = OAuthClientInformationFull(
             client_id=client_info.client_id,
             client_secret=client_info.client_secret,
@@ -152,7 +162,8 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
         """The page on which the owner decides.
 
         Raises:
-            AuthorizeError: the request is for another server, or its challenge is none of S256.
+            AuthorizeError: the request is for another server, its challenge is none of S256, or too many requests
+                wait: a new one pushes out none of another client's.
         """
         if params.resource is not None and params.resource.rstrip("/") != self.resource.rstrip("/"):
             raise AuthorizeError("invalid_target", "this authorization server is for one resource alone")
@@ -160,8 +171,11 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             raise AuthorizeError("invalid_request", "code_challenge must be of S256, and state short")
         now = self.clock()
         self.asked = {name: each for name, each in self.asked.items() if each.until > now}
-        while len(self.asked) >= MAX_ASKED:
-            del self.asked[next(iter(self.asked))]
+        own = [name for name, each in self.asked.items() if each.client.client_id == client.client_id]
+        if len(own) >= MAX_ASKED_BY_CLIENT:
+            del self.asked[own[0]]
+        elif len(self.asked) >= MAX_ASKED:
+            raise AuthorizeError("temporarily_unavailable", "too many requests wait for the owner: try again later")
         name = secrets.token_urlsafe(32)
         self.asked[name] = Asked(client, params, now + ASKED_S)
         return f"{self.url}/consent?request={name}"
@@ -288,8 +302,9 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
     def _issue(self, client: str, scopes: list[str], family: str) -> OAuthToken:
         now = self.clock()
         self.tokens = {key: each for key, each in self.tokens.items() if each.until > now}
-        while len(self.tokens) > MAX_TOKENS - 2:
-            del self.tokens[next(iter(self.tokens))]
+        while len(self.tokens) > MAX_TOKENS - 2:  # of whoever has most, such as one that refreshes without end
+            (most, _), *_ = Counter(each.client for each in self.tokens.values()).most_common(1)
+            del self.tokens[next(key for key, each in self.tokens.items() if each.client == most)]
         access, refresh = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self.tokens[_key(access)] = Grant("access", client, scopes, family, now + ACCESS_S)
         self.tokens[_key(refresh)] = Grant("refresh", client, scopes, family, now + REFRESH_S)
@@ -326,6 +341,7 @@ class OwnServer(OAuthAuthorizationServerProvider[AuthorizationCode, RefreshToken
             make_private(path.parent)
             kept = json.loads(path.read_text("utf-8"))
             self.clients = {each["client_id"]: OAuthClientInformationFull(**each) for each in kept["clients"]}
+            self.registered = dict.fromkeys(self.clients, 0.0)
             self.tokens = {key: Grant(**each) for key, each in kept["tokens"].items()}
         except FileNotFoundError:
             return

@@ -2,7 +2,8 @@
 
 A reference is an address that nobody can guess, and works for the client alone that it was made for. A client reads it
 as a resource, whole or in part, or gives it to a program: so a value goes from one program to the next, and no model
-reads it. All is in memory, within bounds; the oldest is dropped first.
+reads it. All is in memory, within bounds. Room is counted by principal, for a name is only claimed: whoever keeps too
+much loses its own oldest values, and where all is full, so does whoever keeps most.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ LARGE = 8_000
 """Characters of JSON that a report may hold, if the server is not told otherwise."""
 MAX_PREVIEW, MAX_BLOBS = 1_600, 16
 """Characters of a preview, and byte values of an answer that are kept one by one."""
-MAX_OF_CLIENT, MAX_TOGETHER = 32 << 20, 128 << 20
-"""Bytes that are kept for one client, and for all."""
-MOST_OF_CLIENT, MOST_TOGETHER = 2_000, 20_000
-"""Values that are kept for one client, and for all: each takes room beside its bytes."""
+MAX_OF_PRINCIPAL, MAX_TOGETHER = 32 << 20, 128 << 20
+"""Bytes that are kept for the clients of one principal, and for all."""
+MOST_OF_PRINCIPAL, MOST_TOGETHER = 2_000, 20_000
+"""Values that are kept for the clients of one principal, and for all: each takes room beside its bytes."""
 MAX_URI = 2_000
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -83,29 +84,31 @@ class Shelf:
 
     Args:
         large: characters of JSON above which a value is kept and not told.
-        of_client: bytes that are kept for one client. ``together``: for all.
+        of_principal: bytes that are kept for the clients of one principal. ``together``: for all.
     """
 
-    def __init__(self, large: int = LARGE, of_client: int = MAX_OF_CLIENT, together: int = MAX_TOGETHER) -> None:
-        self.large, self._of_client, self._together = large, of_client, together
-        self._kept: OrderedDict[str, Kept] = OrderedDict()
-        self._by_owner: dict[ClientId, OrderedDict[str, Kept]] = {}
-        self._used: dict[ClientId, int] = {}
+    def __init__(self, large: int = LARGE, of_principal: int = MAX_OF_PRINCIPAL, together: int = MAX_TOGETHER) -> None:
+        self.large, self._of_principal, self._together = large, of_principal, together
+        self._kept: dict[str, Kept] = {}
+        self._of: dict[str, OrderedDict[str, Kept]] = {}
+        self._used: dict[str, int] = {}
         self._used_together = 0
 
     def put(self, owner: ClientId, data: bytes, mime_type: str, name: str) -> Link:
         """Keep a value; older ones go where there is no room."""
         uri = f"{SCHEME}://{HOST}/{secrets.token_urlsafe(24)}"
         link = Link(uri=uri, name=name, mime_type=mime_type, size=len(data))
-        size = len(data)
-        while (own := self._by_owner.get(owner)) and (
-            len(own) >= MOST_OF_CLIENT or self._used[owner] + size > self._of_client
+        size, who = len(data), owner.principal
+        while (own := self._of.get(who)) and (
+            len(own) >= MOST_OF_PRINCIPAL or self._used[who] + size > self._of_principal
         ):
-            self._drop(next(iter(own.values())))
-        while self._kept and (len(self._kept) >= MOST_TOGETHER or self._used_together + size > self._together):
-            self._drop(next(iter(self._kept.values())))
-        self._kept[uri] = self._by_owner.setdefault(owner, OrderedDict())[uri] = Kept(owner, link, data)
-        self._used[owner] = self._used.get(owner, 0) + size
+            self._drop_oldest(who)
+        while self._kept and self._used_together + size > self._together:
+            self._drop_oldest(max(self._used, key=lambda each: (self._used[each], each == who)))
+        while len(self._kept) >= MOST_TOGETHER:
+            self._drop_oldest(max(self._of, key=lambda each: (len(self._of[each]), each == who)))
+        self._kept[uri] = self._of.setdefault(who, OrderedDict())[uri] = Kept(owner, link, data)
+        self._used[who] = self._used.get(who, 0) + size
         self._used_together += size
         return link
 
@@ -118,21 +121,20 @@ class Shelf:
         found = self._kept.get(uri)
         if found is None or found.owner != owner:  # to whom it is not, it is not there
             raise UsageError(f"nothing is kept for you at {uri[:100]!r}: run the program again that made it")
-        self._kept.move_to_end(uri)
-        self._by_owner[owner].move_to_end(uri)
+        self._of[owner.principal].move_to_end(uri)
         return found
 
     def of(self, owner: ClientId) -> list[Link]:
         """What is kept for a client, the latest first."""
-        return [each.link for each in reversed(self._by_owner.get(owner, {}).values())]
+        return [each.link for each in reversed(self._of.get(owner.principal, {}).values()) if each.owner == owner]
 
-    def _drop(self, kept: Kept) -> None:
-        owner, size = kept.owner, len(kept.data)
-        del self._kept[kept.link.uri], self._by_owner[owner][kept.link.uri]
-        self._used_together -= size
-        self._used[owner] -= size
-        if not self._by_owner[owner]:
-            del self._by_owner[owner], self._used[owner]
+    def _drop_oldest(self, principal: str) -> None:
+        uri, kept = self._of[principal].popitem(last=False)
+        del self._kept[uri]
+        self._used_together -= len(kept.data)
+        self._used[principal] -= len(kept.data)
+        if not self._of[principal]:
+            del self._of[principal], self._used[principal]
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,10 @@ from collections.abc import Collection
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, LABELS, NAMES, REGISTERED, THINGS, singular, split
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS
 from atc.schemas.infer.mask import looks_secret
-from atc.schemas.infer.text import listed
+from atc.schemas.infer.text import listed, may_be_name
 
-MAX_NAME, MAX_DIGITS = 40, 2
-"""Characters of a name, and digits that may stand together in one (``address_2``)."""
+MAX_DIGITS = 2
+"""Digits that may stand together in a name (``address_2``)."""
 _NAME = re.compile(r"[A-Za-z_$@][A-Za-z0-9_.$@-]*")
 _TICKET = re.compile(r"[A-Z]{2,10}-\d+")
 """``ORD-12``: the number of a thing, though its letters may be a word."""
@@ -149,7 +149,7 @@ def is_field_name(key: str, documented: Collection[str] = frozenset()) -> bool:
         key: of a response.
         documented: words that stand in the documents of tools (:func:`vocabulary`).
     """
-    if len(key) > MAX_NAME or not _NAME.fullmatch(key) or _TICKET.fullmatch(key) or looks_secret(key):
+    if not may_be_name(key) or not _NAME.fullmatch(key) or _TICKET.fullmatch(key) or looks_secret(key):
         return False
     words = split(key, digits=True)
     return bool(words) and all(_is_known(word, documented) for word in words)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from atc.schemas.infer.evidence import Node, Objects
-from atc.schemas.infer.text import listed
+from atc.schemas.infer.text import listed, may_be_name
 
 MANY, MANY_RECORDS, MANY_LASTING = 64, 8, 24
 """Keys of one object from which on they are data: with values of one type; with records of the same fields; with such
@@ -54,7 +54,20 @@ class Dictionary:
 
 
 def dictionary(objects: Objects) -> Dictionary | None:
-    """The way in which the keys of these objects are data; ``None`` when they are names."""
+    """The way in which the keys of these objects are data; ``None`` when they are names.
+
+    A key that may be a sentence is never taken for a name: a document would show it to a model as the tool's own word.
+    """
+    found = _dictionary(objects)
+    named = objects.fields if found is None else found.named
+    if all(map(may_be_name, named)):
+        return found
+    sentences = [node for key, node in named.items() if not may_be_name(key)]
+    values = sentences if found is None else [*found.values, *sentences]
+    return Dictionary("data", values, {key: node for key, node in named.items() if may_be_name(key)})
+
+
+def _dictionary(objects: Objects) -> Dictionary | None:
     if objects.rest is not None:
         return Dictionary("data", [objects.rest, *objects.fields.values()], {})
     fields = objects.fields

@@ -29,6 +29,7 @@ from atc.schemas.infer.text import (
     is_id_name,
     is_measure,
     is_paging_name,
+    may_be_name,
     unit,
 )
 from atc.tools.types import EVIDENCE
@@ -96,10 +97,10 @@ def _objects(objects: Objects, name: str, made: Schema, notes: list[str]) -> Non
         _record(objects.fields, objects.count, made)
     else:
         _dictionary(found, objects, name, made, notes)
-    if paging := [key for key in objects.fields if is_paging_name(key)]:
+    if paging := [key for key in objects.fields if is_paging_name(key) and may_be_name(key)]:
         lists = any(node.arrays is not None for node in objects.fields.values())
         if lists or len(paging) >= 2:
-            notes.append(f"paged: {', '.join(key[:30] for key in paging[:4])}")
+            notes.append(f"paged: {', '.join(paging[:4])}")
 
 
 def _record(fields: Mapping[str, Node], count: int, made: Schema) -> None:

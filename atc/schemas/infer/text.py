@@ -13,6 +13,8 @@ from atc.graph.identifiers import HANDED_OUT, REGISTERED, THINGS, is_identifier,
 
 MAX_FORMAT_LENGTH = 2000
 """Characters of a string that is looked at; a longer one is plain text."""
+MAX_KEY, MAX_KEY_WORDS, MAX_KEY_PARTS = 40, 5, 4
+"""Characters and words of a key that may be a name, and parts with blanks between them (``Time Series (Daily)``)."""
 PLAIN = "plain"
 """The class of a string that has no format."""
 
@@ -62,6 +64,14 @@ def form(text: str) -> str:
         return PLAIN
     match = _FORM.fullmatch(text)
     return PLAIN if match is None else match.lastgroup or PLAIN
+
+
+def may_be_name(key: str) -> bool:
+    """Whether a key of a response may be a field's name. Else it may be a sentence, which reads as an instruction."""
+    length = sum(3 if char >= "\u2e80" else 1 for char in key[: MAX_KEY + 1])  # an ideograph says as much as a word
+    if length > MAX_KEY or not key.isprintable() or len(key.split()) > MAX_KEY_PARTS:
+        return False
+    return sum(not word.isdigit() for word in split(key)) <= MAX_KEY_WORDS
 
 
 def listed(text: str) -> frozenset[str]:
