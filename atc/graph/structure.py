@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
 from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
+from atc.graph.lazy import lazy
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
 from atc.graph.resources import (
@@ -138,6 +139,11 @@ class ToolFacts:
         """Whether fields of its response are known."""
         return bool(self._places[0])
 
+    @property
+    def endings(self) -> Collection[str]:
+        """The words that the names of its fields end with."""
+        return self._places[0].keys()
+
     def fields(self, last: str) -> Sequence[Field]:
         """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
         return self._told_apart(last)[0]
@@ -151,10 +157,11 @@ class ToolFacts:
             by_ending, fields = self._places
             paths = by_ending.get(last, ())
             own = [self.wanted(name) for name in self._own.get(last, ())[: MAX_ECHOES // (len(paths) or 1)]]
-            kept = self._found[last] = [], []
+            kept = [], []
             for number, path in paths:
                 field = fields.at(path, number)
                 kept[any(self._echoes(one, field) for one in own)].append(field)
+            self._found[last] = kept
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:
@@ -216,6 +223,8 @@ class _Posting:
 class Structure:
     """The structural edges of some tools. A consumer's are found when they are asked for.
 
+    Several threads may ask at the same time: what is kept is whole, and two that find the same find it alike.
+
     Args:
         tools: by key; a name may repeat, as in a catalogue.
         scopes: by key, where the scope of a tool is not what its source states.
@@ -254,7 +263,7 @@ class Structure:
         """
         if (kept := self._into.get(consumer)) is not None:
             return kept
-        found = self._into[consumer] = {}
+        found: dict[str, list[Found]] = {}
         for parameter in self.facts(consumer).parameters:
             some = self._stated(consumer, parameter)
             if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
@@ -262,6 +271,7 @@ class Structure:
                 some = [each for each in others if not some or not each.supplier.writes] + some
             if some:
                 found[parameter.original] = some
+        self._into[consumer] = found
         return found
 
     def supplier(self, tool: str, path: Path, consumer: str, parameter: str) -> Supplier:
@@ -279,17 +289,17 @@ class Structure:
 
     # -- by the words of descriptions ----------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def _mentions(self) -> Mentions:
         return Mentions(self.tools, {key: self.scope(key).service for key in self.tools})
 
-    @cached_property
+    @lazy
     def _places(self) -> Mapping[str, int]:
         """The places of the tools in the order in which they are named as suppliers."""
         ordered = sorted(self.tools, key=lambda key: self.facts(key).identifiers)
         return {key: place for place, key in enumerate(ordered)}
 
-    @cached_property
+    @lazy
     def _links(self) -> Mapping[tuple[str, str], Mapping[str, Sequence[tuple[str, Path]]]]:
         """What documents state: by service and operation, for each of its parameters tools and places."""
         found: dict[tuple[str, str], dict[str, list[tuple[str, Path]]]] = {}
@@ -382,7 +392,7 @@ class Structure:
 
     # -- by paths ------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def _collections(self) -> Mapping[tuple[str, tuple[str, ...]], Sequence[str]]:
         """By service and path the tools that list what lies there, in the order in which they are named."""
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -392,7 +402,7 @@ class Structure:
                 found.setdefault((self.scope(key).service, at), []).append(key)
         return found
 
-    @cached_property
+    @lazy
     def _called(self) -> Mapping[str, Collection[tuple[str, ...]]]:
         """By service the words that things go by there: the last ones of placeholders, as of ``/domains/{sid}``."""
         found: dict[str, set[tuple[str, ...]]] = {}
@@ -438,25 +448,34 @@ class Structure:
         ]
         return min(ranked)[-1] if ranked else None
 
+    @lazy
+    def _ends(self) -> Mapping[str, Sequence[str]]:
+        """The tools that have fields whose names end with a word, in the order in which they are named."""
+        found: dict[str, list[str]] = {}
+        for key in self._places:
+            for last in self.facts(key).endings:
+                found.setdefault(last, []).append(key)
+        return found
+
     def _index(self, last: str) -> None:
-        """Enter the fields whose names end with a word."""
-        self._indexed.add(last)
-        for key, place in self._places.items():
-            if not (fields := self.facts(key).fields(last)):
-                continue
+        """Enter the fields whose names end with a word. No other word's fields are found by the same keys."""
+        made: dict[tuple[_Service, bool, _Key], _Posting] = {}
+        for key in self._ends.get(last, ()):
             scope = self.scope(key)
             free = scope.open or not scope.service
             services: list[_Service] = [("of", scope.service), ("all", "")]
             if free:
                 services.append(("free", ""))
-            for field in fields:
-                supply = _Supply(place, field.number, key, field)
+            for field in self.facts(key).fields(last):
+                supply = _Supply(self._places[key], field.number, key, field)
                 for found_by in _keys_of_field(field):
                     for where in services:
                         at = (where, field.is_foreign, found_by)
-                        if (posting := self._postings.get(at)) is None:
-                            posting = self._postings[at] = _Posting()
+                        if (posting := made.get(at)) is None:
+                            posting = made[at] = _Posting()
                         posting.add(supply)
+        self._postings.update(made)
+        self._indexed.add(last)
 
 
 def suppliers_of(

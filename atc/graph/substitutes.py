@@ -12,7 +12,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
@@ -21,6 +20,7 @@ from atc.graph.acts import acts_otherwise, undoes
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.graph.edges import Path, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
+from atc.graph.lazy import lazy
 from atc.graph.suppliers import scope_of
 from atc.result import Effect
 from atc.tools.protocol import JsonSchema, Protocol
@@ -252,7 +252,7 @@ class _Index:
         self._parameters: dict[str, list[Concept]] = {}
         self._fields: dict[str, list[Concept]] = {}
 
-    @cached_property
+    @lazy
     def _postings(self) -> dict[str, list[str]]:
         made: dict[str, list[str]] = {}
         for key in self._protocols:
@@ -293,7 +293,7 @@ class _Index:
         a, b = (scope_of(self._protocols[key]) for key in (one, other))
         return bool(a.service and b.service) and a.service != b.service and not (a.open or b.open)
 
-    @cached_property
+    @lazy
     def _of_service(self) -> Mapping[str, Sequence[str]]:
         """The keys of the tools of each service; of none, and of those that serve all, under an empty name."""
         found: dict[str, list[str]] = {}
