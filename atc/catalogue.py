@@ -152,10 +152,11 @@ class Catalogue:
         graph = await self.current_graph()
         if self._given is None and len(self.tools) <= limit:
             if self._whole is None or self._whole[0] is not graph:
-                self._whole = (graph, all_of(self.tools).with_graph(graph))
+                whole = all_of(self.tools)
+                self._whole = (graph, await asyncio.to_thread(whole.with_graph, graph))
             return self._whole[1]
         found = await self.find(task, limit, ask, report)
-        return found.with_graph(graph, self._predicted(graph, found, task))
+        return await asyncio.to_thread(lambda: found.with_graph(graph, self._predicted(graph, found, task)))
 
     def _predicted(self, graph: ToolGraph, found: Sketch, task: str) -> Mapping[str, int] | None:
         """The likely layers of tools that were searched for: where all are offered, the task is not asked about."""

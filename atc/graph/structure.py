@@ -20,7 +20,6 @@ from typing import Literal, NamedTuple
 from atc.graph.acts import may_write, surely_reads
 from atc.graph.edges import Path
 from atc.graph.identifiers import NAMES, THINGS, UNIVERSAL, is_identifier, words_of
-from atc.graph.lazy import lazy
 from atc.graph.mentions import Mentions, names_a_supplier
 from atc.graph.name_affinity import GENERIC, affinity, bare, ending, endings, spelled_words
 from atc.graph.resources import (
@@ -40,6 +39,7 @@ from atc.graph.resources import (
     wanted,
 )
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, places_of, scope_of
+from atc.lazy import lazy
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol
 

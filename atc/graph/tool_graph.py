@@ -16,10 +16,10 @@ from atc.graph.acts import writers
 from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
-from atc.graph.lazy import lazy
 from atc.graph.structure import Structure, ToolFacts
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
 from atc.graph.weights import WORTH, reliability, weight_of
+from atc.lazy import lazy
 from atc.tools.observed import says_nothing, with_shape
 from atc.tools.protocol import JsonSchema, Protocol
 

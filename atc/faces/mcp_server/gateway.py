@@ -34,7 +34,6 @@ from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fit, Fitter
 from atc.tools.mcp.live import LiveTools
-from atc.tools.mcp.off_loop import off_loop
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
@@ -294,7 +293,7 @@ class Gateway:
         if revises:
             await self.own(client, revises)
         values = self.values(client)
-        given = values.inputs(dict(inputs)) if inputs is not None else None
+        given = await asyncio.to_thread(values.inputs, dict(inputs)) if inputs is not None else None
         run_id = revises or new_run_id()
 
         def heard(event: Event) -> None:
@@ -395,11 +394,11 @@ def _way(settings: Settings) -> str:
 async def _fitted(graph: ToolGraph, names: Sequence[str], budget: int, *, plain: bool = False) -> Fit:
     """The stubs of some tools, in a thread: of 30,000 tools it takes seconds to find what supplies their arguments."""
 
-    async def fitted() -> Fit:
+    def fitter() -> Fitter:
         protocols = [graph.protocols_with_shapes[name] for name in names]
-        return await Fitter(protocols, graph.suppliers_of(names), pages=True, plain=plain).fit(budget, _count)
+        return Fitter(protocols, graph.suppliers_of(names), pages=True, plain=plain)
 
-    return await off_loop(fitted)
+    return await (await asyncio.to_thread(fitter)).fit(budget, _count)
 
 
 async def _count(text: str) -> int:

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, overload
 T = TypeVar("T")
 
 
-class lazy(Generic[T]):  # noqa: N801 - it is used as `property` is
+class lazy(Generic[T]):
     """As :func:`functools.cached_property`, without a lock: two threads that ask at the same time both find it."""
 
     def __init__(self, find: Callable[[Any], T]) -> None:
