@@ -92,7 +92,6 @@ def packed(inputs: Mapping[str, Any], *, frame_bytes: int, channel_bytes: int, m
             )
         together += size
         if together > min(channel_bytes, most):
-            raise UsageError(
-                f"the inputs take more than {min(channel_bytes, most):,} bytes of JSON together: give fewer"
-            )
+            limit = f"the limit is {min(channel_bytes, most):,}"
+            raise UsageError(f"the inputs take {together:,} bytes of JSON or more together; {limit}: give fewer")
     return made
