@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -66,7 +65,7 @@ def _long_names(n: int) -> ToolGraph:
     """Two writes whose arguments and fields have names of ``n`` words."""
     fields = {tool: {"_".join(f"{tool}{i}w{k}" for k in range(n)): _TEXT for i in range(30)} for tool in "ab"}
     tools = [_tool(tool, {"x": _TEXT}, _object(fields[tool])) for tool in "ab"]
-    return ToolGraph([replace(each, effect=Effect.WRITE) for each in tools])
+    return ToolGraph([each.model_copy(update={"effect": Effect.WRITE}) for each in tools])
 
 
 def _hints(tools: Sequence[Protocol]) -> object:
