@@ -149,10 +149,11 @@ class Catalogue:
         graph = await self.current_graph()
         if self._given is None and len(self.tools) <= limit:
             if self._whole is None or self._whole[0] is not graph:
-                self._whole = (graph, all_of(self.tools).with_graph(graph))
+                whole = all_of(self.tools)
+                self._whole = (graph, await asyncio.to_thread(whole.with_graph, graph))
             return self._whole[1]
         found = await self.find(task, limit, ask, report)
-        return found.with_graph(graph)
+        return await asyncio.to_thread(found.with_graph, graph)
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
         """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""

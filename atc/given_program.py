@@ -16,7 +16,7 @@ from atc.programs.extract import unfenced
 from atc.request import Request
 from atc.result import Result
 from atc.sandboxes.drivers import limits_from
-from atc.sandboxes.inputs import check_names, packed
+from atc.sandboxes.inputs import MAX_GIVEN, check_names, packed
 from atc.strategies.given import NAME, Facts, Given
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
@@ -89,7 +89,7 @@ async def run_given(
     else:
         stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
         inputs = before if inputs is None else inputs
-    _check(agent, inputs or {})
+    await asyncio.to_thread(_check, agent, inputs or {})  # they may be large
     printed: dict[str, str] = {}
 
     def heard(event: Event) -> None:
@@ -131,7 +131,7 @@ def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
     """Raises UsageError for an input that no program can have, before a run begins for it."""
     check_names(inputs, agent.tools)
     limits = limits_from(agent.settings)
-    packed(inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
+    packed(inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes, most=MAX_GIVEN)
 
 
 def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any]]:

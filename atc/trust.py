@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
+from atc import bounded_toml
 from atc.database_address import masked
 from atc.errors import SettingsError, UsageError
 from atc.invisible import visible
@@ -33,8 +33,8 @@ FREE = frozenset({
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
 SECRET = frozenset({"api_key", "rerank_key", "sandbox_token", "store", "vectors_key"})
-MAX_FILE = 1_000_000
-"""Bytes of a settings file."""
+MAX_FILE = 100_000
+"""Bytes of a settings file: whoever is to trust it reads it."""
 State = Literal["trusted", "changed", "gone"]
 
 
@@ -56,7 +56,7 @@ class SettingsFile:
         """The file; ``None`` if there is none.
 
         Raises:
-            SettingsError: it cannot be read, or is no TOML.
+            SettingsError: it cannot be read, is no TOML, or is too large or nested too deeply to be parsed unasked.
         """
         try:
             if not path.is_file():
@@ -64,8 +64,8 @@ class SettingsFile:
             with path.open("rb") as file:
                 content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE:
-                raise ValueError(f"it has more than {MAX_FILE:,} bytes")
-            return cls(_place(path), content, tomllib.loads(content.decode()))
+                raise ValueError(f"it has more than {MAX_FILE:,} bytes: make it shorter")
+            return cls(_place(path), content, bounded_toml.loads(content.decode()))
         except (OSError, ValueError, RecursionError) as error:
             raise SettingsError(f"{path} cannot be read: {error}") from None
 

@@ -6,8 +6,10 @@ then on its substitute may be asked for, and the two never both act. What succee
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field
+from itertools import repeat
 from typing import Any
 
 from atc.calls.canonical import canonical
@@ -37,7 +39,8 @@ class Bans:
         banned: what is banned from the first, with what may be called in its place.
 
     Attributes:
-        alike: whether one tool may do what another did; asked only while a write is in doubt.
+        alike: whether one tool may do what another did; asked only while a write is in doubt, first in a thread
+            (:meth:`compare`). It keeps what it found.
     """
 
     banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
@@ -68,6 +71,18 @@ class Bans:
     def instead_of(self, by: str) -> dict[str, Replacement]:
         """The banned tools in whose place one is called."""
         return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
+
+    async def compare(self, record: CallRecord, journal: Journal) -> None:
+        """Find out in a thread what :meth:`refuse` asks about a call while writes are in doubt: tools may be wide.
+
+        Args:
+            record: of the call.
+            journal: of the run.
+        """
+        known = {record.tool}
+        while record.effect is not Effect.READ and (doubtful := journal.doubtful_tools() - known):
+            await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(record.tool)))
+            known |= doubtful
 
     def refuse(self, record: CallRecord, journal: Journal, redactor: Redactor) -> None:
         """Refuse a call of a banned tool, and a write that another tool may have done already.

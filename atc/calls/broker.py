@@ -286,10 +286,14 @@ class Broker:
         tool = self._granted(record)
         refuse_too_many(record.arguments, self.policy.max_values)
         if record.unknown:
+            await self.bans.compare(record, self.journal)
             self.bans.refuse(record, self.journal, self.redactor)
             self._count()
             return planning.plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
         await self.repairs.gate(record, tool, self._check_arguments, may_ask=self._may_be_made(record))
+        await self.bans.compare(
+            record, self.journal
+        )  # before the journal is asked: nothing waits from there to approval
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:

@@ -21,8 +21,8 @@ from atc.tools.protocol import JsonSchema, Protocol
 
 MAX_FIELDS, MAX_NODES, MAX_DEPTH = 120, 2_000, 7
 """Fields of one response that count, schemas of it that are looked at, and levels."""
-MAX_WORDS = 16
-"""Words of a description that count."""
+MAX_WORDS, MAX_NAMED = 16, 12
+"""Words of a description that count, and of a name: its last ones."""
 ALIKE = 0.6
 """From here on two concepts are taken for one."""
 UNITS = frozenset({
@@ -149,8 +149,8 @@ def _types(root: JsonSchema, schema: JsonSchema) -> frozenset[str]:
 def _concept(root: JsonSchema, schema: JsonSchema, path: Path, tool: str, required: bool = False) -> Concept:
     named = [step for step in path if step != "[]"]
     name = named[-1] if named else ""
-    owner = owner_of(named[:-1], tool) - VERBS
-    words = _core(name) if name else tuple(sorted(owner_of((), tool) - VERBS))
+    owner = frozenset(_owner(named[:-1], tool))
+    words = _core(name) if name else _owner((), tool)
     if len(named) > 1 and UNITS.issuperset(words):
         words = _core(named[-2])  # `distance.miles`
     types, many = _types(root, schema), bool(path) and path[-1] == "[]"
@@ -166,10 +166,15 @@ def _concept(root: JsonSchema, schema: JsonSchema, path: Path, tool: str, requir
     )
 
 
+def _owner(above: Sequence[str], tool: str) -> tuple[str, ...]:
+    """Words for the thing that a field belongs to; of a long name some, always the same."""
+    return tuple(sorted(owner_of(above, tool) - VERBS)[:MAX_NAMED])
+
+
 @lru_cache(maxsize=65_536)
 def _core(name: str) -> tuple[str, ...]:
     """The words of a name that say what it is: without units and qualifiers, unless there are no others."""
-    words = tuple(_SAME.get(word, word) for word in words_of(name))
+    words = tuple(_SAME.get(word, word) for word in words_of(name)[-MAX_NAMED:])
     return tuple(w for w in words if w not in UNITS | QUALIFIERS) or tuple(w for w in words if w not in UNITS) or words
 
 

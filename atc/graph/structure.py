@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -23,6 +22,7 @@ from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wante
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
 from atc.graph.supply_index import MAX_TOOLS, Supply, SupplyIndex, Where
 from atc.graph.tool_facts import ToolFacts
+from atc.lazy import lazy
 from atc.tools.parameters import Parameter
 from atc.tools.protocol import Protocol
 
@@ -91,6 +91,8 @@ class _Answer(NamedTuple):
 class Structure:
     """The structural edges of some tools. A consumer's are found when they are asked for.
 
+    Several threads may ask at the same time: what is kept is whole, and two that find the same find it alike.
+
     Args:
         tools: by key; a name may repeat, as in a catalogue.
         scopes: by key, where the scope of a tool is not what its source states.
@@ -129,10 +131,11 @@ class Structure:
         """
         if (kept := self._into.get(consumer)) is not None:
             return kept
-        found = self._into[consumer] = {}
+        found: dict[str, list[Found]] = {}
         for parameter in self.facts(consumer).parameters:
             if some := self._sources(consumer, parameter):
                 found[parameter.original] = some
+        self._into[consumer] = found
         return found
 
     def inside(self, consumer: str) -> Mapping[str, Sequence[Found]]:
@@ -142,13 +145,14 @@ class Structure:
         """
         if (kept := self._inside.get(consumer)) is not None:
             return kept
-        found = self._inside[consumer] = {}
+        found: dict[str, list[Found]] = {}
         for parameter, path, asked in self.facts(consumer).inner:
             what = self.facts(consumer).wanted(asked.original)
             some = [each for each in self._sources(consumer, asked) if self._reads_itself(what, each)]
             if some:
                 made = [replace(each, supplier=replace(each.supplier, inside=path)) for each in some]
                 found.setdefault(parameter, []).extend(made)
+        self._inside[consumer] = found
         return found
 
     def _sources(self, consumer: str, parameter: Parameter) -> list[Found]:
@@ -185,17 +189,17 @@ class Structure:
 
     # -- by the words of descriptions ----------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def _mentions(self) -> Mentions:
         return Mentions(self.tools, {key: self.scope(key).service for key in self.tools})
 
-    @cached_property
+    @lazy
     def _places(self) -> Mapping[str, int]:
         """The places of the tools in the order in which they are named as suppliers."""
         ordered = sorted(self.tools, key=lambda key: self.facts(key).identifiers)
         return {key: place for place, key in enumerate(ordered)}
 
-    @cached_property
+    @lazy
     def _links(self) -> Mapping[tuple[str, str], Mapping[str, Sequence[tuple[str, Path]]]]:
         """What documents state: by service and operation, for each of its parameters tools and places."""
         found: dict[tuple[str, str], dict[str, list[tuple[str, Path]]]] = {}
@@ -236,7 +240,7 @@ class Structure:
 
     # -- by names ------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def _index(self) -> SupplyIndex:
         return SupplyIndex(self._places, self.facts, self.scope)
 
@@ -307,7 +311,7 @@ class Structure:
 
     # -- by paths ------------------------------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def _collections(self) -> Mapping[tuple[str, tuple[str, ...]], Sequence[str]]:
         """By service and path the tools that list what lies there, in the order in which they are named."""
         found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
@@ -317,7 +321,7 @@ class Structure:
                 found.setdefault((self.scope(key).service, at), []).append(key)
         return found
 
-    @cached_property
+    @lazy
     def _called(self) -> Mapping[str, Collection[tuple[str, ...]]]:
         """By service the words that things go by there: the last ones of placeholders, as of ``/domains/{sid}``."""
         found: dict[str, set[tuple[str, ...]]] = {}

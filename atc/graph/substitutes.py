@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
@@ -22,6 +22,7 @@ from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_conc
 from atc.graph.edges import Path, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import scope_of
+from atc.lazy import lazy
 from atc.result import Effect
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -39,6 +40,8 @@ MAX_NEAR = 2_000
 """Tools among which it is sought what supplies the arguments of one: of a greater catalogue its service's."""
 MAX_COMPARED = 150_000
 """Pairs of parameters and fields that are compared for one tool, a second or two: schemas may be of any width."""
+MAX_DOUBTED = 300_000
+"""Likewise for all writes of a run that are compared with such in doubt, ten seconds or so, in a thread."""
 FEWER, AMONG = 0.7, 0.9
 """What a field of one thing is worth where there were several, and of several where there was one."""
 CHOSEN, SUPPLIED = 0.8, 0.6
@@ -107,6 +110,11 @@ def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
     if undoes(tool, by):
         return False
     return any(_matched(graph, index, one, other, ()).weight >= LEAST for one, other in ((tool, by), (by, tool)))
+
+
+def pairs_of(graph: ToolGraph, tool: str, by: str) -> int:
+    """How many pairs of parameters and fields :func:`may_repeat` compares at most; its time grows with that."""
+    return _index_of(graph).pairs(tool, by) if {tool, by} <= graph.protocols.keys() else 0
 
 
 @dataclass(frozen=True)
@@ -196,12 +204,18 @@ def _paired(
 
 def _likeness_of_parameters(one: Concept, other: Concept) -> float:
     """As of fields, but ``from_city`` is never ``to_city``, and the ``start`` of a period is its ``first_day``."""
-    sides = [{_SIDE[word] for word in words_of(each.name) if word in _SIDE} for each in (one, other)]
+    sides = [_sides(each.name) for each in (one, other)]
     if all(sides) and sides[0] != sides[1]:
         return 0.0
     found = likeness(one, other)
     same = all(sides) and bool(one.format) and one.format == other.format
     return max(found, 0.75) if same else found
+
+
+@lru_cache(maxsize=16_384)
+def _sides(name: str) -> frozenset[str]:
+    """The ends of a way or a period that a name stands for."""
+    return frozenset(_SIDE[word] for word in words_of(name) if word in _SIDE)
 
 
 _SIDE = {
@@ -253,7 +267,7 @@ class _Index:
         self._parameters: dict[str, list[Concept]] = {}
         self._fields: dict[str, list[Concept]] = {}
 
-    @cached_property
+    @lazy
     def _postings(self) -> dict[str, list[str]]:
         made: dict[str, list[str]] = {}
         for key in self._protocols:
@@ -294,7 +308,7 @@ class _Index:
         a, b = (scope_of(self._protocols[key]) for key in (one, other))
         return bool(a.service and b.service) and a.service != b.service and not (a.open or b.open)
 
-    @cached_property
+    @lazy
     def _of_service(self) -> Mapping[str, Sequence[str]]:
         """The keys of the tools of each service; of none, and of those that serve all, under an empty name."""
         found: dict[str, list[str]] = {}

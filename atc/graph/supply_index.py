@@ -6,13 +6,14 @@ its square where thousands of them have a field of one name.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from atc.graph.name_affinity import GENERIC, bare, endings, spelled_words
 from atc.graph.resources import OF_SERVICES, Field, Wanted, thing_in
 from atc.graph.suppliers import Scope
 from atc.graph.tool_facts import ToolFacts
+from atc.lazy import lazy
 
 MAX_TOOLS = 40
 """Tools that are named as suppliers of one parameter: those that need the fewest identifiers themselves."""
@@ -77,25 +78,34 @@ class SupplyIndex:
                 if (posting := self._postings.get((where, foreign, key))) is not None:
                     yield from posting.supplies
 
+    @lazy
+    def _ends(self) -> Mapping[str, Sequence[str]]:
+        """The tools that have fields whose names end with a word, in the order in which they are named."""
+        found: dict[str, list[str]] = {}
+        for key in self._places:
+            for last in self._facts(key).endings:
+                found.setdefault(last, []).append(key)
+        return found
+
     def _enter(self, last: str) -> None:
-        """Enter the fields whose names end with a word."""
-        self._entered.add(last)
-        for key, place in self._places.items():
-            if not (fields := self._facts(key).fields(last)):
-                continue
+        """Enter the fields whose names end with a word. No other word's fields are found by the same keys."""
+        made: dict[tuple[Where, bool, _Key], _Posting] = {}
+        for key in self._ends.get(last, ()):
             scope = self._scope(key)
             free = scope.open or not scope.service
             services: list[Where] = [("of", scope.service), ("all", "")]
             if free:
                 services.append(("free", ""))
-            for field in fields:
-                supply = Supply(place, field.number, key, field)
+            for field in self._facts(key).fields(last):
+                supply = Supply(self._places[key], field.number, key, field)
                 for each in _keys_of_field(field):
                     for where in services:
                         at = (where, field.is_foreign, each)
-                        if (posting := self._postings.get(at)) is None:
-                            posting = self._postings[at] = _Posting()
+                        if (posting := made.get(at)) is None:
+                            posting = made[at] = _Posting()
                         posting.add(supply)
+        self._postings.update(made)
+        self._entered.add(last)
 
 
 def found_by(what: Wanted) -> frozenset[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -117,6 +117,11 @@ class ToolFacts:
         """Whether fields of its response are known."""
         return bool(self._places[0])
 
+    @property
+    def endings(self) -> Collection[str]:
+        """The words that the names of its fields end with."""
+        return self._places[0].keys()
+
     def fields(self, last: str) -> Sequence[Field]:
         """The fields whose names end with a word. What a tool must be given it only repeats: that is no supply."""
         return self._told_apart(last)[0]
@@ -130,10 +135,11 @@ class ToolFacts:
             by_ending, fields = self._places
             paths = by_ending.get(last, ())
             own = [self.wanted(name) for name in self._own.get(last, ())[: MAX_ECHOES // (len(paths) or 1)]]
-            kept = self._found[last] = [], []
+            kept = [], []
             for number, path in paths:
                 field = fields.at(path, number)
                 kept[any(self._echoes(one, field) for one in own)].append(field)
+            self._found[last] = kept
         return kept
 
     def _echoes(self, own: Wanted, field: Field) -> bool:

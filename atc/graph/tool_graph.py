@@ -7,10 +7,9 @@ serves all who ask: hints in stubs, the check, repairs, prerequisites, substitut
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
 from typing import get_args
 
 from atc.graph.acts import writers
@@ -21,6 +20,7 @@ from atc.graph.structure import Structure
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
 from atc.graph.tool_facts import ToolFacts
 from atc.graph.weights import WORTH, reliability, weight_of
+from atc.lazy import lazy
 from atc.tools.observed import says_nothing, with_shape
 from atc.tools.protocol import JsonSchema, Protocol
 
@@ -67,12 +67,12 @@ class ToolGraph:
         self.learnt, self._scopes, self._shared = learnt, scopes, _Shared(learnt)
         self._feeds: dict[str, tuple[Feed, ...]] = {}
 
-    @cached_property
+    @lazy
     def structure(self) -> Structure:
         """What the protocols alone tell, those with an observed shape read with it."""
         return Structure(self.protocols_with_shapes, self._scopes, self._shared.facts)
 
-    @cached_property
+    @lazy
     def protocols_with_shapes(self) -> Mapping[str, Protocol]:
         """The protocols; those that document no response with the shape that earlier runs observed, marked as such.
 
@@ -82,17 +82,26 @@ class ToolGraph:
 
     # -- what feeds what -----------------------------------------------------------------------------------------------
 
-    @cached_property
+    @lazy
     def suppliers(self) -> Suppliers:
         """For every tool and parameter that others can supply: these, the surest first."""
-        return {
-            (key, parameter): some for key in self.protocols for parameter, some in self.suppliers_into(key).items()
-        }
+        return self.suppliers_of(self.protocols)
 
-    @cached_property
+    @lazy
     def hints(self) -> Mapping[str, Mapping[str, str]]:
         """For every tool, for those of its parameters that others can supply: a short sentence that says so."""
         return hints_from(self.suppliers, writes=writers(self.protocols))
+
+    def suppliers_of(self, consumers: Iterable[str]) -> Suppliers:
+        """As :attr:`suppliers`, for some of the tools: of a large catalogue only these few are looked at.
+
+        Args:
+            consumers: their keys.
+
+        Raises:
+            KeyError: there is no such tool.
+        """
+        return {(key, parameter): some for key in consumers for parameter, some in self.suppliers_into(key).items()}
 
     def suppliers_into(self, consumer: str) -> dict[str, list[Supplier]]:
         """For each parameter of a tool that others can supply, by its original name: these, the surest first."""
@@ -269,7 +278,7 @@ class ToolGraph:
             self._shared = made._shared
         return made
 
-    @cached_property
+    @lazy
     def clusters(self) -> ParameterClusters:
         """The parameters and fields that mean the same (NaviAgent App. A), the user's word first."""
         return ParameterClusters(self.protocols_with_shapes, self.learnt.corrected_same)
@@ -360,7 +369,7 @@ class _Shared:
             kept = self._shaped[key] = protocol, shape, with_shape(protocol, shape)
         return kept[2]
 
-    @cached_property
+    @lazy
     def edges_into(self) -> Mapping[str, Sequence[tuple[str, Path, str]]]:
         """By consumer: supplier, place and parameter, in an order that does not depend on how they were learnt.
 

@@ -6,8 +6,8 @@ import ast
 import re
 import warnings
 from collections.abc import Mapping
-from functools import cached_property
 
+from atc.lazy import lazy
 from atc.programs.analysis.flow import Flow
 from atc.programs.syntax import sets_answer
 from atc.tools.protocol import Protocol
@@ -72,7 +72,7 @@ class Program:
         """Why the source is no program; ``None`` where it is one."""
         return self._parsed if isinstance(self._parsed, NotParsed) else None
 
-    @cached_property
+    @lazy
     def nodes(self) -> tuple[ast.AST, ...]:
         """All nodes of the tree, as ``ast.walk`` gives them.
 
@@ -81,12 +81,12 @@ class Program:
         """
         return tuple(ast.walk(self.module))
 
-    @cached_property
+    @lazy
     def sets_answer(self) -> bool:
         """Whether some statement gives the module's ``answer`` a value; not where the source is no program."""
         return self.tree is not None and sets_answer(self.tree)
 
-    @cached_property
+    @lazy
     def lines(self) -> list[str]:
         """The lines of the source, without their ends."""
         return self.source.split("\n")
@@ -106,7 +106,7 @@ class Program:
             self._flows[key] = (tuple(protocols.values()), Flow(self.module, protocols))
         return self._flows[key][1]
 
-    @cached_property
+    @lazy
     def _parsed(self) -> ast.Module | NotParsed:
         try:
             return parse(self.source)

@@ -20,8 +20,11 @@ from atc.unicode_forms import normalized
 
 MAX_NAME = 200
 """Characters of an input's name."""
-MAX_BYTES = 16 << 20
-"""JSON bytes of all inputs together: the first message to a program has a limit of its own."""
+MAX_INPUTS = 10_000
+"""Inputs of one program."""
+MAX_BYTES, MAX_GIVEN = 16 << 20, 4 << 20
+"""JSON bytes of all inputs together: the first message to a program has a limit of its own. And of those that a caller
+gives with a program of its own."""
 _TAKEN = frozenset({*dir(builtins), *RESERVED_NAMES, ALL_PAGES})
 
 
@@ -48,20 +51,28 @@ def check_names(inputs: Mapping[str, Any], tools: Container[str]) -> None:
     """Check the names of a job's inputs.
 
     Raises:
-        UsageError: an input cannot have its name.
+        UsageError: an input cannot have its name, or there are more than :data:`MAX_INPUTS`.
     """
+    if len(inputs) > MAX_INPUTS:
+        raise UsageError(
+            f"a program is given {len(inputs):,} inputs; the limit is {MAX_INPUTS:,}: give many values as one input, "
+            "a list or an object"
+        )
     for name in inputs:
         if problem := name_problem(name, tools):
             raise UsageError(f"an input of a program has a name that it cannot have: {problem}; give another name")
 
 
-def packed(inputs: Mapping[str, Any], *, frame_bytes: int, channel_bytes: int) -> dict[str, Any]:
+def packed(inputs: Mapping[str, Any], *, frame_bytes: int, channel_bytes: int, most: int = MAX_BYTES) -> dict[str, Any]:
     """Return the inputs as JSON values, their bytes tagged (:mod:`atc.packing`).
+
+    Its time is linear in the inputs, and a second or more for the largest: an event loop has it done in a thread.
 
     Args:
         inputs: values by name.
         frame_bytes: JSON bytes that one value may take.
-        channel_bytes: JSON bytes that all may take together, if that is less than :data:`MAX_BYTES`.
+        channel_bytes: JSON bytes that all may take together, if that is less than ``most``.
+        most: likewise, whatever the channel takes.
 
     Raises:
         UsageError: a value has no JSON form, or is too large.
@@ -80,7 +91,7 @@ def packed(inputs: Mapping[str, Any], *, frame_bytes: int, channel_bytes: int) -
                 "give the program less"
             )
         together += size
-    most = min(channel_bytes, MAX_BYTES)
-    if together > most:
-        raise UsageError(f"the inputs take {together:,} bytes of JSON together; the limit is {most:,}: give fewer")
+        if together > min(channel_bytes, most):
+            limit = f"the limit is {min(channel_bytes, most):,}"
+            raise UsageError(f"the inputs take {together:,} bytes of JSON or more together; {limit}: give fewer")
     return made

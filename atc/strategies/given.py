@@ -124,7 +124,7 @@ class Given(Strategy):
         facts = self.facts
         async with ProgramLoop.open(context, _WAYS) as loop:
             draft = self._draft(context)
-            self._announce(context, draft)
+            await self._announce(context, draft)
             facts.findings = [each for each in await loop.check(draft) if each.severity == "error"]
             if self._may_be_sent_back(context, draft):
                 facts.findings += loop.warned(draft).gating
@@ -150,9 +150,11 @@ class Given(Strategy):
         allowed = context.broker.approval.warnings == "allow"
         return context.settings.keep_runs and not allowed and draft.source not in self._before
 
-    def _announce(self, context: RunContext, draft: Draft) -> None:
+    async def _announce(self, context: RunContext, draft: Draft) -> None:
         data = {"attempt": len(context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
-        context.emit("program_written", data | ({"inputs": pack(self._inputs)} if self._inputs else {}))
+        if self._inputs:  # which may be large, and are masked here as they will be in the trace
+            data["inputs"] = await asyncio.to_thread(lambda: context.broker.redactor.value(pack(self._inputs)))
+        context.emit("program_written", data)
 
     def _draft(self, context: RunContext) -> Draft:
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}

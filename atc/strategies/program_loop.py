@@ -167,8 +167,13 @@ class ProgramLoop:
         known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
         packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}
-        checker = Checker([*protocols.values()], rules=settings.active_rules, graph=self._graph(), packages=packages)
-        found = checker.check(draft.program, known, context.inputs, context.broker.calls)
+        graph, calls = self._graph(), [*context.broker.calls]
+
+        def checked() -> list[Finding]:  # a program, its tools and their answers may be large
+            checker = Checker([*protocols.values()], rules=settings.active_rules, graph=graph, packages=packages)
+            return checker.check(draft.program, known, context.inputs, calls)
+
+        found = await asyncio.to_thread(checked)
         found += broken_tool_findings(draft.program, broken_tools(context))
         if context.look is not None and looks(draft.program):
             found = [finding for finding in found if finding.kind != "no_answer"]

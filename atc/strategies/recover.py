@@ -16,7 +16,7 @@ from atc.errors import TRANSIENT_STATUSES, Cause
 from atc.facts import Fault, Replacement
 from atc.fired_rules import fired
 from atc.graph.edges import Path
-from atc.graph.substitutes import may_repeat, substitutes_of
+from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of, substitutes_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import is_empty_response
@@ -54,12 +54,15 @@ class Recovery:
     def __init__(self, context: RunContext) -> None:
         self._context = context
         self._alike: dict[tuple[str, str], bool] = {}
+        self._compared = 0
         context.broker.bans.alike = self.alike
 
     def alike(self, tool: str, by: str) -> bool:
-        """Whether a write may do what another one did."""
+        """Whether a write may do what another one did. Of what takes too long to compare it may."""
         if (tool, by) not in self._alike:
-            self._alike[tool, by] = may_repeat(self._context.whole_graph, tool, by)
+            graph = self._context.whole_graph
+            self._compared += pairs_of(graph, tool, by)
+            self._alike[tool, by] = self._compared > MAX_DOUBTED or may_repeat(graph, tool, by)
         return self._alike[tool, by]
 
     async def recovered(self, fault: Fault, offer: Offer, program: Program | None = None) -> Fault:

@@ -138,7 +138,14 @@ class Writer:
         self._graph = self._graph_of(tools)
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
-        self._fitter = Fitter(
+        self._fitter: Fitter | None = None
+        self.shown: Fit | None = None
+        """What the last prompt showed of the tools."""
+        self._stop: list[str] = []
+
+    def _fitting(self) -> Fitter:
+        """What fits the tools to a prompt: it takes a while where they are many, or wide."""
+        return Fitter(
             [*self._graph.protocols_with_shapes.values()],
             self._graph.suppliers,
             self._query,
@@ -149,9 +156,6 @@ class Writer:
             plain=self._ways.tools == "plain",
             order=self._by_layer(self._tools),
         )
-        self.shown: Fit | None = None
-        """What the last prompt showed of the tools."""
-        self._stop: list[str] = []
 
     def _by_layer(self, names: Iterable[str]) -> list[str]:
         """The tools in the order in which they are shown: what is in no layer stands last."""
@@ -320,7 +324,8 @@ class Writer:
         ):
             return made
         plain = self._ways.tools == "plain"
-        fitter = Fitter(protocols, self._graph.suppliers, self._query, pages=self._pages, plain=plain)
+        suppliers = self._graph.suppliers_of(protocol.name for protocol in protocols)
+        fitter = Fitter(protocols, suppliers, self._query, pages=self._pages, plain=plain)
         return fitter.within(MAX_DOCUMENT)
 
     def _stable(self, shown: Fit) -> int:
@@ -363,7 +368,8 @@ class Writer:
         if self.shown is None or self.shown.tokens > room:
             fit = self._whole_documents() if self._ways.tools == "json" else None
             if fit is None or (tokens := await self._room.count(fit.text)) > room:
-                fit = await self._fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
+                fitter = self._fitter = self._fitter or await asyncio.to_thread(self._fitting)
+                fit = await fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
             else:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit

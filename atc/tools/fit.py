@@ -6,6 +6,7 @@ last are left out. They may be shown in another order than that.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -98,6 +99,8 @@ class Fitter:
     async def fit(self, tokens: int, count: Count, *, spare: int = 0) -> Fit:
         """The most that fits so many tokens, as ``count`` counts them; it is asked about four times.
 
+        The stubs are written in a thread: the tools may be many, and their documents of any size.
+
         Args:
             tokens: the budget.
             count: counts the tokens of a text.
@@ -109,7 +112,7 @@ class Fitter:
         tokens = max(0, tokens - spare)
         room, best = tokens * CHARACTERS, Fit("", {}, tuple(self._protocols))
         for _ in range(ROUNDS):
-            made = self.within(int(room))
+            made = await asyncio.to_thread(self.within, int(room))
             used = await count(made.text)
             if used <= tokens and len(made.text) > len(best.text):
                 best = replace(made, tokens=used)
@@ -118,7 +121,7 @@ class Fitter:
             room = min(most, len(made.text) * tokens / max(1, used) * (0.98 if used > tokens else 1.0))
         while not best.text and room >= 1:
             room /= 2  # a text that is dear for its length: it needs less than what was counted says
-            made = self.within(int(room))
+            made = await asyncio.to_thread(self.within, int(room))
             if made.text and (used := await count(made.text)) <= tokens:
                 return replace(made, tokens=used)
         return best
@@ -126,13 +129,14 @@ class Fitter:
     async def _whole_in(self, tokens: int, most: int, count: Count) -> Fit | None:
         """All stubs whole, with the demonstrations that fit; ``None`` where even without them they are too long."""
         for demonstrated in (True, False) if self._demonstrated else (False,):
-            if (whole := self.whole(most, demonstrated)) is None:
+            if (whole := await asyncio.to_thread(self.whole, most, demonstrated)) is None:
                 continue
             used = len(whole.text.encode())  # no tokenizer makes more of it
             if used > tokens and (used := await count(whole.text)) > tokens:
                 continue
             if self._demonstrated and not demonstrated:
-                more = self.within(min(most, int(0.95 * len(whole.text) * tokens / max(1, used))))
+                room = min(most, int(0.95 * len(whole.text) * tokens / max(1, used)))
+                more = await asyncio.to_thread(self.within, room)
                 if len(more.text) > len(whole.text) and (taken := await count(more.text)) <= tokens:
                     return replace(more, tokens=taken)
             return replace(whole, tokens=used)

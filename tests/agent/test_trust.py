@@ -6,11 +6,12 @@ import json
 import os
 import re
 import stat
+import tomllib
 from pathlib import Path
 
 import pytest
 
-from atc import Agent, Toolset
+from atc import Agent, Toolset, bounded_toml
 from atc.errors import SettingsError
 from atc.settings import Settings
 from atc.trust import FREE, MAX_FILE, SECRET, TrustStore, settings_file
@@ -129,6 +130,44 @@ def test_a_file_that_cannot_be_read_is_named(text: str) -> None:
     Path("atc.toml").write_bytes(text.encode("latin-1"))
     with pytest.raises(SettingsError, match=r"atc\.toml cannot be read"):
         Settings.load()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a" + ".a" * 20_000 + " = 1",
+        "x = 1\n[a" + ".'b' . c" * 10_000 + "]",
+        "a = { b" + '."."' * 20_000 + " = 1 }",
+        "a = '''\n''' # '''\nb" + ".c" * 20_000 + " = 1",
+        'a = "\\""\nb' + ".c" * 20_000 + " = 1",
+        "a = " + "[" * 40_000,
+        "a = " + "{b = " * 15_000,
+        "a = " + "[{b = " * 9 + "1" + "}]" * 9,
+    ],
+)
+def test_a_file_that_is_nested_deeply_is_refused_before_it_is_parsed(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python's parser takes 1.6 GB for the first, which has 40 KB."""
+    monkeypatch.setattr(tomllib, "loads", lambda text: pytest.fail("it was parsed"))
+    Path("atc.toml").write_text(text)
+    with pytest.raises(SettingsError, match=r"atc\.toml cannot be read: line \d has .*more than 16 .*: write"):
+        Settings.load()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a = "b" # ' + ". " * 100 + "[" * 100,
+        'a = "b' + "\\n." * 100 + '"',
+        'a = """' + "a.[{\n" * 100 + '\\""""\nb = 1',
+        "a = '''" + "a.[{\n" * 100 + "''''",
+        "a = 0.5\nb = [" + "1.5, 'a.b',\n" * 100 + "]",
+        "[a.b.c.d.e.f]\ng.h.i = [[[1]]]\n[[j.k]]\n[[j.k]]\nl = {m.n = 1, o.p = 2}",
+    ],
+)
+def test_what_stands_in_texts_and_beside_each_other_is_not_nested(text: str) -> None:
+    assert bounded_toml.loads(text) == tomllib.loads(text)
 
 
 def test_what_is_no_file_is_none() -> None:

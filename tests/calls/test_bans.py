@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,25 @@ def test_nor_where_a_program_routes_round_by_itself() -> None:
     made.call("book", n=1)
     assert made.call("reserve", n=1).status == "in_doubt"
     assert reserved == []
+
+
+def test_what_is_in_doubt_is_compared_in_a_thread() -> None:
+    """Documents may be so wide that it takes seconds."""
+    made, _, reserved = house(LOST, "done")
+    asked: list[tuple[str, str, int]] = []
+
+    def alike(tool: str, by: str) -> bool:
+        asked.append((tool, by, threading.get_ident()))
+        return False
+
+    made.broker.bans.alike = alike
+    assert made.call("reserve", n=1).value == "done"
+    assert asked == []  # nothing was in doubt
+    made.call("book", n=1)
+    assert made.call("reserve", n=2).value == "done"
+    assert [each[:2] for each in asked] == [("book", "reserve")] * 2  # then what was found is asked for
+    assert asked[0][2] not in (asked[1][2], threading.get_ident())
+    assert len(reserved) == 2
 
 
 @pytest.mark.parametrize("other", [1, 1.0])

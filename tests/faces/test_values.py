@@ -113,6 +113,22 @@ def test_a_wrong_reference_is_no_input(given: Any) -> None:
         values().inputs({"x": given})
 
 
+def test_references_are_bounded_by_what_they_refer_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One value of 2 MB, to which 10,000 inputs refer, is not read 10,000 times."""
+    monkeypatch.setattr("atc.faces.mcp_server.values.MAX_BYTES", 1_000)
+    kept = values(large=10)
+    [link] = kept.shown("a" * 300, RUN)["links"]
+    read: list[str] = []
+    monkeypatch.setattr(Values, "read", lambda self, uri, whole=Values.read: read.append(uri) or whole(self, uri))
+    assert kept.inputs({f"v{n}": {"$resource": link.uri} for n in range(3)}) == dict.fromkeys(
+        ("v0", "v1", "v2"), "a" * 300
+    )
+    read.clear()
+    with pytest.raises(UsageError, match=r"refer to have more than 1,000 bytes: give fewer"):
+        kept.inputs({f"v{n}": {"$resource": f"{link.uri}?from=0&to=1"} for n in range(10_000)})
+    assert len(read) == 4
+
+
 def test_the_oldest_goes_first_and_no_client_takes_the_room_of_others() -> None:
     shelf = Shelf(-1, of_principal=1_000, together=1_500)
     mine, others = Values(shelf, ONE), Values(shelf, OTHER)

@@ -13,13 +13,12 @@ from atc import Toolset, tool
 from atc.graph.edges import Counts, Learnt
 from atc.graph.resources import route_of
 from atc.graph.search import best_paths
-from atc.graph.subgraph import tree_in_words
 from atc.graph.suppliers import Supplier, must_be_given
 from atc.graph.tool_graph import ToolGraph
 from atc.pages.tool_graph.drawing import edges_of
-from atc.result import Effect
 from atc.tools.openapi import import_openapi
 from atc.tools.protocol import Protocol, Source
+from atc_research.naviagent.subgraph import tree_in_words
 
 _INTEGER: dict[str, Any] = {"type": "integer"}
 

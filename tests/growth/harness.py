@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import pytest
@@ -23,6 +24,8 @@ RUNS = 5
 """Of which the best counts."""
 ENOUGH_S = 0.1
 """Processor seconds of all runs of one input after which two of them are enough: what takes long is measured well."""
+STALL_S = 0.5
+"""Processor seconds for which one piece of work may hold the event loop."""
 
 
 def assert_linear(
@@ -69,3 +72,38 @@ def _seconds(made: T, run: Callable[[T], object], runs: int = RUNS) -> float:
         if collecting:
             gc.enable()
     return best
+
+
+async def stall_of(work: Awaitable[object]) -> float:
+    """The longest time for which the event loop does nothing else while ``work`` goes on.
+
+    In processor seconds of the loop's thread: a busy machine adds nothing, nor do the threads that the work begins.
+    """
+    longest = 0.0
+
+    async def beat() -> None:
+        nonlocal longest
+        while True:
+            began = time.thread_time()
+            await asyncio.sleep(0.005)
+            longest = max(longest, time.thread_time() - began)
+
+    beating = asyncio.ensure_future(beat())
+    await asyncio.sleep(0.01)
+    longest = 0.0
+    try:
+        await work
+        await asyncio.sleep(0.01)  # what it did last counts, too
+    finally:
+        beating.cancel()
+    return longest
+
+
+def assert_no_stall(work: Callable[[], Awaitable[object]], most: float = STALL_S) -> None:
+    """``work()`` must leave the event loop free for others: it is held for so many processor seconds at most."""
+    stall = asyncio.run(_stalled(work))
+    assert stall < most, f"the event loop stood still for {stall:.2f} s of its processor time"
+
+
+async def _stalled(work: Callable[[], Awaitable[object]]) -> float:
+    return await stall_of(work())

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from atc import bounded_toml
 from atc.calls.mask import masked_exception, masked_text
 from atc.cli.console import clean, short
 from atc.faces.mcp_clients.editor import Editor
@@ -19,6 +20,7 @@ from atc.models.streaming import split_reasoning
 from atc.probing.asking import _QUESTION
 from atc.probing.error_messages import read_error_message
 from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply
+from atc.sandboxes.inputs import check_names, packed
 from atc.strategies.previews import preview
 from atc.tools.parse import json_copy
 from atc.traces.stores.files import FileRun
@@ -103,6 +105,37 @@ def test_text_is_shown_on_a_terminal_and_masked() -> None:
     ):
         for mask in (masked_text, masked_exception):
             assert_linear(lambda n, text=text: text * (n // len(text)), mask, n=2_000, most=50_000)
+
+
+def test_the_settings_of_a_folder_are_read() -> None:
+    pieces = (
+        *_CONFIGURATIONS["toml"],
+        ".",
+        "a.b.c.d.e.f.g.h = 1\n",
+        "[a.b.c.d.e.f.g]\n",
+        '"""',
+        '"""\\',
+        "''",
+        "[",
+        "{",
+        "#\n",
+        "\\",
+    )
+    for text in pieces:
+        assert_linear(lambda n, text=text: text * (n // len(text)), bounded_toml.loads, n=2_000, most=100_000)
+    head = "[" + "a." * 15 + "a]\n"  # each key stands behind it
+    assert_linear(lambda n: head + "".join(f"k{i}=1\n" for i in range(n)), bounded_toml.loads, n=500, most=20_000)
+
+
+def test_inputs_of_a_program_are_read() -> None:
+    def read(given: dict[str, Any]) -> None:
+        made = Values(Shelf(), _ME).inputs(given)
+        check_names(made, ())
+        packed(made, frame_bytes=1 << 30, channel_bytes=1 << 30)
+
+    assert_linear(lambda n: {f"v{i}": [{}] for i in range(n)}, read, n=500, most=10_000)
+    for item in ({"a": {"$bytes": "aGk="}}, [[]], {"k": 1.5, "": "\\"}):
+        assert_linear(lambda n, item=item: {"v": [item] * n}, read, n=500, most=30_000)
 
 
 def test_replies_of_planners_and_thinkers_are_read() -> None:

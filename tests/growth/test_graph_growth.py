@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from atc.graph import exchange
+from atc.graph.store import GraphStore
+from atc.graph.substitutes import may_repeat
 from atc.graph.tool_graph import ToolGraph
+from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
 from atc.tools.stubs import render_stubs
 from tests.growth.harness import assert_linear
@@ -54,6 +61,18 @@ def _inherited(n: int) -> list[Protocol]:
     return [_tool("a", {}, {"allOf": [{**_object({f"p{i}": _TEXT}), "required": [f"p{i}"]} for i in range(n)]})]
 
 
+def _apart(n: int) -> list[Protocol]:
+    """Tools no two of which have a field whose name ends with the same word."""
+    return [_tool(f"t{i}", {f"a{i}_k{i}": _TEXT}, _object({f"a{i + 1}_k{i + 1}": _TEXT})) for i in range(n)]
+
+
+def _long_names(n: int) -> ToolGraph:
+    """Two writes whose arguments and fields have names of ``n`` words."""
+    fields = {tool: {"_".join(f"{tool}{i}w{k}" for k in range(n)): _TEXT for i in range(30)} for tool in "ab"}
+    tools = [_tool(tool, {"x": _TEXT}, _object(fields[tool])) for tool in "ab"]
+    return ToolGraph([each.model_copy(update={"effect": Effect.WRITE}) for each in tools])
+
+
 def _hints(tools: Sequence[Protocol]) -> object:
     return ToolGraph(tools).hints
 
@@ -63,7 +82,8 @@ def _layers(tools: Sequence[Protocol]) -> object:
 
 
 @pytest.mark.parametrize(
-    ("make", "least", "most"), [(_shared, 100, 400), (_mentioned, 100, 400), (_wide, 400, 1_600), (_within, 100, 400)]
+    ("make", "least", "most"),
+    [(_shared, 100, 400), (_mentioned, 100, 400), (_wide, 400, 1_600), (_within, 100, 400), (_apart, 100, 400)],
 )
 @pytest.mark.parametrize("run", [_hints, _layers])
 def test_the_graph(
@@ -75,3 +95,27 @@ def test_the_graph(
 @pytest.mark.parametrize("make", [_choices, _inherited])
 def test_the_stubs(make: Callable[[int], list[Protocol]]) -> None:
     assert_linear(make, render_stubs, n=100, most=1_600)
+
+
+def test_two_writes_are_compared() -> None:
+    assert_linear(_long_names, lambda graph: may_repeat(graph, "a", "b"), n=10, most=1_000)
+
+
+def test_what_others_learnt_is_read(tmp_path: Path) -> None:
+    def make(n: int) -> Path:
+        tools = [{"tool": i, "name": f"t{i}", "service": "0" * 32, "digest": f"{i:032x}"} for i in range(1, n + 1)]
+        feeds = [
+            {"kind": "feed", "a": i, "b": i + 1, "path": ["a", "b"], "parameter": "c", "ok": 1.0} for i in range(1, n)
+        ]
+        path = tmp_path / f"{n}.jsonl"
+        lines = [{"format": exchange.FORMAT, "version": 1}, *tools, *feeds]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return path
+
+    def load(path: Path) -> None:
+        store = GraphStore(path.with_suffix(f".{uuid4().hex}.db"))
+        store.load_export(path)
+        store.close()
+
+    load(make(5))
+    assert_linear(make, load, n=500, most=4_000)

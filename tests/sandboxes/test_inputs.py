@@ -13,7 +13,7 @@ from atc.errors import FrameError, UsageError
 from atc.outcome import Outcome
 from atc.packing import unpack
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.inputs import MAX_BYTES, name_problem, packed
+from atc.sandboxes.inputs import MAX_BYTES, MAX_INPUTS, check_names, name_problem, packed
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages
 from tests.support.service import no_tools
@@ -90,10 +90,16 @@ def test_sizes_are_bounded_one_by_one_and_together() -> None:
     assert packed({"a": "x" * 98}, **small) == {"a": "x" * 98}
     with pytest.raises(UsageError, match=r"'a' takes 101 bytes of JSON; the limit is 100"):
         packed({"a": "x" * 99}, **small)
-    with pytest.raises(UsageError, match=r"take 300 bytes of JSON together; the limit is 250"):
+    with pytest.raises(UsageError, match=r"take 300 bytes of JSON or more together; the limit is 250"):
         packed(dict.fromkeys("abc", "x" * 98), **small)
     with pytest.raises(UsageError, match=f"the limit is {MAX_BYTES:,}"):
         packed({"a": "x" * MAX_BYTES}, frame_bytes=MAX_BYTES * 2, channel_bytes=MAX_BYTES * 4)
+
+
+def test_a_program_is_given_so_many_inputs_at_most() -> None:
+    check_names({f"v{number}": 1 for number in range(MAX_INPUTS)}, ())
+    with pytest.raises(UsageError, match=r"10,001 inputs; the limit is 10,000: give many values as one input"):
+        check_names({f"v{number}": 1 for number in range(MAX_INPUTS + 1)}, ())
 
 
 @pytest.mark.parametrize("inputs", [[], "a", None, {"a": {"$bytes": "?"}}, {"a": "x" * 3_000_000}])

@@ -25,13 +25,14 @@ from atc.faces.mcp_server.texts import one_line
 from atc.faces.mcp_server.usable import usable_tools
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.given_program import run_given
+from atc.graph.tool_graph import ToolGraph
 from atc.held import Held
 from atc.models.messages import bounded_tokens
 from atc.models.no_model import NoModel
 from atc.permissions import Permissions
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
-from atc.tools.fit import Fitter
+from atc.tools.fit import Fit, Fitter
 from atc.tools.mcp.live import LiveTools
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
@@ -238,16 +239,13 @@ class Gateway:
             raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
         if not names:
             raise UsageError("no tool is asked for: give `names`")
-        graph = await self.seen_by(client).current_graph()
-        known = graph.protocols_with_shapes
-        names = [*dict.fromkeys(names)]
-        missing = [name for name in names if name not in known]
+        graph, names = await self.seen_by(client).current_graph(), [*dict.fromkeys(names)]
+        missing = [name for name in names if name not in graph.protocols]
         near = await self._near(client, missing)
         if len(missing) == len(names):
             meant = "".join(f"; perhaps {', '.join(found)}" for found in [*near.values()][:1])
             raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
-        fitter = Fitter([known[name] for name in names if name in known], graph.suppliers, pages=True)
-        fit = await fitter.fit(budget, _count)
+        fit = await _fitted(graph, [name for name in names if name in graph.protocols], budget)
         return Documents(fit.text, {name[:80]: near.get(name, []) for name in missing})
 
     async def few_stubs(self, client: Client) -> str | None:
@@ -257,8 +255,7 @@ class Gateway:
             return None
         graph, key = self.seen_by(client).graph, frozenset(seen)
         if key not in self._stubs or self._stubs[key][0] is not graph:
-            protocols = [*graph.protocols_with_shapes.values()]
-            fit = await Fitter(protocols, graph.suppliers, pages=True, plain=True).fit(self.options.stub_tokens, _count)
+            fit = await _fitted(graph, [*graph.protocols], self.options.stub_tokens, plain=True)
             while len(self._stubs) >= MAX_STUBS:
                 del self._stubs[next(iter(self._stubs))]
             self._stubs[key] = graph, None if fit.shortened else fit.text
@@ -296,7 +293,7 @@ class Gateway:
         if revises:
             await self.own(client, revises)
         values = self.values(client)
-        given = values.inputs(dict(inputs)) if inputs is not None else None
+        given = await asyncio.to_thread(values.inputs, dict(inputs)) if inputs is not None else None
         run_id = revises or new_run_id()
 
         def heard(event: Event) -> None:
@@ -392,6 +389,16 @@ class Gateway:
 def _way(settings: Settings) -> str:
     """How tools are found: no model is there to plan or to pick."""
     return settings.retrieval if settings.retrieval in ("lexical", "hybrid") else "auto"
+
+
+async def _fitted(graph: ToolGraph, names: Sequence[str], budget: int, *, plain: bool = False) -> Fit:
+    """The stubs of some tools, in a thread: of 30,000 tools it takes seconds to find what supplies their arguments."""
+
+    def fitter() -> Fitter:
+        protocols = [graph.protocols_with_shapes[name] for name in names]
+        return Fitter(protocols, graph.suppliers_of(names), pages=True, plain=plain)
+
+    return await (await asyncio.to_thread(fitter)).fit(budget, _count)
 
 
 async def _count(text: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from atc.errors import UsageError
 from atc.faces.mcp_server.client import ClientId
 from atc.packing import pack, unpack
+from atc.sandboxes.inputs import MAX_BYTES
 from atc.strategies.previews import preview
 
 SCHEME, HOST = "atc", "values"
@@ -93,23 +95,25 @@ class Shelf:
         self._of: dict[str, OrderedDict[str, Kept]] = {}
         self._used: dict[str, int] = {}
         self._used_together = 0
+        self._lock = threading.Lock()  # inputs are read in a thread
 
     def put(self, owner: ClientId, data: bytes, mime_type: str, name: str) -> Link:
         """Keep a value; older ones go where there is no room."""
         uri = f"{SCHEME}://{HOST}/{secrets.token_urlsafe(24)}"
         link = Link(uri=uri, name=name, mime_type=mime_type, size=len(data))
         size, who = len(data), owner.principal
-        while (own := self._of.get(who)) and (
-            len(own) >= MOST_OF_PRINCIPAL or self._used[who] + size > self._of_principal
-        ):
-            self._drop_oldest(who)
-        while self._kept and self._used_together + size > self._together:
-            self._drop_oldest(max(self._used, key=lambda each: (self._used[each], each == who)))
-        while len(self._kept) >= MOST_TOGETHER:
-            self._drop_oldest(max(self._of, key=lambda each: (len(self._of[each]), each == who)))
-        self._kept[uri] = self._of.setdefault(who, OrderedDict())[uri] = Kept(owner, link, data)
-        self._used[who] = self._used.get(who, 0) + size
-        self._used_together += size
+        with self._lock:
+            while (own := self._of.get(who)) and (
+                len(own) >= MOST_OF_PRINCIPAL or self._used[who] + size > self._of_principal
+            ):
+                self._drop_oldest(who)
+            while self._kept and self._used_together + size > self._together:
+                self._drop_oldest(max(self._used, key=lambda each: (self._used[each], each == who)))
+            while len(self._kept) >= MOST_TOGETHER:
+                self._drop_oldest(max(self._of, key=lambda each: (len(self._of[each]), each == who)))
+            self._kept[uri] = self._of.setdefault(who, OrderedDict())[uri] = Kept(owner, link, data)
+            self._used[who] = self._used.get(who, 0) + size
+            self._used_together += size
         return link
 
     def get(self, owner: ClientId, uri: str) -> Kept:
@@ -118,11 +122,12 @@ class Shelf:
         Raises:
             UsageError: nothing is, or no more.
         """
-        found = self._kept.get(uri)
-        if found is None or found.owner != owner:  # to whom it is not, it is not there
-            raise UsageError(f"nothing is kept for you at {uri[:100]!r}: run the program again that made it")
-        self._of[owner.principal].move_to_end(uri)
-        return found
+        with self._lock:
+            found = self._kept.get(uri)
+            if found is None or found.owner != owner:  # to whom it is not, it is not there
+                raise UsageError(f"nothing is kept for you at {uri[:100]!r}: run the program again that made it")
+            self._of[owner.principal].move_to_end(uri)
+            return found
 
     def of(self, owner: ClientId) -> list[Link]:
         """What is kept for a client, the latest first."""
@@ -193,23 +198,21 @@ class Values:
         return kept, value
 
     def inputs(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The inputs of a program, what is kept in place of its reference.
+        """The inputs of a program, what is kept in place of its reference. Linear in them: for a thread, if large.
 
         Raises:
-            UsageError: nothing is kept at a reference, or an input holds tagged bytes that are none.
+            UsageError: nothing is kept at a reference, what is kept at all of them together is too large, or an input
+                holds tagged bytes that are none.
         """
-        return {name: self._input(name, value) for name, value in given.items()}
-
-    def _input(self, name: str, value: Any) -> Any:
-        if isinstance(value, dict) and REFERENCE in value:
-            uri = value[REFERENCE]
-            if not isinstance(uri, str) or value.keys() - {REFERENCE, "mime_type", "bytes"}:
-                raise UsageError(f'the input {name[:60]!r} must be a value, or {{"{REFERENCE}": "{TEMPLATE}"}}')
-            return self.read(uri)[1]
-        try:
-            return unpack(value)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"the input {name[:60]!r} cannot be given to a program: {error}") from None
+        made, left = {}, MAX_BYTES
+        for name, value in given.items():
+            if not (isinstance(value, dict) and REFERENCE in value):
+                made[name] = _unpacked(name, value)
+                continue
+            kept, made[name] = self.read(_uri(name, value))
+            if (left := left - kept.link.size) < 0:
+                raise UsageError(f"the values that the inputs refer to have more than {MAX_BYTES:,} bytes: give fewer")
+        return made
 
     def _keep(self, value: Any, name: str) -> Link:
         if isinstance(value, bytes):
@@ -217,6 +220,21 @@ class Values:
         if isinstance(value, str):
             return self.shelf.put(self.owner, value.encode("utf-8", "replace"), "text/plain", name)
         return self.shelf.put(self.owner, _json(pack(value)).encode("utf-8", "replace"), "application/json", name)
+
+
+def _uri(name: str, value: dict[str, Any]) -> str:
+    """The address of which an input is the reference."""
+    uri = value[REFERENCE]
+    if not isinstance(uri, str) or value.keys() - {REFERENCE, "mime_type", "bytes"}:
+        raise UsageError(f'the input {name[:60]!r} must be a value, or {{"{REFERENCE}": "{TEMPLATE}"}}')
+    return uri
+
+
+def _unpacked(name: str, value: Any) -> Any:
+    try:
+        return unpack(value)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the input {name[:60]!r} cannot be given to a program: {error}") from None
 
 
 def _without_bytes(value: Any, replaced: Callable[[bytes], Any]) -> Any:

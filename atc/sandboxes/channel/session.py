@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import abc
 import asyncio
+from functools import partial
 from typing import Any, Protocol
 
 from atc.calls.contract import CallHandler, CallReply, CallRequest
@@ -100,7 +101,8 @@ class Session:
         """
         tools = {name: list(names) for name, names in job.tools.items()}
         limits = self._limits
-        inputs = packed(job.inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
+        packing = partial(packed, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes)
+        inputs = await asyncio.to_thread(packing, job.inputs) if job.inputs else {}  # they may be large
         body = {"program": job.program, "tools": tools, "inputs": inputs}
         dry = {"dry_run": True} if job.dry_run else {}
         await self._channel.send({"op": "run", **body, **dry, "frame_bytes": limits.frame_bytes})
