@@ -6,8 +6,9 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from atc import wording
 from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Policy, Refusal
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey, Entry
@@ -16,6 +17,7 @@ from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
+from atc.facts import SameCall
 from atc.packing import pack
 from atc.result import Effect, RefusedBy
 from atc.tools.tool import Tool
@@ -37,6 +39,7 @@ class Approving:
         emit: is told of every question.
         waiting: stops the clock of the program.
         explained: adds to a request what somebody who is asked wants to know.
+        same: a call of the run that did, or may have done, what a write asks for.
     """
 
     bans: Bans
@@ -45,6 +48,7 @@ class Approving:
     emit: Emit
     waiting: Callable[[], AbstractContextManager[None]]
     explained: Callable[[CallRecord, ApprovalRequest], Awaitable[ApprovalRequest]]
+    same: Callable[[CallRecord, CallKey], SameCall | None]
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -71,14 +75,15 @@ class Approving:
         """
         if record.effect is Effect.READ:
             if (asker := approval.of_read()) is not None:
-                await self._ask(asker, self._request(record, tool, (), (), None), record, key, policy=approval.policy)
+                await self._ask(asker, self._request(record, tool), record, key, policy=approval.policy)
             return
         instead_of = tuple(self.bans.instead_of(record.tool))
         earlier = approval.earlier
         known = await earlier.find(key) if earlier is not None else None
         while True:
             try:
-                await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
+                request = self._request(record, tool, warnings, instead_of, known, self.same(record, key))
+                await self._decide(approval, request, record, key)
             except CallRefused as refused:
                 record.refused_by = record.refused_by or "nobody"
                 if refused.status == "warned" and AFTER_LOOK in warnings:
@@ -101,13 +106,14 @@ class Approving:
         self,
         record: CallRecord,
         tool: Tool,
-        warnings: tuple[str, ...],
-        instead_of: tuple[str, ...],
-        earlier: EarlierWrite | None,
+        warnings: tuple[str, ...] = (),
+        instead_of: tuple[str, ...] = (),
+        earlier: EarlierWrite | None = None,
+        same: SameCall | None = None,
     ) -> ApprovalRequest:
         given = record.tool, record.arguments, record.effect, tool.protocol.description, warnings, instead_of
         repeated = (earlier.run, earlier.in_doubt) if earlier is not None else ("", False)
-        return ApprovalRequest(*given, *repeated, protocol=tool.protocol)
+        return ApprovalRequest(*given, *repeated, same, protocol=tool.protocol)
 
     def refuse_denied(self, approval: Approval, record: CallRecord, tool: Tool) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.
@@ -115,7 +121,7 @@ class Approving:
         Raises:
             CallRefused: a rule denies it.
         """
-        refusal = None if approval.policy is None else approval.policy.denies(self._request(record, tool, (), (), None))
+        refusal = None if approval.policy is None else approval.policy.denies(self._request(record, tool))
         if refusal is not None:
             record.refused_by = "rule"
             raise _refused(refusal)
@@ -129,9 +135,9 @@ class Approving:
         verdict = approval.decide(request)
         if verdict == "allowed":
             return
-        if verdict == "denied" and request.repeats:
-            did = "may have done" if request.in_doubt else "did"
-            raise _not_approved(f"run {request.repeats} {did} the same before, and nobody could be asked about that")
+        if verdict == "denied" and request.is_repeat:
+            did = wording.repeat(request.repeats, request.in_doubt, request.same_as)
+            raise _not_approved(f"{did} before, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":
@@ -157,6 +163,7 @@ class Approving:
                 raise _refused(before)
             try:
                 with self.waiting():
+                    request = replace(request, same_as=self.same(record, key))  # one that was under way may have begun
                     if announced and request.effect is not Effect.READ:
                         request = await self.explained(record, request)
                         self._emit_asked(record, request)

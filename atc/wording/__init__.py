@@ -33,6 +33,7 @@ from atc.wording.parts import (
     steps,
 )
 from atc.wording.repairs import argument_repair, argument_repairs
+from atc.wording.repeats import repeat, same_call
 
 __all__ = [
     "ALL_PAGES",
@@ -64,6 +65,8 @@ __all__ = [
     "no_credential",
     "names_answer",
     "outcome",
+    "repeat",
+    "same_call",
     "short",
     "stated",
     "steps",

@@ -153,6 +153,7 @@ class Waiting:
 def key_of(request: ApprovalRequest) -> str:
     """A call and all that its question says: what was approved is this and nothing else."""
     about = [request.tool, request.arguments, *map(list, (request.warnings, request.instead_of)), request.repeats]
+    about.append(request.same_as is not None)
     return canonical(about)
 
 
