@@ -282,7 +282,7 @@ class Journal:
                 or (not self.new_request and entry.key in self._committed)
                 or entry.key in self._left
             )
-            if done or entry.in_doubt:
+            if done or entry.in_doubt or self._is_under_way(entry):
                 yield entry
 
     def acted(self, key: CallKey) -> bool:

@@ -14,7 +14,7 @@ from atc.tools.names import tool_name
 from atc.tools.protocol import SourceKey
 
 NameNow = Callable[[str, SourceKey | None], str | None]
-"""The name that a tool has now, by that which it had and by what it is known by at its source; ``None``: it has none."""
+"""The name that a tool has now, by the old one and by what it is known by at its source; ``None``: it has none."""
 
 
 def refuse_repetition(journal: Journal, record: CallRecord, key: CallKey) -> None:
@@ -77,9 +77,9 @@ def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | N
     own: SameCall | None = None
     for entry in journal.equal_writes(key):
         if same_tool(entry.key, key):
-            own = own or SameCall(number=entry.number, tool=entry.tool, in_doubt=entry.in_doubt, own=True)
+            own = own or SameCall(number=entry.number, tool=entry.tool, in_doubt=entry.state != "done", own=True)
         elif _may_be_renamed(entry, key) or name_now(entry.tool, entry.key.source) is None:
-            return SameCall(number=entry.number, tool=entry.tool, in_doubt=entry.in_doubt)
+            return SameCall(number=entry.number, tool=entry.tool, in_doubt=entry.state != "done")
     return own
 
 
