@@ -11,14 +11,19 @@ from typing import Any
 
 import pytest
 
-from atc.calls.approval import Approval, ApprovalRequest
+from atc.calls import question
+from atc.calls.approval import Approval, ApprovalRequest, ask_at_terminal
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallKey, call_key
 from atc.calls.journal import Journal
+from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
+from atc.faces.frameworks.delegate import key_of
+from atc.faces.mcp_server.asking_form import message_of
 from atc.faces.mcp_server.client import Writes, WritesOfOthers
 from atc.facts import Replacement, SameCall
+from atc.permissions.guard import is_odd
 from atc.result import Effect
 from atc.tools.mcp.spec import read_specs
 from atc.tools.protocol import Source, SourceKey
@@ -401,3 +406,48 @@ def test_what_is_kept_of_it_is_bounded() -> None:
     key = Source(kind="mcp", location="x" * 10_000, operation="y" * 10_000).key
     assert key is not None
     assert max(map(len, key)) == 64
+
+
+# -- what is said of it ------------------------------------------------------------------------------------------------
+
+OWN = SameCall(number=7, tool="buy", own=True)
+GONE = SameCall(number=7, tool="send")
+
+
+def request(same: SameCall | None) -> ApprovalRequest:
+    return ApprovalRequest("buy", {"n": 1}, WRITE, "", same_as=same)
+
+
+@pytest.mark.parametrize(
+    ("same", "heading"),
+    [
+        (None, "allow buy? "),
+        (OWN, "allow buy, the same as call 7? "),
+        (GONE, "allow buy again (call 7 (send) did the same, perhaps by this tool under another name)? "),
+    ],
+)
+def test_the_terminal_says_what_was_done(
+    same: SameCall | None, heading: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert asyncio.run(ask_at_terminal(request(same))) is False
+    assert heading in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("same", "line"), [(OWN, "It is the same as call 7."), (GONE, "Careful: call 7 (send) did the same")]
+)
+def test_a_clients_user_is_told_too(same: SameCall, line: str) -> None:
+    assert line in message_of(request(same), Redactor((), {}), 60)
+
+
+def test_an_allow_rule_allows_two_tickets_and_no_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(question, "has_terminal", lambda: False)
+    assert not is_odd(request(OWN))
+    assert is_odd(request(GONE))
+    assert Approval("always").decide(request(OWN)) == "allowed"
+    assert Approval("always").decide(request(GONE)) == "denied"
+
+
+def test_what_a_person_approved_later_is_the_call_that_was_shown() -> None:
+    assert key_of(request(None)) != key_of(request(OWN))
