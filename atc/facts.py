@@ -164,6 +164,22 @@ another format; one value as a list of one; an optional ``null`` left out; an un
 what the model gave."""
 
 
+class SameCall(Record):
+    """A call of the same run that did, or may have done, what a write asks for.
+
+    Attributes:
+        number: of the call. ``tool``: the name that it had.
+        in_doubt: nobody knows whether it was done.
+        own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
+            that one is not there any more, or had this name.
+    """
+
+    number: int
+    tool: str
+    in_doubt: bool = False
+    own: bool = False
+
+
 class ArgumentRepair(Record):
     """One change to the arguments of a call, before it was sent.
 

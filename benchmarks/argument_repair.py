@@ -43,7 +43,7 @@ OUTCOMES: tuple[Outcome, ...] = ("restored", "refused", "wrong", "beyond", "as g
 EFFECTS = {"read": Effect.READ, "write": Effect.UNKNOWN}
 ASKED = ("restored", "refused", "wrong")
 SHOWN = 40
-_LOSSLESS = frozenset({"respelt", "format", "left_out", "wrapped"})
+_LOSSLESS = frozenset({"respelt", "format", "left_out", "nearest"})
 
 
 @dataclass

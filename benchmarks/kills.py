@@ -4,6 +4,10 @@ A scripted model (no model is asked) gives one program that writes through a fun
 HTTP and a slow function, in turns. The host that runs it is a process of its own; it is killed (SIGKILL) at a random
 moment, its run is resumed by another one, which may be killed again, until one reports how the run ended. What was
 really done is counted at the tools' own side: a file, and a service in a process that nobody kills.
+
+``--changing``: between a kill and what goes on, tools are renamed, said to read or to do something unknown, or taken
+away, each by chance; the model's next program calls those that are there, by their names. A tool that is said to read
+may be called twice, as any read: what was begun as a read is counted apart.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ import typer
 from atc import Agent, tool
 from atc.errors import UsageError
 from atc.models import FakeModel
-from atc.result import Result
+from atc.result import Effect, Result
 from atc.tools.tool import Toolset
 from atc.traces.stores.files import FileStore
 from benchmarks.common import print_json
@@ -46,16 +50,12 @@ KILL_AGAIN = 0.85
 FURTHER = 4
 """Writes that a host may do, at most, before its moment comes."""
 PATIENCE_S = 120.0
-_STEPS = "\n".join(
-    f"""    try:
-        write_{kind}(key=f"{kind} {{number}}")
+_STEP = """    try:
+        {name}(key=f"{kind} {{number}}")
         done = done + 1
     except ToolError:
-        pass"""
-    for kind in KINDS
-)
-PROGRAM = f"done = 0\nfor number in range({EACH}):\n{_STEPS}\nanswer = done\n"
-SCRIPT = f"```python\n{PROGRAM}```"
+        pass
+"""
 KEYS = [f"{kind} {number}" for number in range(EACH) for kind in KINDS]
 DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
@@ -89,6 +89,36 @@ DOCUMENT: dict[str, Any] = {
 }
 
 
+@dataclass(frozen=True)
+class Shape:
+    """How one host finds a tool: under which name, and what it is said to do.
+
+    Attributes:
+        name: that programs use; empty where the tool is not there.
+    """
+
+    name: str
+    effect: Effect = Effect.WRITE
+
+
+AS_THEY_ARE = {kind: Shape(f"write_{kind}") for kind in KINDS}
+
+
+def changed(rng: random.Random) -> dict[str, Shape]:
+    """Tools that were changed while nobody looked; at least one of them is there, under whatever name."""
+    names = {kind: rng.choice([f"write_{kind}", f"first_{kind}", f"other_write_{kind}", ""]) for kind in KINDS}
+    if not any(names.values()):
+        return AS_THEY_ARE
+    effects = [Effect.WRITE, Effect.WRITE, Effect.UNKNOWN, Effect.READ]
+    return {kind: Shape(name, rng.choice(effects)) for kind, name in names.items()}
+
+
+def script(shapes: dict[str, Shape]) -> str:
+    """What the model says: a program over the tools that are there."""
+    steps = "".join(_STEP.format(name=shape.name, kind=kind) for kind, shape in shapes.items() if shape.name)
+    return f"```python\ndone = 0\nfor number in range({EACH}):\n{steps}answer = done\n```"
+
+
 @dataclass
 class Counts:
     """What became of the writes of one kind.
@@ -100,6 +130,8 @@ class Counts:
         in_doubt: reported as such; ``in_doubt_done`` of them were done.
         unsaid: done, and the run says that it was not.
         not_done: the run says so, and it is so.
+        read_twice: more than once, and begun as a read at least once.
+        unasked: not called by what ended the run, for the tool was not there.
     """
 
     done: int = 0
@@ -109,6 +141,8 @@ class Counts:
     in_doubt_done: int = 0
     unsaid: int = 0
     not_done: int = 0
+    read_twice: int = 0
+    unasked: int = 0
 
 
 @dataclass
@@ -142,17 +176,20 @@ class Found:
 def main(
     kills: Annotated[int, typer.Option(min=1, help="hosts to kill")] = 200,
     seed: int = 0,
+    changing: Annotated[bool, typer.Option("--changing", help="change the tools before a run goes on")] = False,
     as_json: Annotated[bool, typer.Option("--json")] = False,
 ) -> None:
     """Kill hosts and count."""
-    found = measured(kills, seed, None if as_json else _progress)
+    found = measured(kills, seed, None if as_json else _progress, changing=changing)
     figures = found.as_json()
     print_json(figures) if as_json else print_figures(figures)
     if figures["done twice"] or figures["lost"]:
         raise typer.Exit(1)
 
 
-def measured(kills: int, seed: int, progress: Callable[[Found], None] | None = None) -> Found:
+def measured(
+    kills: int, seed: int, progress: Callable[[Found], None] | None = None, *, changing: bool = False
+) -> Found:
     """Kill so many hosts, at moments that the seed decides, and let every run come to an end."""
     rng, found = random.Random(seed), Found()
     with tempfile.TemporaryDirectory() as name:
@@ -162,7 +199,7 @@ def measured(kills: int, seed: int, progress: Callable[[Found], None] | None = N
                 while found.kills < kills:
                     folder = Path(name) / f"run-{found.runs}"
                     folder.mkdir()
-                    _one_run(folder, port, rng, found, kills)
+                    _one_run(folder, port, rng, found, kills, changing=changing)
                     if progress is not None:
                         progress(found)
         finally:
@@ -171,7 +208,7 @@ def measured(kills: int, seed: int, progress: Callable[[Found], None] | None = N
     return found
 
 
-def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: int) -> None:
+def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: int, *, changing: bool) -> None:
     """One run, killed at least once, to its end."""
     found.runs += 1
     sides, first = [folder / "lines", folder / "served"], True
@@ -184,7 +221,7 @@ def _one_run(folder: Path, port: int, rng: random.Random, found: Found, most: in
     while True:
         kill = first or (found.kills < most and rng.random() < KILL_AGAIN)
         already = len(written())
-        host = _host(folder, port)
+        host = _host(folder, port, AS_THEY_ARE if first or not changing else changed(rng))
         try:
             alive = wait_for_moment(host, kill, rng, already, written)
         finally:
@@ -221,12 +258,15 @@ def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> No
     """Add what a host reported of its run, held against what was really done."""
     found.ends[report["status"]] += 1
     said: dict[str, set[str]] = {}
+    as_read, there = set(report.get("as_read", ())), set(report.get("there", KINDS))
     for key, status in report["calls"]:
         said.setdefault(key, set()).add(status)
     for key in KEYS:
         counts, times, statuses = found.kinds[key.split()[0]], done[key], said.get(key, set())
         claimed = bool(statuses & {"ok", "replayed"})
-        if times > 1:
+        if times > 1 and key in as_read:
+            counts.read_twice += 1
+        elif times > 1:
             counts.twice += 1
         elif claimed:
             counts.done += times == 1
@@ -234,6 +274,8 @@ def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> No
         elif "in_doubt" in statuses:
             counts.in_doubt += 1
             counts.in_doubt_done += times == 1
+        elif key.split()[0] not in there:
+            counts.unasked += 1
         else:
             counts.unsaid += times == 1
             counts.not_done += times == 0
@@ -242,7 +284,7 @@ def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> No
 # -- the host that is killed -------------------------------------------------------------------------------------------
 
 
-def _host(folder: Path, port: int) -> int:
+def _host(folder: Path, port: int, shapes: dict[str, Shape]) -> int:
     """Start a process that begins the run of a folder, or goes on with it. It reports how the run ended in a file."""
     sys.stdout.flush()
     pid = os.fork()  # this process has one thread
@@ -250,11 +292,12 @@ def _host(folder: Path, port: int) -> int:
         return pid
     try:
         try:
-            result = asyncio.run(_run(folder, port))
+            result = asyncio.run(_run(folder, port, shapes))
             calls = [(str(call.arguments.get("key")), str(call.status)) for call in result.calls]
-            report = {"status": str(result.status), "calls": calls}
+            report: dict[str, Any] = {"status": str(result.status), "calls": calls}
         except UsageError:  # it was killed after its end: the trace tells how it ended
             report = _traced(folder)
+        report |= {"as_read": _begun_as_read(folder), "there": [kind for kind, shape in shapes.items() if shape.name]}
         whole = folder / "report.part"
         whole.write_text(json.dumps(report))
         whole.rename(folder / "report.json")
@@ -263,13 +306,14 @@ def _host(folder: Path, port: int) -> int:
     os._exit(0)
 
 
-async def _run(folder: Path, port: int) -> Result[Any]:
+async def _run(folder: Path, port: int, shapes: dict[str, Shape]) -> Result[Any]:
     runs = _runs(folder)
     address = f"http://127.0.0.1:{port}/{folder.name}"
-    tools = line_tools(folder / "lines") + Toolset.from_openapi(DOCUMENT, base_url=address)
+    made = line_tools(folder / "lines") + Toolset.from_openapi(DOCUMENT, base_url=address)
+    there = [(made[f"write_{kind}"], shape) for kind, shape in shapes.items() if shape.name]
     agent = Agent(
-        tools,
-        model=FakeModel([SCRIPT] * 20),
+        Toolset(each.graded(shape.effect).called(shape.name) for each, shape in there),
+        model=FakeModel([script(shapes)] * 20),
         approve="always",
         sentence=False,
         learn=False,
@@ -291,6 +335,13 @@ def _traced(folder: Path) -> dict[str, Any]:
     calls = [event["data"] for event in events if event["kind"] == "call_ended"]
     statuses = [(str(call["arguments"].get("key")), str(call["status"])) for call in calls]
     return {"status": str(ended[-1]["status"]), "calls": statuses}
+
+
+def _begun_as_read(folder: Path) -> list[str]:
+    """The lines that some host began to write through a tool that was said to read."""
+    lines = next((folder / "runs").glob("*/journal.jsonl")).read_text().splitlines()
+    records = [json.loads(line) for line in lines if '"begin"' in line]
+    return [str(record["args"].get("key")) for record in records if record["effect"] == Effect.READ.value]
 
 
 def _runs(folder: Path) -> list[str]:

@@ -219,7 +219,7 @@ async def _run(folder: Path, port: int, address: str) -> dict[str, Any] | None:
     tools = kills.line_tools(folder / "lines") + Toolset.from_openapi(kills.DOCUMENT, base_url=service)
     agent = Agent(
         tools,
-        model=FakeModel([kills.SCRIPT] * 20),
+        model=FakeModel([kills.script(kills.AS_THEY_ARE)] * 20),
         approve="always",
         sentence=False,
         learn=False,

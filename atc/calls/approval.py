@@ -18,7 +18,7 @@ from atc.calls import question
 from atc.calls.entry import CallKey
 from atc.dry_run_facts import Feed
 from atc.errors import UsageError
-from atc.facts import Invocation
+from atc.facts import Invocation, SameCall
 from atc.result import Effect
 from atc.wording import plans
 
@@ -39,6 +39,7 @@ class ApprovalRequest:
         instead_of: the tools that it replaces: they failed, and surely did nothing.
         repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
+        same_as: a call of this run that did, or may have done, the same.
         protocol: of the tool.
         feeds: where its arguments come from, as far as that can be followed (:class:`atc.dry_run_facts.Feed`).
         done: the calls with effects that the task has made already.
@@ -53,10 +54,16 @@ class ApprovalRequest:
     instead_of: tuple[str, ...] = ()
     repeats: str = ""
     in_doubt: bool = False
+    same_as: SameCall | None = None
     protocol: Protocol | None = field(default=None, compare=False, repr=False)
     feeds: tuple[Feed, ...] = field(default=(), repr=False)
     done: tuple[Invocation, ...] = field(default=(), repr=False)
     wait_s: float | None = None
+
+    @property
+    def is_repeat(self) -> bool:
+        """Whether it may do again what was done. A program may call one tool twice: that is no repeat."""
+        return bool(self.repeats) or (self.same_as is not None and not self.same_as.own)
 
 
 @dataclass(frozen=True)
@@ -169,8 +176,12 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
 async def ask_at_terminal(request: ApprovalRequest) -> bool:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
-    did = f"{'may have done' if request.in_doubt else 'did'} the same"
-    again = f" again (run {question.visible_name(request.repeats)} {did})" * bool(request.repeats)
+    again = ""
+    if request.is_repeat:
+        run = question.visible_name(request.repeats) if request.repeats else ""
+        again = f" again ({wording.repeat(run, request.in_doubt, request.same_as)})"
+    elif request.same_as is not None:
+        again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
     about = question.About(plans.origins(request.feeds), [wording.call(each) for each in request.done], request.wait_s)
     return await question.ask(heading, request.arguments, request.warnings, about)
@@ -218,7 +229,7 @@ class Approval:
                 return "denied"
             case "ask":
                 return ask_at_terminal
-            case "always" if request.instead_of or request.repeats:
+            case "always" if request.instead_of or request.is_repeat:
                 return ask_at_terminal if question.has_terminal() else "denied"
             case "always" if not request.warnings or self.warnings == "allow":
                 return "allowed"

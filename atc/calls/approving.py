@@ -6,8 +6,9 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from atc import wording
 from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Judgement, Refusal
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey, Entry
@@ -16,6 +17,7 @@ from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
+from atc.facts import SameCall
 from atc.packing import pack
 from atc.result import Effect, RefusedBy
 from atc.tools.tool import Tool
@@ -37,6 +39,7 @@ class Approving:
         emit: is told of every question.
         waiting: stops the clock of the program.
         explained: adds to a request what somebody who is asked wants to know.
+        same: a call of the run that did, or may have done, what a write asks for.
     """
 
     bans: Bans
@@ -45,6 +48,7 @@ class Approving:
     emit: Emit
     waiting: Callable[[], AbstractContextManager[None]]
     explained: Callable[[CallRecord, ApprovalRequest], Awaitable[ApprovalRequest]]
+    same: Callable[[CallRecord, CallKey], SameCall | None]
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -70,7 +74,7 @@ class Approving:
             CallRefused: it is not approved.
         """
         if record.effect is Effect.READ:
-            request = self._request(record, tool, (), (), None)
+            request = self._request(record, tool)
             if approval.policy is not None:
                 judgement = approval.policy.judge(request)
                 await self._ask(judgement.answer, request, record, key, judgement=judgement)
@@ -82,7 +86,8 @@ class Approving:
         known = await earlier.find(key) if earlier is not None else None
         while True:
             try:
-                await self._decide(approval, self._request(record, tool, warnings, instead_of, known), record, key)
+                request = self._request(record, tool, warnings, instead_of, known, self.same(record, key))
+                await self._decide(approval, request, record, key)
             except CallRefused as refused:
                 record.refused_by = record.refused_by or "nobody"
                 if refused.status == "warned" and AFTER_LOOK in warnings:
@@ -105,13 +110,14 @@ class Approving:
         self,
         record: CallRecord,
         tool: Tool,
-        warnings: tuple[str, ...],
-        instead_of: tuple[str, ...],
-        earlier: EarlierWrite | None,
+        warnings: tuple[str, ...] = (),
+        instead_of: tuple[str, ...] = (),
+        earlier: EarlierWrite | None = None,
+        same: SameCall | None = None,
     ) -> ApprovalRequest:
         given = record.tool, record.arguments, record.effect, tool.protocol.description, warnings, instead_of
         repeated = (earlier.run, earlier.in_doubt) if earlier is not None else ("", False)
-        return ApprovalRequest(*given, *repeated, protocol=tool.protocol)
+        return ApprovalRequest(*given, *repeated, same, protocol=tool.protocol)
 
     def refuse_denied(self, approval: Approval, record: CallRecord, tool: Tool) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.
@@ -121,7 +127,7 @@ class Approving:
         """
         if approval.policy is None:
             return
-        refusal = approval.policy.judge(self._request(record, tool, (), (), None)).denied
+        refusal = approval.policy.judge(self._request(record, tool)).denied
         if refusal is not None:
             record.refused_by = "rule"
             raise _refused(refusal)
@@ -136,9 +142,9 @@ class Approving:
         verdict = approval.decide(request)
         if verdict == "allowed":
             return
-        if verdict == "denied" and request.repeats:
-            did = "may have done" if request.in_doubt else "did"
-            raise _not_approved(f"run {request.repeats} {did} the same before, and nobody could be asked about that")
+        if verdict == "denied" and request.is_repeat:
+            did = wording.repeat(request.repeats, request.in_doubt, request.same_as)
+            raise _not_approved(f"{did} before, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":
@@ -164,6 +170,7 @@ class Approving:
                 raise _refused(before)
             try:
                 with self.waiting():
+                    request = replace(request, same_as=self.same(record, key))  # one that was under way may have begun
                     if announced and request.effect is not Effect.READ:
                         request = await self.explained(record, request)
                         self._emit_asked(record, request)

@@ -135,7 +135,7 @@ class ArgumentRepairs:
         self, record: CallRecord, tool: Tool, original: dict[str, Any]
     ) -> tuple[dict[str, Any] | None, RepairedFor]:
         """What was sent for the same arguments before, if it still fits and is another call than the gate makes."""
-        key = _key(record.tool, original) if self._journal.has_repaired else None
+        key = _key(record, original) if self._journal.has_repaired else None
         before = self._journal.sent_for(key) if key is not None else None
         if (
             before is None
@@ -154,7 +154,7 @@ class ArgumentRepairs:
         by: Literal["gate", "service"],
     ) -> dict[str, Any] | None:
         """What the model gives in place of a call's arguments. For the same original arguments it is asked once."""
-        key = _key(record.tool, original)
+        key = _key(record, original)
         if self.repairer is None or key is None or record.page or not self._is_showable(original, record.arguments):
             return None
         async with self._asking:  # one question at a time
@@ -272,9 +272,9 @@ def _lacks_alone(record: CallRecord, tool: Tool, original: Mapping[str, Any]) ->
     return only_missing and isinstance(names, dict) and original.keys() <= names.keys()
 
 
-def _key(tool: str, arguments: dict[str, Any]) -> CallKey | None:
+def _key(record: CallRecord, arguments: dict[str, Any]) -> CallKey | None:
     try:
-        return call_key(tool, arguments)
+        return call_key(record.tool, arguments, record.source)
     except ValueError:
         return None
 

@@ -13,14 +13,16 @@ from itertools import repeat
 from typing import Any
 
 from atc.calls.canonical import canonical
-from atc.calls.entry import Entry
+from atc.calls.entry import CallKey, Entry, same_tool
 from atc.calls.journal import Journal
+from atc.calls.once import NameNow
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.facts import Replacement
 from atc.packing import as_text
 from atc.result import Effect
+from atc.tools.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]
 """Whether a write, the second, may do what another one did."""
@@ -37,6 +39,7 @@ class Bans:
 
     Args:
         banned: what is banned from the first, with what may be called in its place.
+        name_now: the name that a tool of the journal has now.
 
     Attributes:
         alike: whether one tool may do what another did; asked only while a write is in doubt, first in a thread
@@ -44,8 +47,10 @@ class Bans:
     """
 
     banned: InitVar[Mapping[str, tuple[Replacement, ...]]]
+    name_now: NameNow
     alike: Alike = nothing_alike
     _banned: dict[str, tuple[Replacement, ...]] = field(default_factory=dict)
+    _sources: dict[str, SourceKey | None] = field(default_factory=dict)
 
     def __post_init__(self, banned: Mapping[str, tuple[Replacement, ...]]) -> None:
         self._banned.update(banned)
@@ -56,9 +61,17 @@ class Bans:
     def __iter__(self) -> Iterator[str]:
         return iter(self._banned)
 
-    def add(self, tool: str, substitutes: Sequence[Replacement]) -> None:
-        """Ban a tool; these may be called in its place."""
-        self._banned[tool] = tuple(substitutes)
+    def rename(self, journal: Journal) -> None:
+        """Call what the journal bans, and what may take its place, by the names that they have now."""
+        for tool, (substitute,) in journal.banned.items():
+            of_tool, of_by = journal.ban_sources[tool]
+            by = self.name_now(substitute.tool, of_by) or substitute.tool
+            self._banned.pop(tool, None)
+            self.add(self.name_now(tool, of_tool) or tool, [substitute.model_copy(update={"tool": by})], of_tool)
+
+    def add(self, tool: str, substitutes: Sequence[Replacement], source: SourceKey | None = None) -> None:
+        """Ban a tool, known by this at its source; these may be called in its place."""
+        self._banned[tool], self._sources[tool] = tuple(substitutes), source
 
     def all(self) -> Mapping[str, tuple[Replacement, ...]]:
         """What is banned, each with what may be called in its place."""
@@ -80,9 +93,13 @@ class Bans:
             journal: of the run.
         """
         known = {record.tool}
-        while record.effect is not Effect.READ and (doubtful := journal.doubtful_tools() - known):
+        while _may_act(record, journal) and (doubtful := self._doubtful(journal) - known):
             await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(record.tool)))
             known |= doubtful
+
+    def _doubtful(self, journal: Journal) -> set[str]:
+        """The names that the tools of calls in doubt have now."""
+        return {now for tool, source in journal.doubtful_tools() if (now := self.name_now(tool, source)) is not None}
 
     def refuse(self, record: CallRecord, journal: Journal, redactor: Redactor) -> None:
         """Refuse a call of a banned tool, and a write that another tool may have done already.
@@ -98,7 +115,7 @@ class Bans:
         if record.tool in self._banned:
             others = " or ".join(each.tool for each in self._banned[record.tool])
             raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
-        if record.effect is Effect.READ:
+        if not _may_act(record, journal):
             return
         self._refuse_beside_doubt(record, journal)
         instead_of = self.instead_of(record.tool)
@@ -108,8 +125,12 @@ class Bans:
 
     def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
         """A write in doubt is never routed round: nothing that does the same is called."""
-        for tool in sorted(journal.doubtful_tools() - {record.tool}):
-            if tool in self.instead_of(record.tool) or self.alike(tool, record.tool):
+        instead_of = self.instead_of(record.tool)
+        for tool, source in journal.doubtful_tools():
+            now = self.name_now(tool, source)
+            if now == record.tool:
+                continue
+            if (now or tool) in instead_of or (now is not None and self.alike(now, record.tool)):
                 raise CallRefused(
                     f"{tool} was begun and its outcome is unknown; {record.tool} could do the same a second time",
                     status="in_doubt",
@@ -119,18 +140,25 @@ class Bans:
     def _refuse_repetition(
         self, by: str, arguments: Mapping[str, Any], journal: Journal, tool: str, replacement: Replacement
     ) -> None:
-        if (earlier := journal.unasked(tool)) is not None:
+        source = self._sources.get(tool)
+        if (earlier := journal.unasked(tool, source)) is not None:
             raise CallRefused(
                 f"an earlier program already did {tool} with {as_text(earlier.arguments)[:500]}; call it with exactly "
                 f"these arguments to get its recorded answer before you call {by} in its place",
                 status="already_done",
             )
         for entry in journal.entries.values():
-            if entry.tool == tool and entry.state == "done" and _same_request(arguments, entry, replacement):
+            is_its = same_tool(entry.key, CallKey(tool, "", source))
+            if is_its and entry.state == "done" and _same_request(arguments, entry, replacement):
                 raise CallRefused(
                     f"{tool} already did this with {as_text(entry.arguments)[:500]}, and it is not done again",
                     status="already_done",
                 )
+
+
+def _may_act(record: CallRecord, journal: Journal) -> bool:
+    """Whether a call acts, or is of a tool that acted in this run, whatever it is said to do now."""
+    return record.effect is not Effect.READ or journal.acted(CallKey(record.tool, "", record.source))
 
 
 def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Replacement) -> bool:

@@ -23,7 +23,7 @@ from atc.calls.bans import Bans
 from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
-from atc.calls.once import refuse_repetition
+from atc.calls.once import refuse_repetition, same_call
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
 from atc.calls.policy import CallPolicy, check_schemas
 from atc.calls.record import CallRecord, Handled, as_json, cut_arguments
@@ -33,7 +33,7 @@ from atc.calls.sending import Sender
 from atc.calls.sizes import refuse_too_many
 from atc.dry_run_facts import Feed
 from atc.errors import CallRefused, ToolError
-from atc.facts import Drift, Invocation, Replacement
+from atc.facts import Drift, Invocation, Replacement, SameCall
 from atc.fired_rules import fired
 from atc.host_time import HostTime
 from atc.packing import pack
@@ -42,6 +42,7 @@ from atc.schemas.error_bodies import error_in
 from atc.schemas.repair import RULE_OF, RULES, repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
+from atc.tools.protocol import SourceKey
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
@@ -75,6 +76,7 @@ class Broker:
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         feeds_of: says where the arguments of a call came from, for who is asked about it; ``None``: nobody knows.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
+        all_tools: the tools that there are, granted or not (:meth:`know`).
         repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
 
     Raises:
@@ -102,13 +104,16 @@ class Broker:
     past_the_end: set[int] = field(default_factory=set)
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
+    all_tools: Toolset | None = None
 
     def __post_init__(self) -> None:
-        self.bans = Bans(self.journal.banned)
+        self.bans = Bans(self.journal.banned, self._name_now)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
-        self._approving = Approving(self.bans, exceptions, self.redactor, self.emit, self.waiting, self._explained)
+        self._approving = Approving(
+            self.bans, exceptions, self.redactor, self.emit, self.waiting, self._explained, self._same
+        )
         self._sender = Sender(
             self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run, self.host_time
         )
@@ -116,6 +121,39 @@ class Broker:
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
+        self.bans.rename(self.journal)
+
+    def know(self, tools: Toolset) -> None:
+        """Say which tools there are, granted or not: the journal may know them by other names, or others than these."""
+        self.all_tools = tools
+        self.bans.rename(self.journal)
+
+    def source_of(self, tool: str) -> SourceKey | None:
+        """What a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
+        tools = self.all_tools if self.all_tools is not None and tool in self.all_tools else self.tools
+        return tools.source_keys.get(tool)
+
+    def key_of(self, call: Call) -> CallKey:
+        """What a call of this run is known by in the journal.
+
+        Raises:
+            ValueError: its arguments have no canonical form.
+        """
+        return call_key(call.tool, call.arguments, self.source_of(call.tool))
+
+    def _name_now(self, tool: str, source: SourceKey | None) -> str | None:
+        """The name that a tool of the journal has now; ``None`` where it is not there, or another has its name."""
+        tools = self.tools if self.all_tools is None else self.all_tools
+        if source is not None and (name := tools.by_source_key.get(source)) is not None:
+            return name
+        if tool not in tools and tool not in self.tools:
+            return None
+        known = self.source_of(tool)
+        return tool if source is None or known is None else None
+
+    def _same(self, record: CallRecord, key: CallKey) -> SameCall | None:
+        """A call of the run that did, or may have done, what a write asks for."""
+        return None if record.effect is Effect.READ else same_call(self.journal, key, self._name_now)
 
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.
@@ -137,8 +175,8 @@ class Broker:
         if tool not in self.tools or self.tools[tool].protocol.effect is not Effect.READ:
             substitutes = substitutes[:1]
             for each in substitutes:
-                self.journal.ban(tool, each)
-        self.bans.add(tool, substitutes)
+                self.journal.ban(tool, each, (self.source_of(tool), self.source_of(each.tool)))
+        self.bans.add(tool, substitutes, self.source_of(tool))
 
     def begin_program(self, warnings: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Begin a new program. ``warnings``: by tool, what the check warned about in it and a call depends on."""
@@ -291,9 +329,7 @@ class Broker:
             self._count()
             return planning.plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
         await self.repairs.gate(record, tool, self._check_arguments, may_ask=self._may_be_made(record))
-        await self.bans.compare(
-            record, self.journal
-        )  # before the journal is asked: nothing waits from there to approval
+        await self.bans.compare(record, self.journal)  # nothing waits from the journal's answer to the approval
         key = _key(record)
         if self.policy.replay:
             if (entry := self.journal.claim(key)) is not None:
@@ -350,7 +386,7 @@ class Broker:
         if tool.transport is None:
             message = f"{record.tool!r} has no transport: it can be shown, not called"
             raise CallRefused(message, status="not_granted")
-        record.effect = tool.protocol.effect
+        record.effect, record.source = tool.protocol.effect, self.source_of(record.tool)
         return tool
 
     def _may_be_made(self, record: CallRecord) -> bool:
@@ -376,6 +412,8 @@ class Broker:
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
         planning.refuse_effect(record.effect, dry_run=self.dry_run)
         masked = self.redactor.value(record.arguments)
+        if (same := self._same(record, key)) is not None:
+            record.notes.append(wording.same_call(same))
         entry = self.journal.begin(
             record.number,
             key,
@@ -453,6 +491,6 @@ class Broker:
 
 def _key(record: CallRecord) -> CallKey:
     try:
-        return call_key(record.tool, record.arguments)
+        return call_key(record.tool, record.arguments, record.source)
     except ValueError as error:
         raise CallRefused(f"$: {error}", status="invalid_arguments") from None

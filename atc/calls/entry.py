@@ -1,29 +1,86 @@
-"""One call in a journal, and the key by which two calls are the same."""
+"""One call in a journal, and the key by which two calls are the same.
+
+A tool may be renamed while a run is interrupted, or between two of its programs: another server lists a tool of that
+name, or the user joins another source. So two calls are the same if their arguments are equal, and their tools are: by
+what they are known by at their sources, or, where that is unknown of one, by the name that programs use.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from atc.calls.canonical import canonical
 from atc.packing import unpack
 from atc.result import Effect
+from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage
 
-CallKey = tuple[str, str]
-"""A tool's name and the digest of its canonical arguments."""
+
+class CallKey(NamedTuple):
+    """What a call is known by.
+
+    Attributes:
+        tool: its name in programs.
+        digest: of the canonical arguments.
+        source: what the tool is known by at its source; ``None`` where that is unknown.
+    """
+
+    tool: str
+    digest: str
+    source: SourceKey | None = None
+
+    @property
+    def handles(self) -> tuple[CallKey, ...]:
+        """Keys by which a call that may be the same is found: by the name alone, and by the source alone."""
+        by_name = CallKey(self.tool, self.digest)
+        return (by_name,) if self.source is None else (by_name, CallKey("", self.digest, self.source))
+
+
+def same_tool(one: CallKey, other: CallKey) -> bool:
+    """Whether two calls are of one tool."""
+    if one.source is not None and other.source is not None:
+        return one.source == other.source
+    return one.tool == other.tool
+
+
 RepairedFor = Literal["", "gate", "service"]
 """Who had refused arguments that the model repaired: the schema gate, or the service."""
 
 
-def call_key(tool: str, arguments: dict[str, Any]) -> CallKey:
+def call_key(tool: str, arguments: dict[str, Any], source: SourceKey | None = None) -> CallKey:
     """Return the key of a call: two calls with one key are the same call.
 
     Raises:
         ValueError: the arguments have no canonical form.
     """
-    return tool, hashlib.sha256(canonical(arguments).encode("utf-8", "surrogatepass")).hexdigest()
+    return CallKey(tool, hashlib.sha256(canonical(arguments).encode("utf-8", "surrogatepass")).hexdigest(), source)
+
+
+class KnownTools:
+    """The tools of a journal's calls, by both of what they are known by."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, dict[SourceKey | None, None]] = {}
+        self._names: dict[SourceKey, dict[str, None]] = {}
+
+    def note(self, key: CallKey) -> None:
+        """Note the tool of a call."""
+        self._sources.setdefault(key.tool, {})[key.source] = None
+        if key.source is not None:
+            self._names.setdefault(key.source, {})[key.tool] = None
+
+    def same(self, key: CallKey) -> Iterator[CallKey]:
+        """The keys that the same call may have among those that were noted."""
+        for source in self._sources.get(key.tool, ()):
+            if source is None or key.source is None or source == key.source:
+                yield key._replace(source=source)
+        if key.source is not None:
+            for name in self._names.get(key.source, ()):
+                if name != key.tool:
+                    yield key._replace(tool=name)
 
 
 @dataclass(frozen=True)
@@ -65,7 +122,7 @@ class Entry:
     @property
     def tool(self) -> str:
         """The tool's name."""
-        return self.key[0]
+        return self.key.tool
 
     @property
     def observation(self) -> Any:
@@ -84,17 +141,31 @@ class Entry:
         Raises:
             ValueError, KeyError, TypeError: the record is none.
         """
-        number, key, boot = record["call"], (record["begin"], record["key"]), record.get("boot", "")
+        number, boot = record["call"], record.get("boot", "")
+        key = CallKey(record["begin"], record["key"], source_of(record.get("source")))
         attempt, stage = record["attempt"], record.get("stage", 0)
         entry = cls(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
         well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
-        if not well_formed or not all(isinstance(part, str) for part in (*key, boot)):
+        if not well_formed or not all(isinstance(part, str) for part in (key.tool, key.digest, boot)):
             raise ValueError("not the beginning of a new call")
         if "original" in record:  # a journal of an older version has none
             entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
             if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
                 raise ValueError("not the arguments as they were given")
         return entry, boot
+
+
+def source_of(raw: Any) -> SourceKey | None:
+    """What a record says that a tool is known by at its source; a journal of an older version says nothing.
+
+    Raises:
+        ValueError: it says something else.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, list) or len(raw) != 3 or not all(isinstance(part, str) for part in raw):
+        raise ValueError("not what a tool is known by")
+    return SourceKey(*raw)
 
 
 def unread_of(raw: Any) -> Unread | None:

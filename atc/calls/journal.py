@@ -1,9 +1,10 @@
 """The journal of a run: what was asked of tools and what came of it, written before and after every call.
 
 A revised program runs from its start; a call that already succeeded is answered from here. The n-th success of a tool
-with the same canonical arguments answers the n-th such call of a later program. A call with effects whose outcome was
-never learned is *in doubt*: it is reported, and never made again. A call that was begun and never handed to its tool
-(it waited for a connection, say) is *not done*, and may be made again.
+(:mod:`atc.calls.entry` says which tools are the same) with the same canonical arguments answers the n-th such call of a
+later program. A call with effects whose outcome was never learned is *in doubt*: it is reported, and never made again.
+A call that was begun and never handed to its tool (it waited for a connection, say) is *not done*, and may be made
+again.
 
 A run has *stages*. Within one, every program is a revision of the one before. :meth:`Journal.begin_stage` ends a stage
 whose last program succeeded and commits what that program did.
@@ -28,12 +29,23 @@ from __future__ import annotations
 import contextlib
 import copy
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from atc.calls.earlier_reads import EarlierReads
-from atc.calls.entry import CallKey, Entry, RepairedFor, Unread, call_key, next_page_of, unread_of
+from atc.calls.entry import (
+    CallKey,
+    Entry,
+    KnownTools,
+    RepairedFor,
+    Unread,
+    call_key,
+    next_page_of,
+    same_tool,
+    source_of,
+    unread_of,
+)
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
 from atc.calls.records import Records
@@ -42,6 +54,7 @@ from atc.errors import CallRefused, JournalError
 from atc.facts import Replacement
 from atc.packing import pack, unpack
 from atc.result import Effect
+from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage
 
 __all__ = ["CallKey", "Entry", "Journal", "call_key"]
@@ -64,7 +77,8 @@ class Journal:
         task_inputs: what was handed to the current task of a conversation; ``first_stage``: that of this task.
         request: number of the current task of a conversation, from 0. ``before``: the last call of the task before.
         banned: writes that were surely refused, each with the one that may be called in its place, for as long as this
-            journal is used: what the one was asked for, the other may have done.
+            journal is used: what the one was asked for, the other may have done. ``ban_sources``: what both are known
+            by at their sources.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -79,9 +93,12 @@ class Journal:
         self.new_request = False
         self.request = self.before = 0
         self.banned: dict[str, tuple[Replacement, ...]] = {}
+        self.ban_sources: dict[str, tuple[SourceKey | None, SourceKey | None]] = {}
         self.kept = False
         self.task_inputs: dict[str, Any] = {}
         self.first_stage = 0
+        self._tools, self._acted = KnownTools(), KnownTools()
+        self._writes: dict[str, list[Entry]] = {}  # by the digest of their arguments
         self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
@@ -177,15 +194,24 @@ class Journal:
         """Let no later task use the reads again that were made so far."""
         self._reads = EarlierReads()
 
-    def ban(self, tool: str, substitute: Replacement) -> None:
+    def ban(
+        self, tool: str, substitute: Replacement, sources: tuple[SourceKey | None, SourceKey | None] = (None, None)
+    ) -> None:
         """Write down that a write is not called again, and what may be called in its place. On disk before this
         returns, and so before the substitute can act.
+
+        Args:
+            tool: its name.
+            substitute: the one that may be called.
+            sources: what both are known by at their sources.
 
         Raises:
             JournalError: it cannot be written; nothing may take the tool's place.
         """
-        self._append({"ban": tool, "by": substitute.tool, "arguments": dict(substitute.arguments)}, sync=True)
-        self.banned[tool] = (substitute,)
+        known = [source and list(source) for source in sources]
+        record = {"ban": tool, "by": substitute.tool, "arguments": dict(substitute.arguments), "sources": known}
+        self._append(record, sync=True)
+        self.banned[tool], self.ban_sources[tool] = (substitute,), sources
 
     def begin_again(self) -> None:
         """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
@@ -202,26 +228,30 @@ class Journal:
 
     def claim(self, key: CallKey) -> Entry | None:
         """Return the recorded success that answers this call, if an earlier program made it; each answers once."""
-        recorded = self._successes.get(key, [])
-        position = self._claimed[key]
-        if position < len(recorded) and self._is_earlier(recorded[position]):
-            self._claimed[key] += 1
-            self._claims.add(recorded[position].number)
-            return recorded[position]
-        return None
+        found: list[tuple[Entry, CallKey]] = []
+        for each in self._tools.same(key):
+            recorded, position = self._successes.get(each, []), self._claimed[each]
+            if position < len(recorded) and self._is_earlier(recorded[position]):
+                found.append((recorded[position], each))
+        if not found:
+            return None
+        entry, known = min(found, key=lambda pair: pair[0].number)
+        self._claimed[known] += 1
+        self._claims.add(entry.number)
+        return entry
 
     def committed(self, key: CallKey) -> Entry | None:
         """Return the same call with effects, done in an earlier stage, unless this stage may do it again."""
-        return None if self.new_request else self._committed.get(key)
+        return None if self.new_request else self._same(self._committed, key)
 
     def left(self, key: CallKey) -> Entry | None:
         """Return the same call with effects, done for an earlier task that had no answer, or none from this call."""
-        return self._left.get(key)
+        return self._same(self._left, key)
 
     def doubtful(self, key: CallKey) -> Entry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
-        for entry in self.entries.values():
-            if entry.key == key and entry.in_doubt and not self._is_under_way(entry):
+        for entry in self._writes.get(key.digest, ()):
+            if same_tool(entry.key, key) and entry.in_doubt and not self._is_under_way(entry):
                 self._met.add(entry.number)
                 return entry
         return None
@@ -230,18 +260,44 @@ class Journal:
         """The first call with effects whose outcome is unknown, of any task and process."""
         return next((entry for entry in self.entries.values() if entry.in_doubt), None)
 
-    def doubtful_tools(self) -> set[str]:
-        """The tools of all calls with effects whose outcome is unknown; not of those that are under way."""
-        return {entry.tool for entry in self.entries.values() if entry.in_doubt and not self._is_under_way(entry)}
+    def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], Entry]:
+        """The tools of all calls with effects whose outcome is unknown; not of those that are under way.
 
-    def unasked(self, tool: str) -> Entry | None:
+        Each by its name and by what it is known by at its source, with its first such call.
+        """
+        found: dict[tuple[str, SourceKey | None], Entry] = {}
+        for entry in self.entries.values():
+            if entry.in_doubt and not self._is_under_way(entry):
+                found.setdefault((entry.tool, entry.key.source), entry)
+        return found
+
+    def equal_writes(self, key: CallKey) -> Iterator[Entry]:
+        """The writes of any tool with these arguments that were done or may have been, and still count.
+
+        What an earlier stage or task did counts as long as the same call of the same tool would be refused for it.
+        """
+        for entry in self._writes.get(key.digest, ()):
+            done = entry.state == "done" and (
+                entry.key in self._successes
+                or (not self.new_request and entry.key in self._committed)
+                or entry.key in self._left
+            )
+            if done or entry.in_doubt or self._is_under_way(entry):
+                yield entry
+
+    def acted(self, key: CallKey) -> bool:
+        """Whether this journal holds a call of this tool as one with effects, whatever the tool is said to do now."""
+        return next(self._acted.same(key), None) is not None
+
+    def unasked(self, tool: str, source: SourceKey | None = None) -> Entry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
+        asked = CallKey(tool, "", source)
         for entry in self.entries.values():
             unmet = entry.number > self.before and entry.number not in self._met
-            if entry.tool == tool and self._is_earlier(entry) and entry.in_doubt and unmet:
+            if same_tool(entry.key, asked) and self._is_earlier(entry) and entry.in_doubt and unmet:
                 return entry
         for key, recorded in self._successes.items():
-            if key[0] == tool:
+            if same_tool(key, asked):
                 for entry in recorded[self._claimed[key] :]:
                     if entry.effect is not Effect.READ and self._is_earlier(entry):
                         return entry
@@ -254,7 +310,8 @@ class Journal:
 
     def sent_for(self, key: CallKey) -> Entry | None:
         """The call that was begun with a repair of these arguments, ``key`` being theirs as a program gave them."""
-        return self._repaired.get(key)
+        found = [entry for each in self._tools.same(key) if (entry := self._repaired.get(each)) is not None]
+        return max(found, key=lambda entry: entry.number, default=None)
 
     def begin(
         self,
@@ -280,8 +337,9 @@ class Journal:
         has_effects = effect is not Effect.READ
         record = {
             "call": number,
-            "begin": key[0],
-            "key": key[1],
+            "begin": key.tool,
+            "key": key.digest,
+            **({} if key.source is None else {"source": list(key.source)}),
             "args": pack(arguments),
             "effect": effect.value,
             "attempt": self.attempt,
@@ -291,10 +349,9 @@ class Journal:
             **({"repaired_for": repaired_for} if repaired_for else {}),
         }
         self._append(record, sync=has_effects)
-        self.entries[number] = entry
+        self._note(entry)
         self._own.add(number)
         self._reads.note(entry)
-        self._repaired.note(entry)
         return entry
 
     def send(self, entry: Entry) -> None:
@@ -365,6 +422,18 @@ class Journal:
         if entry.effect is not Effect.READ and self._boot and not entry.sent:
             self._append({"call": entry.number, "sent": True}, sync=False)
         entry.sent = True
+
+    def _note(self, entry: Entry) -> None:
+        self.entries[entry.number] = entry
+        self._tools.note(entry.key)
+        if entry.effect is not Effect.READ:
+            self._writes.setdefault(entry.key.digest, []).append(entry)
+            self._acted.note(entry.key)
+        self._repaired.note(entry)
+
+    def _same(self, entries: Mapping[CallKey, Entry], key: CallKey) -> Entry | None:
+        """The same call among these."""
+        return next((entries[each] for each in self._tools.same(key) if each in entries), None)
 
     def _done(self, entry: Entry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
@@ -456,7 +525,9 @@ class Journal:
         tool, by, arguments = record["ban"], record["by"], record["arguments"]
         if not isinstance(arguments, dict) or not all(isinstance(e, str) for e in (tool, by, *arguments.values())):
             raise ValueError("no tool that is banned")
+        of_tool, of_by = map(source_of, record.get("sources", (None, None)))
         self.banned[tool] = (Replacement(tool=by, arguments=tuple(arguments.items())),)
+        self.ban_sources[tool] = of_tool, of_by
 
     def _apply_begin(self, record: dict[str, Any]) -> None:
         entry, boot = Entry.begun(record)
@@ -464,8 +535,7 @@ class Journal:
             raise ValueError("not the beginning of a new call")
         if entry.stage != self.stage:
             raise ValueError(f"a call of another stage than {self.stage}")
-        self.entries[entry.number] = entry
-        self._repaired.note(entry)
+        self._note(entry)
         self.attempt = max(self.attempt, entry.attempt)
         entry.sent = not boot  # without it there are no marks, so it may have been
         if boot:

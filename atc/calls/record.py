@@ -14,6 +14,7 @@ from atc.errors import Cause
 from atc.facts import ArgumentRepair, BodyError, Drift
 from atc.packing import as_text, pack
 from atc.result import Call, CallStatus, Effect, RefusedBy
+from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage
 from atc.traces.events import CallStarted
 
@@ -60,6 +61,7 @@ class CallRecord:
     repaired_for: RepairedFor = ""
     repaired_by: int = 0
     unread: Unread | None = None
+    source: SourceKey | None = None
 
     def reply(self, value: Any) -> CallReply:
         """Return the reply of a call that was not refused and did not fail."""

@@ -27,7 +27,8 @@ class RepairedBefore:
         if entry.original is None or (not entry.repaired_for and entry.effect is Effect.READ):
             return
         try:
-            original, sent = call_key(entry.tool, entry.original), call_key(entry.tool, entry.arguments)
+            original = call_key(entry.tool, entry.original, entry.key.source)
+            sent = call_key(entry.tool, entry.arguments, entry.key.source)
         except ValueError:
             return
         if sent == entry.key:

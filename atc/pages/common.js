@@ -247,6 +247,7 @@ function approval(row, where) {
     row.cut || row.left_out ? whole(row) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,
     row.repeats ? el("p", { class: "note warn", text: `run ${row.repeats} did the same before` }) : null,
+    row.same_as ? el("p", { class: "note warn", text: row.same_as }) : null,
     (row.warnings || []).map((text) => el("p", { class: "note warn", text })),
     (row.instead_of || []).length ? el("p", { class: "note warn", text: `in place of ${row.instead_of.join(", ")}, which failed` }) : null,
     doneAlready(row),

@@ -45,7 +45,7 @@ class AlwaysAsks:
 
 def is_odd(request: ApprovalRequest) -> bool:
     """Whether a call wants a person whatever a rule allows."""
-    return bool(request.warnings or request.instead_of or request.repeats)
+    return bool(request.warnings or request.instead_of or request.is_repeat)
 
 
 class Guard:
@@ -159,10 +159,10 @@ class Guard:
     def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
         """A refusal for want of somebody to ask, with what would have made a question needless."""
         if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
-            ordinary = request.repeats or request.instead_of or not request.warnings
+            ordinary = request.is_repeat or request.instead_of or not request.warnings
             reason = f"{wording.oddity(request)}; {answer.reason}"
             return replace(answer, reason=reason, status="denied" if ordinary else "warned")
-        if request.repeats or request.instead_of:  # a line would allow the call by itself, and not this one
+        if request.is_repeat or request.instead_of:  # a line would allow the call by itself, and not this one
             return replace(answer, reason=f"{wording.oddity(request)}; {answer.reason}")
         return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
 

@@ -127,7 +127,7 @@ class _Chosen:
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         choice = self._approval.approve
         warned = bool(request.warnings) and self._approval.warnings == "ask"
-        ordinary = not (warned or request.instead_of or request.repeats)
+        ordinary = not (warned or request.instead_of or request.is_repeat)
         if choice == "never" and self._explicit and decision.effect is not Effect.READ:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
@@ -137,7 +137,7 @@ class _Chosen:
         if callable(choice) or choice == "ask" or (choice == "always" and question.has_terminal()):
             return None
         if choice == "always" and decision.rule is None:
-            alone = not (request.instead_of or request.repeats)
+            alone = not (request.instead_of or request.is_repeat)
             return Refusal(wording.oddity(request), "warned" if alone else "denied", by_user=True)
         return Refusal("nobody could be asked to approve this call")
 

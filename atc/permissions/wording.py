@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from atc import wording
 from atc.calls.approval import ApprovalRequest
 from atc.calls.responses import MAX_ERROR
 from atc.permissions.facts import Decision
@@ -43,8 +44,8 @@ def _too_much(decision: Decision) -> str:
 
 def oddity(request: ApprovalRequest) -> str:
     """Why a call wants a person though a rule allows such calls."""
-    if request.repeats:
-        return f"run {request.repeats} did the same before"
+    if request.is_repeat:
+        return f"{wording.repeat(request.repeats, request.in_doubt, request.same_as)} before"
     if request.instead_of:
         return f"it takes the place of {', '.join(request.instead_of)}"
     return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"

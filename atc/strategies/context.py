@@ -99,6 +99,7 @@ class RunContext:
     look: Look | None = None
 
     def __post_init__(self) -> None:
+        self.broker.know(self.catalogue.tools)
         self._pages = Pages(self.broker)
         self.recovery = Recovery(self)
         if REPAIR in self.settings.active_rules:

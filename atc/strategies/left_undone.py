@@ -18,7 +18,7 @@ from itertools import chain
 from typing import cast
 
 from atc.calls.broker import Broker
-from atc.calls.entry import Entry, call_key
+from atc.calls.entry import Entry
 from atc.errors import Cause
 from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
@@ -207,7 +207,7 @@ class LeftUndone:
         """Whether a write was refused because an earlier stage or task did the same."""
         if call.error_status != "already_done":
             return False
-        journal, key = self.broker.journal, call_key(call.tool, call.arguments)
+        journal, key = self.broker.journal, self.broker.key_of(call)
         return journal.committed(key) is not None or journal.left(key) is not None
 
     def _is_mended(self, call: Call) -> bool:

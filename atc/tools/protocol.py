@@ -6,13 +6,14 @@ is a tool's documentation whoever wrote it: a person, an importer, or probing.
 
 from __future__ import annotations
 
+import hashlib
 import keyword
 from collections.abc import Iterable
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -83,6 +84,25 @@ class Link(_Document):
     path: tuple[str, ...] = ()
 
 
+MAX_KEPT = 200
+"""Characters of a part of a :class:`SourceKey`; of a longer one it has a digest."""
+
+
+class SourceKey(NamedTuple):
+    """What a tool is known by at its source, whatever programs call it.
+
+    Attributes:
+        kind: of the source.
+        server: what stays when its version changes: a server's name in the user's file, else its command without
+            versions, else the origin of its address; the document, or the module and function. Never a credential.
+        operation: the name that the tool has there.
+    """
+
+    kind: str
+    server: str
+    operation: str
+
+
 class Source(_Document):
     """Where a tool comes from.
 
@@ -95,6 +115,7 @@ class Source(_Document):
         name: what the tool is called if no other source has a tool of that name; set where one has, and the tool is
             called after its source.
         path: of an HTTP service, the method and the path template of the operation: ``GET /users/{user_id}``.
+        server: as :attr:`SourceKey.server`, where the location does not say it.
     """
 
     kind: str = Field(default="document", pattern=r"^[a-z][a-z0-9_.-]{0,63}$")
@@ -103,6 +124,13 @@ class Source(_Document):
     title: str = ""
     name: str = ""
     path: str = ""
+    server: str = ""
+
+    @property
+    def key(self) -> SourceKey | None:
+        """What the tool is known by there; ``None`` where nothing is known."""
+        server = self.server or origin_of(self.location) or self.location
+        return SourceKey(self.kind, _kept(server), _kept(self.operation)) if server and self.operation else None
 
     @property
     def service(self) -> str:
@@ -157,6 +185,19 @@ def _first_words(label: str) -> str:
     lengths = accumulate(len(word) + 1 for word in words)
     kept = [word for word, length in zip(words, lengths, strict=True) if length <= MAX_PREFIX]
     return "_".join(kept or words[:1])
+
+
+def origin_of(url: str) -> str:
+    """The scheme, host and port of an HTTP address, without credentials; empty where it is none."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return ""
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if parts.scheme in ("http", "https") else ""
+
+
+def _kept(text: str) -> str:
+    return text if len(text) <= MAX_KEPT else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _netloc(url: str) -> str:

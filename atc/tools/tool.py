@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 from typing import Protocol as Interface
@@ -17,7 +18,7 @@ from typing import Protocol as Interface
 from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol, called_after_sources
+from atc.tools.protocol import Protocol, SourceKey, called_after_sources
 
 
 class Transport(Interface):
@@ -259,6 +260,18 @@ class Toolset(Mapping[str, Tool]):
     @property
     def protocols(self) -> list[Protocol]:
         return [tool.protocol for tool in self.values()]
+
+    @cached_property
+    def source_keys(self) -> Mapping[str, SourceKey]:
+        """What each tool is known by at its source, by its name; not those that two tools share."""
+        keys = {name: key for name, tool in self.items() if (key := tool.protocol.source.key) is not None}
+        counts = Counter(keys.values())
+        return {name: key for name, key in keys.items() if counts[key] == 1}
+
+    @cached_property
+    def by_source_key(self) -> Mapping[SourceKey, str]:
+        """The name of each tool of :attr:`source_keys`."""
+        return {key: name for name, key in self.source_keys.items()}
 
     def only(self, *names: str) -> Toolset:
         """The named tools, in the order given.

@@ -29,6 +29,7 @@ from atc.wording.parts import (
     steps,
 )
 from atc.wording.repairs import argument_repairs
+from atc.wording.repeats import repeat, same_call
 
 __all__ = [
     "HIDDEN",
@@ -52,6 +53,8 @@ __all__ = [
     "no_credential",
     "names_answer",
     "outcome",
+    "repeat",
+    "same_call",
     "short",
     "stated",
     "steps",

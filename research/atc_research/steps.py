@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset, wording
-from atc.calls.entry import Entry, call_key
+from atc.calls.entry import Entry
 from atc.calls.json_values import to_json_value
 from atc.errors import Cause
 from atc.facts import FaultKind
@@ -173,7 +173,7 @@ def done_before(context: RunContext, call: Call) -> Entry | None:
     """The same write, done in an earlier stage, for which a call was refused; ``None`` for any other call."""
     if call.error_status != "already_done":
         return None
-    return context.broker.journal.committed(call_key(call.tool, call.arguments))
+    return context.broker.journal.committed(context.broker.key_of(call))
 
 
 def out_of_steps(context: RunContext, steps: int = MAX_STEPS) -> Ending:

@@ -205,9 +205,9 @@ def test_a_task_of_a_conversation_sends_the_same_for_the_same_arguments() -> Non
         paid.append(arguments)
         return "paid"
 
-    tools = Toolset([make_tool("pay", pay, Effect.WRITE, required=("room_id",), room_id=text, rooms_id=text)])
-    fails = "```python\npay(**dict([('room-ids', 'Ada')]))\nanswer = int('no')\n```"
-    works = "```python\nanswer = pay(**dict([('room-ids', 'Ada')]))\n```"
+    tools = Toolset([make_tool("pay", pay, Effect.WRITE, required=("room_id",), room_id=text, roomId=text)])
+    fails = "```python\npay(**dict([('room-id', 'Ada')]))\nanswer = int('no')\n```"
+    works = "```python\nanswer = pay(**dict([('room-id', 'Ada')]))\n```"
     repair = '{"room_id": "Ada"}'
     made = agent(fails, repair, works, tools=tools, max_revisions=0)
     with made.conversation() as talk:

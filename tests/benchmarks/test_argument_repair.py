@@ -51,7 +51,7 @@ CALL: dict[str, Any] = {
     "code": "4410",
     "harbours": "Hull,Esbjerg",
 }
-LOSSLESS = ("key:", "type: number as text", "type: text as number", "type: truth", "type: an item", "null", "date: wr")
+LOSSLESS = ("key: case", "key: sep", "key: camel", "type: number as text", "null")
 
 
 def corrupted(**more: Any) -> dict[str, Corrupted]:

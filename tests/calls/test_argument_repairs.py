@@ -208,7 +208,7 @@ def test_what_is_missing_is_not_asked_for() -> None:
 
 def book(function: Any) -> Any:
     text = {"type": "string"}
-    return make_tool("book", function, WRITE, required=("room_id",), room_id=text, rooms_id=text, guest=text, note=text)
+    return make_tool("book", function, WRITE, required=("room_id",), room_id=text, roomId=text, guest=text, note=text)
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def book(function: Any) -> Any:
 )
 def test_the_repair_of_a_write_says_the_same_or_is_none(said: dict[str, Any]) -> None:
     house = house_of(Script(said), book(never))
-    assert house.call("book", **{"room-ids": "7", "guest": "Ada"}).status == "invalid_arguments"
+    assert house.call("book", **{"room-id": "7", "guest": "Ada"}).status == "invalid_arguments"
     assert house.journal.entries == {}
 
 
@@ -232,10 +232,10 @@ def test_a_write_is_repaired_in_its_spelling_and_approved_as_it_is_sent() -> Non
     approved: list[dict[str, Any]] = []
     house = House(book(function), approve=lambda request: approved.append(request.arguments) or True)
     house.broker.repairs.repairer = Script({"room_id": "7", "guest": "Ada"})
-    assert house.call("book", **{"room-ids": "7", "guest": "Ada"}).value == "ok"
+    assert house.call("book", **{"room-id": "7", "guest": "Ada"}).value == "ok"
     assert seen == approved == [{"room_id": "7", "guest": "Ada"}]
     (repair,) = house.last.repairs
-    assert (repair.path, repair.name, repair.given) == (("room-ids",), "room_id", "7"), house.last.repairs
+    assert (repair.path, repair.name, repair.given) == (("room-id",), "room_id", "7"), house.last.repairs
 
 
 def test_the_same_arguments_are_the_same_call_in_a_later_program_and_answered_without_asking() -> None:
@@ -243,7 +243,7 @@ def test_the_same_arguments_are_the_same_call_in_a_later_program_and_answered_wi
     script = Script({"room_id": "7"})
     house = house_of(script, book(function))
     for _ in range(3):
-        assert house.call("book", **{"room-ids": "7"}).value == "ok"
+        assert house.call("book", **{"room-id": "7"}).value == "ok"
         house.broker.begin_program()
     assert (seen, len(script.asked)) == ([{"room_id": "7"}], 1)
     assert [call.status for call in house.broker.calls] == ["ok", "replayed", "replayed"]
@@ -272,7 +272,7 @@ def test_a_repaired_write_in_doubt_stays_in_doubt_however_it_is_spelt() -> None:
     seen, function = counted(ToolError("lost", outcome="unknown"))
     script = Script({"room_id": "7"})
     house = house_of(script, book(function))
-    for arguments in ({"room-ids": "7"}, {"room-ids": "7"}, {"room_id": "7"}):
+    for arguments in ({"room-id": "7"}, {"room-id": "7"}, {"room_id": "7"}):
         house.call("book", **arguments)
         house.broker.begin_program()
     assert [call.status for call in house.broker.calls] == ["in_doubt", "refused", "refused"]
@@ -288,7 +288,7 @@ def test_a_call_whose_program_ended_while_the_model_was_asked_is_not_made() -> N
         return {"room_id": "7"}
 
     house.broker.repairs.repairer = slow
-    assert house.call("book", **{"room-ids": "7"}).status == "stopped"
+    assert house.call("book", **{"room-id": "7"}).status == "stopped"
     assert house.journal.entries == {}
 
 
@@ -319,10 +319,10 @@ def test_a_resumed_run_makes_the_same_call_whatever_the_model_would_say_now(
 ) -> None:
     seen, function = counted(error or "ok")
     first = Process(tmp_path / "journal.jsonl", function, {"room_id": "7", "guest": "Ada"})
-    first.book(**{"room-ids": "7", "guest": "Ada"})
+    first.book(**{"room-id": "7", "guest": "Ada"})
     first.house.journal.close()
     second = Process(tmp_path / "journal.jsonl", function, {"room_id": "7", "guest": "Eve"})
-    reply = second.book(**{"room-ids": "7", "guest": "Ada"})
+    reply = second.book(**{"room-id": "7", "guest": "Ada"})
     assert (reply.value, reply.status) == (("ok", None) if error is None else (None, "in_doubt"))
     assert (len(seen), second.script.asked) == (1, [])
     second.house.journal.close()
@@ -330,12 +330,12 @@ def test_a_resumed_run_makes_the_same_call_whatever_the_model_would_say_now(
 
 def test_a_repair_is_read_back_with_the_arguments_as_they_were_given(tmp_path: Path) -> None:
     first = Process(tmp_path / "journal.jsonl", lambda _: "ok", {"room_id": "7"})
-    first.book(**{"room-ids": "7"})
+    first.book(**{"room-id": "7"})
     first.book(room_id="8")
     first.house.journal.close()
     journal = Journal(tmp_path / "journal.jsonl")
     one, other = journal.entries.values()
-    assert (one.original, one.repaired_for, one.arguments) == ({"room-ids": "7"}, "gate", {"room_id": "7"})
+    assert (one.original, one.repaired_for, one.arguments) == ({"room-id": "7"}, "gate", {"room_id": "7"})
     assert (other.original, other.repaired_for) == (None, "")
     journal.close()
 
@@ -344,7 +344,7 @@ def test_a_repair_is_read_back_with_the_arguments_as_they_were_given(tmp_path: P
 def test_a_journal_with_other_arguments_than_any_is_refused(tmp_path: Path, damage: dict[str, Any]) -> None:
     path = tmp_path / "journal.jsonl"
     first = Process(path, lambda _: "ok", {"room_id": "7"})
-    first.book(**{"room-ids": "7"})
+    first.book(**{"room-id": "7"})
     first.house.journal.close()
     begin, *rest = path.read_text().splitlines()
     path.write_text("\n".join([json.dumps(json.loads(begin) | damage), *rest, ""]))
@@ -354,11 +354,11 @@ def test_a_journal_with_other_arguments_than_any_is_refused(tmp_path: Path, dama
 
 def test_a_tool_that_changed_meanwhile_is_not_sent_what_no_longer_fits(tmp_path: Path) -> None:
     first = Process(tmp_path / "journal.jsonl", lambda _: "ok", {"room_id": "7"})
-    first.book(**{"room-ids": "7"})
+    first.book(**{"room-id": "7"})
     first.house.journal.close()
     second = Process(tmp_path / "journal.jsonl", never, None)
     second.house.broker.tools = Toolset([make_tool("book", never, WRITE, required=("room",), room={"type": "string"})])
-    assert second.book(**{"room-ids": "7"}).status == "invalid_arguments"
+    assert second.book(**{"room-id": "7"}).status == "invalid_arguments"
     second.house.journal.close()
 
 
@@ -471,9 +471,9 @@ def test_a_run_that_is_stopped_in_a_repair_has_told_what_was_done(where: str) ->
 
 # -- at most once, whatever the model says and wherever the process ends -----------------------------------------------
 
-SPELLINGS = ["room_id", "rooms_id", "room-ids"]
+SPELLINGS = ["room_id", "roomId", "room-id"]
 asked_for = st.tuples(
-    st.sampled_from([*SPELLINGS, "room-ids"]), st.integers(0, 1), st.sampled_from(WAYS) | st.just("ok"), st.booleans()
+    st.sampled_from([*SPELLINGS, "room-id"]), st.integers(0, 1), st.sampled_from(WAYS) | st.just("ok"), st.booleans()
 )
 programs = st.lists(
     st.tuples(st.lists(asked_for, max_size=4), st.sampled_from(CRASHES), st.integers(0, 3), st.booleans()),
@@ -485,9 +485,7 @@ programs = st.lists(
 def with_reserve(host: Host, names: list[str]) -> Host:
     """The host with a write of which one key has two meanings; the model says one or the other each time."""
     room = {"type": "integer"}
-    host.broker.grant(
-        Toolset([make_tool("reserve", partial(host._act, "reserve"), WRITE, room_id=room, rooms_id=room)])
-    )
+    host.broker.grant(Toolset([make_tool("reserve", partial(host._act, "reserve"), WRITE, room_id=room, roomId=room)]))
 
     async def asks(complaint: Complaint) -> dict[str, Any]:
         names.append(names.pop(0))
@@ -516,7 +514,7 @@ async def run(host: Host, program: list[Any], crash: str, at: int) -> list[int]:
 
 
 @settings(max_examples=80, deadline=None)
-@given(programs, st.permutations(["room_id", "room_id", "rooms_id"]))
+@given(programs, st.permutations(["room_id", "room_id", "roomId"]))
 def test_no_room_is_reserved_more_often_than_one_program_asked_for_it(
     tmp_path_factory: pytest.TempPathFactory, runs: Any, names: list[str]
 ) -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker
 from atc.calls.contract import CallReply, CallRequest
-from atc.calls.journal import Journal
+from atc.calls.journal import CallKey, Journal
 from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
@@ -61,7 +61,7 @@ class Talk:
         self.broker.begin_request(answered=answered, inputs=inputs)
         self.journal.begin_attempt()
         with pytest.raises(JournalError, match="ended"):
-            before.begin(10_000, ("look", "x"), {}, Effect.READ)
+            before.begin(10_000, CallKey("look", "x"), {}, Effect.READ)
 
     def call(self, tool: str, n: int) -> CallReply:
         self.numbers += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import re
 from typing import Any
 
 import pytest
@@ -49,13 +50,13 @@ FLIGHT = parameters(
         ("task_id", "taskId", "taskId"),
         ("TASK-ID", "taskId", "taskId"),
         ("departureDate", "departure_date", "departure_date"),
-        ("taskIds", "taskId", "taskId"),
-        ("passenger", "passengers", "passengers"),
-        ("passengrs", "passengers", "passengers"),
-        ("pasengers", "passengers", "passengers"),
-        ("psasengers", "passengers", "passengers"),
-        ("passangers", "passengers", None),  # another letter may be another word
-        ("deparure_date", "departure_date", "departure_date"),
+        ("taskIds", "taskId", None),
+        ("passenger", "passengers", None),
+        ("passengrs", "passengers", None),
+        ("pasengers", "passengers", None),
+        ("psasengers", "passengers", None),
+        ("passangers", "passengers", None),
+        ("deparure_date", "departure_date", None),
         ("height", None, None),  # one letter from `weight`
         ("mid_price", None, None),
         ("user_ip", None, None),
@@ -118,6 +119,16 @@ def test_what_was_learnt_changes_no_target_of_a_write() -> None:
     ("parameter", "key"),
     [
         ("contact_id", "contract_id"),
+        ("sender", "spender"),
+        ("prayer", "payer"),
+        ("deleted", "delete"),
+        ("approver", "approve"),
+        ("owners", "owner"),
+        ("hour", "hours"),
+        ("minute", "minutes"),
+        ("second", "seconds"),
+        ("all_user", "all_users"),
+        ("enabled", "enable"),
         ("country", "county"),
         ("countries", "counties"),
         ("email_cc", "emailbcc"),
@@ -156,8 +167,67 @@ def test_no_number_of_a_write_loses_what_it_says(says: str, given: str) -> None:
 
 @pytest.mark.parametrize("text", ['{"a": 1, "a": 2}', '{"a": 0.10000000000000000001}', '{"a": 1e400}'])
 def test_a_json_text_that_would_lose_something_is_left_alone(text: str) -> None:
-    assert sent(parameters(x={"type": "object"}), {"x": text}, WRITE) is None
-    assert sent(parameters(x={"type": "object"}), {"x": '{"a": 0.1}'}, WRITE) == {"x": {"a": 0.1}}
+    assert sent(parameters(x={"type": "object"}), {"x": text}) is None
+    assert sent(parameters(x={"type": "object"}), {"x": '{"a": 0.1}'}) == {"x": {"a": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "number"),
+    [
+        (INTEGER, "7", 7),
+        (INTEGER, "-7", -7),
+        (INTEGER, "12345678901234567890", 12345678901234567890),
+        (NUMBER, "7", 7),
+        (NUMBER, "0.5", 0.5),
+        (NUMBER, "5.0", 5.0),
+        (INTEGER, "5.0", None),
+        (INTEGER, "1.000", None),  # a thousand, where the comma is the point
+        (NUMBER, "1.000", None),
+        (NUMBER, "1,5", None),
+        (NUMBER, "1e3", None),
+        (NUMBER, "0.10000000000000000001", None),
+        (INTEGER, "007", None),
+        (INTEGER, "-0", None),
+        (INTEGER, "+7", None),
+        (INTEGER, " 7", None),
+        (INTEGER, "٧", None),
+        (INTEGER, "hundred", None),
+        ({"type": ["integer", "string"]}, "7", "7"),
+    ],
+)
+def test_a_text_is_the_number_of_a_write_where_the_number_is_written_just_so(
+    schema: dict[str, Any], text: str, number: Any
+) -> None:
+    made = one(schema, text, WRITE)
+    assert (made, type(made)) == (number, type(number))
+    if number is not None and number != text:
+        assert same_request(parameters(x=schema), {"x": text}, {"x": number})
+    elif number is None:
+        assert not same_request(parameters(x=schema), {"x": text}, {"x": 7})
+
+
+@pytest.mark.parametrize(
+    ("schema", "given", "nearest"),
+    [
+        (parameters(hour=INTEGER), {"hours": 5}, "may be hour;"),
+        (parameters(city=TEXT), {"cities": "Rome"}, "may be city;"),
+        (parameters(unit={"enum": ["user", "none"]}), {"unit": "users"}, 'nearest is "user"'),
+        (parameters(amount=NUMBER), {"amount": "1.000"}, "nearest is 1$"),
+        (parameters(to=TEXT), {"to": ["Ann"]}, 'nearest is "Ann"'),
+        (parameters(flag=TRUTH), {"flag": "yes"}, "nearest is true"),
+    ],
+)
+def test_what_a_write_refuses_is_named_with_the_nearest(
+    schema: dict[str, Any], given: dict[str, Any], nearest: str
+) -> None:
+    made = repair_arguments(schema, given, WRITE)
+    assert made.arguments is given
+    assert re.search(nearest, str(made.problems[0]))
+
+
+def test_the_nearest_shows_no_credential() -> None:
+    made = repair_arguments(parameters(to=TEXT), {"to": ["s3cret"]}, WRITE, masked=lambda value: "***")
+    assert str(made.problems[0]).endswith('; the nearest is "***"')
 
 
 def test_the_case_of_a_single_letter_says_something_in_a_write() -> None:
@@ -190,13 +260,13 @@ def test_keys_of_objects_inside_are_respelt_too() -> None:
         **parameters(at={"$ref": "#/$defs/Place"}, many={"type": "array", "items": place}),
         "$defs": {"Place": place},
     }
-    given = {"at": {"Latitude": "1.5", "longitud": 2}, "many": [{"latitude": 1, "longitude": 2, "name": "x"}]}
+    given = {"at": {"Latitude": "1.5", "longi_tude": 2}, "many": [{"latitude": 1, "longitude": 2, "name": "x"}]}
     made = repair_arguments(schema, given, WRITE)
     assert made.problems == ()
     assert made.arguments == {"at": {"latitude": 1.5, "longitude": 2}, "many": given["many"]}
     assert [(each.kind, each.path) for each in made.repairs] == [
         ("respelt", ("at", "Latitude")),
-        ("respelt", ("at", "longitud")),
+        ("respelt", ("at", "longi_tude")),
         ("format", ("at", "Latitude")),  # the path is the one in what was given
     ]
 
@@ -260,7 +330,7 @@ def _named(**values: Any) -> dict[str, Any]:
         ({"enum": ["on hold", "on_hold"]}, "ON HOLD", None, None),
         ({"enum": ["1.5", "15"]}, "1 5", None, None),
         ({"enum": [1, 2]}, "2", 2, 2),
-        ({"enum": ["1", "2"]}, 2, "2", "2"),
+        ({"enum": ["1", "2"]}, 2, "2", None),
         ({"anyOf": [{"enum": ["a_b"]}, {"type": "null"}]}, "A-B", "a_b", "a_b"),
         (LEVEL, "HIGH", 3, 3),
         (LEVEL, "high", 3, 3),
@@ -276,28 +346,30 @@ def _named(**values: Any) -> dict[str, Any]:
         (_named(A="b", B="a", C="c"), "C", "c", "c"),
         (_named(EAST="e", WEST="w"), "west", "w", "w"),
         ({"enum": [1, 3], "x-enum-varnames": ["3", "1"]}, "3", 3, 3),
-        (INTEGER, "three", 3, 3),
+        (INTEGER, "three", 3, None),
         (INTEGER, "1,200", 1200, None),  # elsewhere a comma is a point
         (INTEGER, "1,20", None, None),
-        (KM, "5 km", 5, 5),
-        (KM, "5.5km", 5.5, 5.5),
+        (KM, "5 km", 5, None),
+        (KM, "5.5km", 5.5, None),
         (KM, "5 miles", None, None),
         (NUMBER, "5 km", 5, None),
         ({**NUMBER, "description": "km or miles"}, "5 km", None, None),
         (INTEGER, "5.5 km", None, None),
         (INTEGER, "5 of them", None, None),
-        ({**NUMBER, "description": "in USD"}, "$5", 5, 5),
+        ({**NUMBER, "description": "in USD"}, "$5", 5, None),
         ({**NUMBER, "description": "in USD"}, "5 EUR", None, None),
         (NUMBER, "007", None, None),
         (NUMBER, "0.123456789012345678", 0.12345678901234568, None),
-        (TRUTH, "Yes", True, True),
+        (TRUTH, "Yes", True, None),
+        (TRUTH, "true", True, None),
         (TRUTH, "off", False, None),
         (TRUTH, 1, None, None),
-        ({"type": "array", "items": TEXT}, '["a", "b"]', ["a", "b"], ["a", "b"]),
-        ({"type": "array", "items": INTEGER}, '["1"]', [1], [1]),
+        ({"type": "array", "items": TEXT}, '["a", "b"]', ["a", "b"], None),
+        ({"type": "array", "items": INTEGER}, '["1"]', [1], None),
+        ({"type": "array", "items": INTEGER}, ["1"], [1], [1]),
         ({"type": "array", "items": INTEGER}, "[NaN]", None, None),
-        ({"type": "object"}, '{"a": 1}', {"a": 1}, {"a": 1}),
-        ({"type": "array", "items": INTEGER}, "5", [5], [5]),
+        ({"type": "object"}, '{"a": 1}', {"a": 1}, None),
+        ({"type": "array", "items": INTEGER}, "5", [5], None),
         (DATE, "2024-05-01", "2024-05-01", "2024-05-01"),
         (DATE, "May 5, 2024", "2024-05-05", "May 5, 2024"),  # it is text, so a write keeps it
         (DATE, "5th May 2024", "2024-05-05", "5th May 2024"),
@@ -307,20 +379,20 @@ def _named(**values: Any) -> dict[str, Any]:
         (DATE, "2024-05-01T10:00:00Z", "2024-05-01", "2024-05-01T10:00:00Z"),
         (DATE, "tomorrow", "tomorrow", "tomorrow"),
         ({**DATE, "format": "date-time"}, "2024-05-01", "2024-05-01T00:00:00Z", "2024-05-01"),
-        (US, "2024-05-01", "05/01/2024", "05/01/2024"),
-        (US, "1 May 2024", "05/01/2024", "05/01/2024"),
+        (US, "2024-05-01", "05/01/2024", None),
+        (US, "1 May 2024", "05/01/2024", None),
         (US, "05/06/2024", "05/06/2024", "05/06/2024"),
-        (INTEGER, [7], 7, 7),
-        (INTEGER, ["7"], 7, 7),
+        (INTEGER, [7], 7, None),
+        (INTEGER, ["7"], 7, None),
         (INTEGER, [7, 8], None, None),
         (INTEGER, [], None, None),
-        (INTEGER, {"x": 7}, 7, 7),
-        (INTEGER, {"X": "7"}, 7, 7),
+        (INTEGER, {"x": 7}, 7, None),
+        (INTEGER, {"X": "7"}, 7, None),
         (INTEGER, {"value": 7}, 7, None),
         (INTEGER, {"x": 7, "unit": "km"}, 7, None),
         (INTEGER, {"a": 7, "b": 8}, None, None),
         (INTEGER, {"a": "seven of them"}, None, None),
-        (INTEGER, [{"x": 7}], 7, 7),
+        (INTEGER, [{"x": 7}], 7, None),
         (TEXT, {"a": {"b": "c"}}, None, None),
         ({"anyOf": [INTEGER, {"type": "null"}]}, "5", 5, 5),
         ({"anyOf": [INTEGER, TRUTH]}, "5", 5, 5),
@@ -387,15 +459,14 @@ def test_a_rule_that_is_off_repairs_nothing() -> None:
         ("comma-separated", {"a": "b"}, None),
     ],
 )
-@pytest.mark.parametrize("effect", [READ, WRITE])
 def test_a_list_is_one_text_where_the_document_names_the_sign_between(
-    description: str, given: Any, text: str | None, effect: Effect
+    description: str, given: Any, text: str | None
 ) -> None:
     schema = {"type": "string", "description": description}
-    assert one(schema, given, effect) == text
+    assert one(schema, given) == text
+    assert one(schema, given, WRITE) is None
     if text is not None:
-        assert same_request(parameters(x=schema), {"x": given}, {"x": text})
-        assert not same_request(parameters(x=schema), {"x": given}, {"x": text + ",z"})
+        assert not same_request(parameters(x=schema), {"x": given}, {"x": text})
 
 
 def test_a_list_that_the_document_takes_stays_one() -> None:
@@ -413,7 +484,8 @@ def test_a_list_that_the_document_takes_stays_one() -> None:
     [
         ({"amount": 5, "to": "Ann"}, {"to": "Ann", "amount": 5.0}, True),
         ({"amount": "5", "To": "Ann"}, {"to": "Ann", "amount": 5}, True),
-        ({"amount": "5 EUR", "to": ["Ann"]}, {"to": "Ann", "amount": 5}, True),
+        ({"amount": "5 EUR", "to": "Ann"}, {"to": "Ann", "amount": 5}, False),
+        ({"amount": 5, "to": ["Ann"]}, {"to": "Ann", "amount": 5}, False),
         ({"amount": "5 USD", "to": "Ann"}, {"to": "Ann", "amount": 5}, False),
         ({"amount": 5, "to": "Ann", "note": None}, {"to": "Ann", "amount": 5}, True),
         ({"amount": 5, "to": "Ann", "currency": "USD"}, {"to": "Ann", "amount": 5}, False),
@@ -424,8 +496,8 @@ def test_a_list_that_the_document_takes_stays_one() -> None:
         ({"amount": 5, "to": "Ann"}, {"to": "Ann", "amount": True}, False),
         ({"amount": 1, "to": "Ann"}, {"to": "Ann", "amount": True}, False),
         ({"amount": 5, "to": "Ann", "note": "x"}, {"to": "Ann", "amount": 5}, False),
-        ({"amuont": 5, "to": "Ann"}, {"to": "Ann", "amount": 5}, True),
-        ({"amount": 5, "to": 7}, {"to": "7", "amount": 5}, True),
+        ({"amuont": 5, "to": "Ann"}, {"to": "Ann", "amount": 5}, False),
+        ({"amount": 5, "to": 7}, {"to": "7", "amount": 5}, False),
     ],
 )
 def test_whether_two_requests_say_the_same(given: dict[str, Any], made: dict[str, Any], same: bool) -> None:
@@ -544,7 +616,6 @@ def test_hostile_arguments_and_schemas_are_answered_in_bounded_work(
 
 def test_names_and_values_that_are_near() -> None:
     assert near("passangers", "passengers")
-    assert not near("passangers", "passengers", strict=True)
     assert not near("lat", "lot")
     assert not near("address1", "address2")
     assert nearest("Kilometers", ["kilometer", "mile"]) == "kilometer"

@@ -152,7 +152,8 @@ class Waiting:
 
 def key_of(request: ApprovalRequest) -> str:
     """A call and all that its question says: what was approved is this and nothing else."""
-    about = [request.tool, request.arguments, *map(list, (request.warnings, request.instead_of)), request.repeats]
+    about: list[Any] = [request.tool, request.arguments, *map(list, (request.warnings, request.instead_of))]
+    about += [request.repeats, request.same_as is not None]
     return canonical(about)
 
 

@@ -136,4 +136,5 @@ def _described(request: ApprovalRequest) -> dict[str, Any]:
         "warnings": list(request.warnings),
         "instead_of": list(request.instead_of),
         "repeats": request.repeats,
+        "same_as": 0 if request.same_as is None else request.same_as.number,
     }

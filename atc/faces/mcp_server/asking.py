@@ -134,7 +134,7 @@ def _request(request: ToolRequest, question: Question) -> types.ElicitRequest:
 
 def _form(request: ToolRequest, question: Question) -> AskForm:
     """The form of a question. To do a thing again takes a tick: a client that accepts by itself does nothing twice."""
-    return "tick" if question.request.repeats else request.gateway.settings.ask_form
+    return "tick" if question.request.is_repeat else request.gateway.settings.ask_form
 
 
 def _response(responses: types.InputResponses | None) -> ElicitAnswer:

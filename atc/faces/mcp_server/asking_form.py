@@ -35,6 +35,10 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
         else:
             did = "did the same. Yes does it again."
         lines.append(f"Careful: an earlier run ({request.repeats}) {did}")
+    elif request.is_repeat:
+        lines.append(f"Careful: {wording.repeat('', False, request.same_as)}. Yes may do it twice.")
+    elif request.same_as is not None:
+        lines.append(f"It is {wording.same_call(request.same_as)}.")
     origins = {name: redactor.text(origin) for name, origin in plans.origins(request.feeds).items()}
     shown, cut = question.indented(redactor.value(request.arguments), origins)
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]

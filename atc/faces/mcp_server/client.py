@@ -43,6 +43,7 @@ class Writes:
     """Calls with effects of one principal's runs.
 
     Whoever is behind several clients, or reconnects by another name, is still the one whose letter would be sent twice.
+    A call is found by the tool's name, and by what the tool is known by at its source: the user is asked, nothing more.
 
     Args:
         kept: the principal's runs in the store, of other processes too.
@@ -63,30 +64,34 @@ class Writes:
 
     def of_others(self, key: CallKey, run_id: str) -> EarlierWrite | None:
         """The same call of another run, the latest of this process first."""
-        for run, write in reversed(self._of.get(key, {}).items()):
-            if run != run_id:
-                return EarlierWrite(run, in_doubt=not write.done)
-        return next((each for each in self._stored.get(key, ()) if each.run != run_id), None)
+        for handle in key.handles:
+            for run, write in reversed(self._of.get(handle, {}).items()):
+                if run != run_id:
+                    return EarlierWrite(run, in_doubt=not write.done)
+        stored = (each for handle in key.handles for each in self._stored.get(handle, ()))
+        return next((each for each in stored if each.run != run_id), None)
 
     def take(self, key: CallKey, run_id: str) -> None:
         """A run is about to make a call."""
-        self._make_room()
-        runs = self._of.pop(key, {})
-        write = runs.pop(run_id, None) or _Write()
-        write.making += 1
-        self._of[key] = runs | {run_id: write}  # both now the latest
+        for handle in key.handles:
+            self._make_room()
+            runs = self._of.pop(handle, {})
+            write = runs.pop(run_id, None) or _Write()
+            write.making += 1
+            self._of[handle] = runs | {run_id: write}  # both now the latest
 
     def settle(self, key: CallKey, run_id: str, outcome: Literal["done", "refused", "unknown"]) -> None:
         """A call that was taken has ended."""
-        runs = self._of.get(key, {})
-        if (write := runs.get(run_id)) is None:
-            return
-        write.making -= 1
-        write.done, write.unknown = write.done or outcome == "done", write.unknown or outcome == "unknown"
-        if not (write.making or write.done or write.unknown):
-            del runs[run_id]
-        if not runs:
-            del self._of[key]
+        for handle in key.handles:
+            runs = self._of.get(handle, {})
+            if (write := runs.get(run_id)) is None:
+                continue
+            write.making -= 1
+            write.done, write.unknown = write.done or outcome == "done", write.unknown or outcome == "unknown"
+            if not (write.making or write.done or write.unknown):
+                del runs[run_id]
+            if not runs:
+                del self._of[handle]
 
     def _make_room(self) -> None:
         """Forget the oldest call that is not being made now."""

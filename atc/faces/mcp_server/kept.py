@@ -13,7 +13,7 @@ import re
 from collections.abc import Hashable, Iterable, Mapping
 
 from atc.calls.approval import EarlierWrite
-from atc.calls.entry import CallKey
+from atc.calls.entry import CallKey, source_of
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
@@ -25,7 +25,7 @@ _OUTCOME = re.compile(rb'\{"call": ([0-9]{1,18}), "(value|failed)": ("refused")?
 _log = logging.getLogger(__name__)
 
 _Made = dict[CallKey, bool]
-"""Calls with effects that a run made, each with whether it surely was done."""
+"""Calls with effects that a run made, by each of their handles, with whether it surely was done."""
 
 
 class KeptRuns:
@@ -81,8 +81,8 @@ class KeptRuns:
         if read != self._read:
             found: dict[CallKey, tuple[EarlierWrite, ...]] = {}
             for run_id, (_, made) in read.items():
-                for key, done in made.items():
-                    found[key] = (*found.get(key, ()), EarlierWrite(run_id, in_doubt=not done))
+                for handle, done in made.items():
+                    found[handle] = (*found.get(handle, ()), EarlierWrite(run_id, in_doubt=not done))
             self._read, self._found = read, found
         return self._found
 
@@ -114,7 +114,7 @@ def _made(where: str, lines: Iterable[bytes]) -> _Made:
                 if not (isinstance(call, int) and isinstance(tool, str) and isinstance(key, str)):
                     raise ValueError
                 if record["effect"] != Effect.READ.value:
-                    begun[call] = (tool, key)
+                    begun[call] = CallKey(tool, key, source_of(record.get("source")))
             except (ValueError, KeyError, TypeError, RecursionError):
                 if line.endswith(b"\n"):
                     _log.warning(
@@ -122,8 +122,8 @@ def _made(where: str, lines: Iterable[bytes]) -> _Made:
                     )
     made: _Made = {}
     for number, key in begun.items():
-        if number not in refused:
-            made[key] = made.get(key, False) or number in done
+        for handle in key.handles if number not in refused else ():
+            made[handle] = made.get(handle, False) or number in done
     return made
 
 

@@ -80,7 +80,7 @@ class Running(Generic[T]):
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Have a call approved by whoever waits for this work."""
         known = self._allowed.get(request.tool)
-        plain = not request.repeats and not request.instead_of
+        plain = not request.is_repeat and request.same_as is None and not request.instead_of
         if known is not None and plain and known.issuperset(request.warnings):
             return True
         question = Question(request, again=request.tool in self._asked)

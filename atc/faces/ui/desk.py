@@ -90,12 +90,20 @@ class Question:
             "instead_of": [brief(each) for each in request.instead_of],
             "repeats": request.repeats,
             "in_doubt": request.in_doubt,
+            "same_as": brief(_same_as(request)),
             "done": [brief(redactor.text(each), SHOWN_OF_ONE) for each in done],
             "done_before": len(request.done) - len(done),
             "asked_at": self.asked_at,
             "until": self.until,
         }
         return record | ({"whole": arguments, "text": _text(arguments)} if whole else {})
+
+
+def _same_as(request: ApprovalRequest) -> str:
+    """That a call of the run did the same; empty where none did."""
+    if request.same_as is None or request.repeats:
+        return ""
+    return wording.repeat("", False, request.same_as) if request.is_repeat else wording.same_call(request.same_as)
 
 
 def _text(arguments: Any) -> str:

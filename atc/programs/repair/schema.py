@@ -136,7 +136,7 @@ def correct_keys(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 
 def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """An argument in another spelling means the one that exists; ``id`` the one id that is missing.
+    """An argument in another spelling means the one that exists; of a read, ``id`` the one id that is missing.
 
     A tool whose document takes arguments that it does not name keeps what it is given.
     """
@@ -151,7 +151,7 @@ def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewr
         required = [name for name, needed in parameters.items() if needed]
         strict = protocol.effect is not Effect.READ
         few = unknown if len(unknown) <= MAX_UNKNOWN else []
-        for given, name in respelt(few, parameters, used, required, strict=strict, endings=True).items():
+        for given, name in respelt(few, parameters, used, required, strict=strict, endings=not strict).items():
             line, column = named[given].lineno, named[given].col_offset
             edit = Edit((line, column), (line, column + len(given.encode())), name)
             yield Rewrite("argument-spelling", f"line {line}: read the argument {given} as {name}", (edit,))

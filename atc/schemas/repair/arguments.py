@@ -5,8 +5,9 @@ after each: keys in the schema's spelling; the one field of an object, or the on
 wanted; a list as one text, where the document names the sign between its items; the nearest value of an enumeration;
 formats and defaults; what is unknown is left out.
 
-What is not a read gets less: the arguments say afterwards exactly what they said before. An unknown argument of it is a
-problem, because what it asks for would not be done.
+What is not a read gets less: keys and values of an enumeration may differ in case and separators, and a number that
+stands as text becomes a number. Everything else is a problem that names the nearest: ``hours`` may be no slip of
+``hour``, and what an unknown argument asks for would not be done.
 """
 
 from __future__ import annotations
@@ -21,7 +22,15 @@ from typing import Any
 from atc.facts import ArgumentRepair, RepairKind
 from atc.packing import as_text
 from atc.result import Effect
-from atc.schemas.repair.formats import MISSING, as_type, holds_whole_float, in_date_form, in_format
+from atc.schemas.repair.formats import (
+    MISSING,
+    as_type,
+    duration_in_unit,
+    holds_whole_float,
+    in_date_form,
+    in_format,
+    number_of,
+)
 from atc.schemas.repair.places import Gate, Place, TooMuch, gate_of
 from atc.schemas.repair.problems import argument_problems, slip_of
 from atc.schemas.repair.separated import joined
@@ -95,7 +104,10 @@ def repair_arguments(
             gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules, masked=masked
         )
         made = repair.made(arguments)
-        wrong = () if repair.is_settled(made) else tuple(argument_problems(Place.of(schema), made))
+        if repair.is_settled(made):
+            return Repaired(made, tuple(repair.repairs), more=repair.more)
+        near = _nearest(gate, arguments, rules, masked) if repair.lossless else {}
+        wrong = tuple(argument_problems(Place.of(schema), made, near))
         return Repaired(made, tuple(repair.repairs), wrong, repair.more)
     except TooMuch as error:
         return Repaired(arguments, problems=(Problem((), str(error), ""),))
@@ -105,11 +117,27 @@ def repair_arguments(
         return Repaired(arguments, problems=(Problem((), f"they cannot be checked: {str(error)[:MAX_SHOWN]}", ""),))
 
 
+def _nearest(
+    gate: Gate, arguments: dict[str, Any], rules: frozenset[str], masked: Callable[[Any], Any]
+) -> dict[Path, str]:
+    """By its place, what a key or value would have been sent as, if the tool only read."""
+    repair = Repair(gate, lossless=False, respellings={}, rules=rules, masked=masked)
+    try:
+        repair.made(arguments)
+    except TooMuch:
+        return {}
+    found: dict[Path, str] = {}
+    for each in repair.repairs:
+        if each.name is not None or each.sent is not None:
+            found.setdefault(each.path, each.name if each.kind == "respelt" and each.name else as_text(each.sent))
+    return found
+
+
 class Repair:
     """The repair of one call's arguments.
 
     Args:
-        lossless: what is made says the same as what was given.
+        lossless: case, separators and numbers as text alone are repaired.
     """
 
     def __init__(
@@ -157,7 +185,7 @@ class Repair:
         for rule, step in steps:
             if self.is_settled(arguments):
                 break
-            if not rule or rule in self._rules:
+            if (not rule or rule in self._rules) and not (self.lossless and rule in (UNWRAP, JOIN)):
                 self._visits = MAX_VISITS
                 arguments = self._walk(self.root, arguments, (), step)
         self._visits = MAX_VISITS
@@ -236,7 +264,7 @@ class Repair:
     def _respell(self, place: Place, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
             return value
-        members = place.members
+        strict, members = self.lossless, place.members
         unknown = [key for key in value if key not in members]
         if not 0 < len(unknown) <= MAX_UNKNOWN:
             return value
@@ -244,13 +272,12 @@ class Repair:
         required = [name for name in place.required if name in members]
         if place.is_open:  # an unknown key may be meant as it is: it takes the place of what must be there, alone
             given |= members.keys() - required
-        learnt = self._respellings if not path and not self.lossless else {}  # what was learnt may be another word
+        learnt = self._respellings if not path and not strict else {}  # what was learnt may be another word
         meant = {k: learnt[k] for k in unknown if learnt.get(k) in members and learnt[k] not in given}
         times = Counter(meant.values())
         meant = {k: name for k, name in meant.items() if times[name] == 1}
         left = [key for key in unknown if key not in meant]
         given |= set(meant.values())
-        strict = self.lossless
         for key, name in respelt(left, members, given, required, strict=strict, endings=not strict).items():
             if is_spelling(key, name) or self._fitted(members[name], name, value[key]) is not MISSING:
                 meant[key] = name
@@ -282,7 +309,7 @@ class Repair:
         ranked: dict[int, list[tuple[str, Any]]] = {}
         for key, item in islice(value.items(), MAX_FIELDS):
             rank = kinship(key, name, len(value))
-            if rank is None or (self.lossless and (rank or len(value) > 1)):
+            if rank is None:
                 continue
             made = self._fitted(place, name, item) if not isinstance(item, dict | list) else MISSING
             if made is not MISSING:
@@ -321,7 +348,7 @@ class Repair:
     def _named(self, place: Place, text: str, values: list[str], called: list[Any]) -> Any:
         """The one value that a text names; a text that also writes another value may mean either."""
         written = [value for value in values if value_key(value) == value_key(text) and value != called[0]]
-        clear = len(called) == 1 and not written and as_type(place, text, lossless=True) is MISSING
+        clear = len(called) == 1 and not written and number_of(place, text) is MISSING
         return called[0] if clear else MISSING
 
     def _convert(self, place: Place, value: Any, path: Path) -> Any:
@@ -331,6 +358,8 @@ class Repair:
         if made is not MISSING:
             self._note("format", path, value, made)
             return made
+        if self.lossless:
+            return value
         if place.types - {"null"} == {"array"} and not isinstance(value, list) and value is not None:
             items = place.items
             made = self._fitted(items, _name(path), value) if items is not None else MISSING
@@ -364,9 +393,9 @@ class Repair:
         return value
 
     def _converted(self, place: Place, name: str, value: Any) -> Any:
-        made = as_type(place, value, lossless=self.lossless)
+        made = number_of(place, value) if self.lossless else as_type(place, value)
         if made is MISSING and FORMAT in self._rules:
-            made = in_format(place, name, value, lossless=self.lossless)
+            made = duration_in_unit(place, name, value) if self.lossless else in_format(place, name, value)
         return made
 
     def _fitted(self, place: Place, name: str, value: Any) -> Any:
@@ -399,9 +428,9 @@ class Repair:
         """Give a whole number where a float without a fraction fits, and a date in its format: no validator asks."""
         made = MISSING
         if isinstance(value, float):
-            made = as_type(place, value, lossless=self.lossless)
+            made = number_of(place, value) if self.lossless else as_type(place, value)
         elif isinstance(value, str) and self._has_dates():
-            made = in_date_form(place, value.strip(), lossless=self.lossless)
+            made = in_date_form(place, value.strip())
             if made is not MISSING and not self.gate.accepts(place, made):
                 return value
         if made is MISSING:

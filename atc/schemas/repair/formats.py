@@ -1,7 +1,7 @@
 """The same value in the format that a schema names: numbers, truth values, dates, JSON texts.
 
-Each function returns :data:`MISSING` where a value has not one meaning. ``lossless`` is for what is not a read: the
-value says exactly what was given, and a unit is left out only where the argument's own text names it.
+Each function returns :data:`MISSING` where a value has not one meaning. What is not a read gets :func:`number_of` and
+:func:`duration_in_unit` alone.
 """
 
 from __future__ import annotations
@@ -85,7 +85,28 @@ _SHAPES = {
 _SHAPE = re.compile(r"(?<![A-Z])(?:YYYY[-/]?MM[-/]?DD|DD[-/.]MM[-/.]YYYY|MM[-/]DD[-/]YYYY)(?![A-Z-/])")
 
 
-def as_type(place: Place, value: Any, *, lossless: bool) -> Any:
+def number_of(place: Place, value: Any) -> Any:
+    """The number that a text is, as Python writes it: not ``"1.000"``; the whole number of a float."""
+    types = place.types
+    if isinstance(value, str) and len(value) <= MAX_SHORT and "string" not in types and _NUMBER.fullmatch(value):
+        number = int(value) if value.lstrip("-").isdigit() else float(value)
+        fits = types & ({"integer", "number"} if isinstance(number, int) else {"number"})
+        return number if fits and str(number) == value else MISSING
+    if isinstance(value, float) and types == {"integer"} and value.is_integer():
+        return int(value)
+    return MISSING
+
+
+def duration_in_unit(place: Place, name: str, value: Any) -> Any:
+    """A duration, which a program's ``timedelta`` became, as a number in the unit that the argument's text names."""
+    if not isinstance(value, str) or len(value) > MAX_SHORT or not place.types & {"integer", "number"}:
+        return MISSING
+    if "string" in place.types or (length := _DURATION.fullmatch(value)) is None:
+        return MISSING
+    return _in_unit(length, place, name, named=True)
+
+
+def as_type(place: Place, value: Any) -> Any:
     """The number or truth value that a text writes, the whole number of a float, the text of a number."""
     types = place.types
     if isinstance(value, str) and "string" not in types:
@@ -93,7 +114,7 @@ def as_type(place: Place, value: Any, *, lossless: bool) -> Any:
         if types & {"integer", "number"} and _NUMBER.fullmatch(text):
             if text.lstrip("-").isdigit():
                 return int(text)  # of any size: a float would change the last digits of a long identifier
-            return _as_number(text, place, lossless=lossless)
+            return _as_number(text, place)
         if "boolean" in types and text.lower() in ("true", "false"):
             return text.lower() == "true"
     if isinstance(value, float) and types == {"integer"} and value.is_integer():
@@ -103,7 +124,7 @@ def as_type(place: Place, value: Any, *, lossless: bool) -> Any:
     return MISSING
 
 
-def in_format(place: Place, name: str, value: Any, *, lossless: bool) -> Any:
+def in_format(place: Place, name: str, value: Any) -> Any:
     """A number or truth value in words, a number with a unit, a date in the format that is wanted, a JSON text.
 
     Args:
@@ -117,22 +138,19 @@ def in_format(place: Place, name: str, value: Any, *, lossless: bool) -> Any:
     if len(text) > MAX_SHORT:
         return MISSING
     if "string" in types:
-        return in_date_form(place, text, lossless=lossless)
+        return in_date_form(place, text)
     if types & {"integer", "number"}:
-        return _number(place, name, text, lossless=lossless)
-    if "boolean" in types:
-        word = text.lower()
-        return _TRUTH[word] if word in _TRUTH and (not lossless or word in ("yes", "no")) else MISSING
-    return MISSING
+        return _number(place, name, text)
+    return _TRUTH.get(text.lower(), MISSING) if "boolean" in types else MISSING
 
 
-def _number(place: Place, name: str, text: str, *, lossless: bool) -> Any:
+def _number(place: Place, name: str, text: str) -> Any:
     if (word := text.lower()) in _WORDS:
         return _WORDS[word]
     if (length := _DURATION.fullmatch(text)) is not None:
-        return _in_unit(length, place, name, lossless=lossless)
+        return _in_unit(length, place, name)
     if _GROUPED.fullmatch(text):
-        return MISSING if lossless else _as_number(text.replace(",", ""), place, lossless=False)
+        return _as_number(text.replace(",", ""), place)
     found = _MEASURED.fullmatch(text)
     if found is None:
         return MISSING
@@ -140,16 +158,20 @@ def _number(place: Place, name: str, text: str, *, lossless: bool) -> Any:
     if before and after:
         return MISSING
     unit = (before or after or "").lower()
-    if unit and not _is_of_unit(unit, place, name, lossless=lossless):
+    if unit and not _is_of_unit(unit, place, name):
         return MISSING
     if re.match(r"[+-]?0\d", digits):
         return MISSING  # `007` is no number
-    return _as_number(digits, place, lossless=lossless)
+    return _as_number(digits, place)
 
 
-def _in_unit(length: re.Match[str], place: Place, name: str, *, lossless: bool) -> Any:
-    """A duration as a number in the unit that the argument's text names, or in seconds where it names none at all."""
-    unit = next((u for u in _SECONDS if _is_of_unit(u, place, name, lossless=lossless)), None)
+def _in_unit(length: re.Match[str], place: Place, name: str, *, named: bool = False) -> Any:
+    """A duration as a number in the unit that the argument's text names, or in seconds where it names none at all.
+
+    Args:
+        named: the unit must be named.
+    """
+    unit = next((u for u in _SECONDS if _is_of_unit(u, place, name, named=named)), None)
     if unit is None:
         return MISSING
     parts = zip(length.groups()[1:], (_SECONDS[u] for u in ("week", "d", "h", "min", "s")), strict=True)
@@ -161,24 +183,23 @@ def _in_unit(length: re.Match[str], place: Place, name: str, *, lossless: bool) 
     return sign * (int(number) if whole else float(number))
 
 
-def _is_of_unit(unit: str, place: Place, name: str, *, lossless: bool) -> bool:
+def _is_of_unit(unit: str, place: Place, name: str, *, named: bool = False) -> bool:
     """Whether a number with this unit is wanted without it: by the argument's text, or where that names no other.
 
-    Where nothing may be lost, a unit in an example (``0.05 for 5%``) is not named, nor is one in a text that denies
-    something; a unit that is not known must stand in the argument's name, and ``USD`` is not any dollar.
+    Args:
+        named: the text must name it. One in an example (``0.05 for 5%``) is not named, nor is one in a text that denies
+            something.
     """
     ours = _UNIT_OF.get(unit)
     texts = [str(part.schema.get(key, ""))[:2_000] for part in place.parts() for key in ("title", "description")]
-    if lossless:
+    if named:
         texts = [_EXAMPLE.sub(" ", text) for text in texts]
-        texts = [text for text in texts if ours is not None and _DENIALS.isdisjoint(_unit_words(text))]
+        texts = [text for text in texts if _DENIALS.isdisjoint(_unit_words(text))]
     words = {word for text in (name, *texts) for word in _unit_words(text)}
-    if lossless and unit == "usd" and unit not in words:
-        return False
     if ours is None:
         return len(unit) > 1 and unit in words
-    named = {_UNIT_OF[word] for word in words if word in _UNIT_OF and word not in _ALSO_WORDS}
-    return named == {ours} or (not lossless and not named)
+    found = {_UNIT_OF[word] for word in words if word in _UNIT_OF and word not in _ALSO_WORDS}
+    return found == {ours} or not (named or found)
 
 
 def _unit_words(text: str) -> list[str]:
@@ -193,10 +214,8 @@ _ALSO_WORDS = frozenset(
 """Units that are other words besides."""
 
 
-def _as_number(digits: str, place: Place, *, lossless: bool) -> Any:
+def _as_number(digits: str, place: Place) -> Any:
     number = float(digits)
-    if lossless and not (isfinite(number) and Decimal(digits) == Decimal(repr(number))):
-        return MISSING
     if number.is_integer() and abs(number) < 2**53:
         return int(number)
     return number if "number" in place.types else MISSING
@@ -253,20 +272,18 @@ def date_form(place: Place) -> str:
     return ""
 
 
-def in_date_form(place: Place, text: str, *, lossless: bool) -> Any:
+def in_date_form(place: Place, text: str) -> Any:
     """A date in the format that the schema names, where it is written in another; :data:`MISSING` where it is not."""
     form = date_form(place)
     if not form or len(text) > MAX_SHORT:
         return MISSING
-    found = _date_of(text, lossless=lossless)
+    found = _date_of(text)
     if found is None or (form.startswith("%") and _fits(text, form)):
         return MISSING
     day, time = found
     if form == "date-time":
-        if time is not None or lossless:
-            return MISSING
-        return f"{day:%Y-%m-%d}T00:00:00Z"
-    if time is not None and (lossless or form != "date"):
+        return MISSING if time is not None else f"{day:%Y-%m-%d}T00:00:00Z"
+    if time is not None and form != "date":
         return MISSING  # a description may show the day alone, and take a time behind it
     made = day.strftime("%Y-%m-%d" if form == "date" else form)
     return made if made != text else MISSING
@@ -280,7 +297,7 @@ def _fits(text: str, form: str) -> bool:
     return True
 
 
-def _date_of(text: str, *, lossless: bool) -> tuple[date, str | None] | None:
+def _date_of(text: str) -> tuple[date, str | None] | None:
     """The day that a text names, where it can be no other, and its time."""
     made: Callable[[int, int, int], date | None] = _day
     if found := _YMD.fullmatch(text):
@@ -292,7 +309,7 @@ def _date_of(text: str, *, lossless: bool) -> tuple[date, str | None] | None:
         return _with(made(int(found[3]), _MONTHS.get(found[2].lower(), 0), int(found[1])), None)
     if found := _MDY_WORDS.fullmatch(text):
         return _with(made(int(found[3]), _MONTHS.get(found[1].lower(), 0), int(found[2])), None)
-    if (found := _XXY.fullmatch(text)) and not lossless:
+    if found := _XXY.fullmatch(text):
         first, second, year = int(found[1]), int(found[3]), int(found[4])
         if first > 12 or first == second:
             return _with(made(year, second, first), None)

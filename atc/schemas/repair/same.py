@@ -1,7 +1,7 @@
 """Whether two requests to one tool say the same, but for how they are written.
 
-What repairs the arguments of a call with effects may respell them, and nothing else: neither add, nor leave out, nor
-change what is asked for.
+What repairs the arguments of a call with effects may change case, separators and numbers that stand as text. It may
+neither add, nor leave out, nor change what is asked for.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from itertools import count
 from typing import Any
 
 from atc.schemas.repair.arguments import MAX_DEPTH
-from atc.schemas.repair.formats import MISSING, as_type, in_format
+from atc.schemas.repair.formats import MISSING, duration_in_unit, number_of
 from atc.schemas.repair.places import Gate, Place, gate_of
-from atc.schemas.repair.separated import joined
-from atc.schemas.repair.spelling import is_spelling, near, nearest, spelling_key
+from atc.schemas.repair.spelling import nearest, spelling_key
 from atc.tools.protocol import JsonSchema
 
 MAX_STEPS = 1_000
@@ -27,7 +26,7 @@ def same_request(
     given: Mapping[str, Any],
     sent: Mapping[str, Any],
 ) -> bool:
-    """Whether the arguments ``sent`` say what the arguments ``given`` say, but for respelt keys and lossless formats.
+    """Whether the arguments ``sent`` say what the arguments ``given`` say, in another spelling.
 
     Args:
         schema: of the parameters.
@@ -71,34 +70,12 @@ def _same_at(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool
         items = place.items
         pairs = zip(given, sent, strict=False)
         return items is not None and len(given) == len(sent) and all(_same(items, name, a, b, at) for a, b in pairs)
-    if isinstance(given, list):
-        one = len(given) == 1 and "array" not in place.types and _same(place, name, given[0], sent, at)
-        return one or (isinstance(sent, str) and joined(place, given) == sent)
-    if isinstance(sent, list) and len(sent) == 1 and place.items is not None and not isinstance(given, str):
-        return _same(place.items, name, given, sent[0], at)
-    if isinstance(given, dict):
-        ((key, value),) = given.items() if len(given) == 1 else (("", None),)
-        return spelling_key(key) == spelling_key(name) != "" and _same(place, name, value, sent, at)
-    return _same_text(place, name, given, sent, at)
-
-
-def _same_text(place: Place, name: str, given: Any, sent: Any, at: _Reach) -> bool:
-    """Whether a plain value says the same in another format."""
-    made = as_type(place, given, lossless=True)
-    if made is MISSING:
-        made = in_format(place, name, given, lossless=True)
-    if made is not MISSING and (
-        _equal(made, sent) or (isinstance(made, dict | list) and _same(place, name, made, sent, at))
-    ):
-        return True
     if isinstance(given, str) and isinstance(sent, str):
         return nearest(given, [each for each in place.values if isinstance(each, str)], strict=True) == sent
-    return (
-        isinstance(sent, list)
-        and len(sent) == 1
-        and place.items is not None
-        and _same(place.items, name, given, sent[0], at)
-    )
+    made = number_of(place, given)
+    if made is MISSING:
+        made = duration_in_unit(place, name, given)
+    return made is not MISSING and _equal(made, sent)
 
 
 def _same_object(place: Place, given: dict[str, Any], sent: dict[str, Any], at: _Reach) -> bool:
@@ -122,7 +99,7 @@ def _same_object(place: Place, given: dict[str, Any], sent: dict[str, Any], at: 
 
 def _means(key: str, name: str, at: _Reach) -> bool:
     at.step()
-    return is_spelling(key, name) or near(key, name, strict=True)
+    return spelling_key(key) == spelling_key(name) != ""
 
 
 def _equal(a: Any, b: Any) -> bool:

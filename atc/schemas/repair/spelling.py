@@ -16,21 +16,12 @@ MAX_NEAR = 16
 """Unknown keys of one object that are compared letter by letter; where there are more, their spelling alone counts."""
 MAX_LENGTH = 64
 """Characters of a name that is compared letter by letter."""
-SHORTEST, SHORTEST_EXACT = 4, 5
+SHORTEST = 4
 """Letters of a word in which one edit is taken for a slip. In a shorter one it makes another word: ``lat``, ``lot``."""
 _FILLERS = {("is",), ("the",), ("my",), ("input",), ("param",), ("arg",)}
 """Words before a name that say nothing more; some clients write one before a name that their language reserves."""
 _BARE = {("id",), ("name",), ("code",), ("key",), ("slug",), ("text",), ("title",), ("result",), ("number",)}
 """Names of a field that say what an object is: alone in it, it is meant by the object."""
-_OTHER_WORDS = frozenset(
-    frozenset(pair.split())
-    for pair in (
-        "contact contract", "country county", "trail trial", "diary dairy", "angel angle", "casual causal",
-        "desert dessert", "united untied", "quiet quite", "martial marital", "though through", "prince price",
-        "sever server", "thread tread", "plan plane", "planet plane", "board broad", "accept except",
-    )
-)  # fmt: skip
-"""Words that one edit makes of one another, and that both name something."""
 _NOT_LETTERS = re.compile(r"[\W_]+")
 _BEFORE = re.compile(r"[\W_]*")
 _BETWEEN = re.compile(r"(?<=[^\W\d_])[\s_-]+(?=[^\W_])|(?<=\d)[\s_-]+(?=[^\W\d_])")
@@ -50,25 +41,18 @@ def value_key(text: str) -> str:
     return _BETWEEN.sub("", text.strip().casefold())
 
 
-def near(given: str, name: str, *, strict: bool = False) -> bool:
+def near(given: str, name: str) -> bool:
     """Whether two names differ by one edit: a letter more, less or other, or two exchanged.
 
     The first letter is the same, no digit differs, and the word that differs has :data:`SHORTEST` letters.
-
-    Args:
-        strict: another letter is no slip (``weight``, ``height``), nor is one that makes another word (``contact``,
-            ``contract``); the word has :data:`SHORTEST_EXACT` letters, and no word is written together with another.
     """
-    least = SHORTEST_EXACT if strict else SHORTEST
-    if not like(given, name, strict=strict) or min(len(spelling_key(each)) for each in (given, name)) < least:
+    if not like(given, name) or min(len(spelling_key(each)) for each in (given, name)) < SHORTEST:
         return False
     ours, theirs = split(given), split(name)
     if len(ours) != len(theirs):
-        return not strict  # `emailbcc` is not `email_cc`
+        return True
     pairs = [(x, y) for x, y in zip(ours, theirs, strict=True) if x != y]
-    if strict and any(frozenset(map(singular, pair)) in _OTHER_WORDS for pair in pairs):
-        return False
-    return all(min(len(x), len(y)) >= least for x, y in pairs)
+    return all(min(len(x), len(y)) >= SHORTEST for x, y in pairs)
 
 
 def like(given: str, name: str, *, strict: bool = False) -> bool:
@@ -130,7 +114,7 @@ def respelt(
         parameters: the names of all parameters: of two that are as near, none is meant.
         given: parameters that are given: none of them is meant.
         required: those that must be given; see ``endings``.
-        strict: one edit counts only where it is surely a slip (:func:`near`).
+        strict: case and separators alone may differ: ``hours`` is not ``hour``, nor is ``spender`` ``sender``.
         endings: where one required parameter is missing and one key unknown, less is enough: it alone ends as the key
             does (``id`` is ``city_id``), or one edit in a short word.
     """
@@ -143,15 +127,17 @@ def respelt(
                 meant.setdefault(names[0], []).append(key)
         found.update({keys[0]: name for name, keys in meant.items() if len(keys) == 1})
 
-    for form in (spelling_key, _singular_key):
+    for form in (spelling_key,) if strict else (spelling_key, _singular_key):
         left = [key for key in unknown if key not in found]
         if not left:
             return found
         alike = _grouped(parameters, form)
         take((key, alike.get(form(key), ()) if form(key) else ()) for key in left)
+    if strict:
+        return found
     left = [key for key in unknown if key not in found]
     if len(left) <= MAX_NEAR:
-        take([(key, [name for name in parameters if near(key, name, strict=strict)]) for key in left])
+        take([(key, [name for name in parameters if near(key, name)]) for key in left])
     left = [key for key in unknown if key not in found]
     if endings and left and len(left) <= MAX_NEAR:
         take([(key, [name for name in parameters if words_of(name[:MAX_LENGTH]) == _bare(key)]) for key in left])

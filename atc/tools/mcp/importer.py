@@ -105,9 +105,8 @@ def _toolset(servers: list[McpServer], listed: list[Listed], only: list[str] | N
             if only is not None and not fitting:
                 continue
             try:
-                protocol = protocol_of(
-                    tool, name, server.spec.location, trust_hints=trust_hints, title=label_of(server.spec)
-                )
+                about: dict[str, str] = {"title": label_of(server.spec), "server": server.spec.identity}
+                protocol = protocol_of(tool, name, server.spec.location, trust_hints=trust_hints, **about)
             except ToolImportError as error:
                 skipped.append(f"{server.spec.location}: the tool {tool.name[:100]!r} is left out: {error}")
                 continue

@@ -57,6 +57,12 @@ class KeptList(BaseModel):
         once = dict.fromkeys([*now, *(before.once if before is not None else ())])
         return cls(listed_at=time.time(), page_bytes=page_bytes, once=tuple(once)[:MAX_ONCE], tools=tuple(tools))
 
+    def at(self, server: str) -> KeptList:
+        """The list with what the server is known by (:attr:`Source.server`), which an older list does not say."""
+        sources = (tool.source.model_copy(update={"server": server}) for tool in self.tools)
+        tools = (t.model_copy(update={"source": s}) for t, s in zip(self.tools, sources, strict=True))
+        return self.model_copy(update={"tools": tuple(tools)})
+
 
 def server_key(spec: ServerSpec) -> str:
     """What tells a server from others on disk: a digest of how it is reached, without its credentials."""

@@ -114,7 +114,7 @@ class Entry:
         self._key = server_key(spec)
         self._kept: KeptList | None = None
         if (kept := lists.read(self._key, spec.location) if lists is not None else None) is not None:
-            self._know(kept)
+            self._know(kept.at(spec.identity))
         self._logins = Logins.of_user()
         self._made: dict[str, tuple[Protocol, Tool]] = {}
         self._wanted = asyncio.Event()
@@ -293,5 +293,6 @@ class Entry:
         return kept
 
     def _protocol(self, tool: Any) -> Protocol:
-        made = protocol_of(tool, tool_name(tool.name), self.spec.location, trust_hints=True, title=self.label)
+        about: dict[str, str] = {"title": self.label, "server": self.spec.identity}
+        made = protocol_of(tool, tool_name(tool.name), self.spec.location, trust_hints=True, **about)
         return made.model_copy(update={"description": self.spec.secrets.text(made.description)})

@@ -24,7 +24,9 @@ MAX_ORIGINAL = 200
 """Characters of a tool's name at its server."""
 
 
-def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool, title: str = "") -> Protocol:
+def protocol_of(
+    tool: Any, name: str, location: str, *, trust_hints: bool, title: str = "", server: str = ""
+) -> Protocol:
     """The protocol of one tool of a server's list.
 
     Args:
@@ -33,6 +35,7 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool, title
         location: the server, as it may be shown.
         trust_hints: whether the server's word about effects counts.
         title: what the server is called.
+        server: its :attr:`atc.tools.mcp.spec.ServerSpec.identity`.
 
     Raises:
         ToolImportError: the schema of its arguments, or its name, cannot be used.
@@ -50,7 +53,7 @@ def protocol_of(tool: Any, name: str, location: str, *, trust_hints: bool, title
         parameters=parameters,
         returns=_returns(tool),
         effect=effect_of(tool.annotations) if trust_hints else Effect.UNKNOWN,
-        source=Source(kind="mcp", location=location, operation=tool.name, title=title),
+        source=Source(kind="mcp", location=location, operation=tool.name, title=title, server=server),
         provenance=Provenance.IMPORTED,
     )
 

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +16,7 @@ from atc.errors import ToolImportError, UsageError
 from atc.tools.mcp.secrets import Secrets, in_arguments, in_url, shown_url, sort_values
 from atc.tools.openapi.schemes import is_token
 from atc.tools.openapi.security import is_header_value
+from atc.tools.protocol import origin_of
 
 Source = str | Path | Sequence[str] | Mapping[str, Any]
 """A URL, a command (words, or one string that is split as a shell would), one server's mapping, a whole configuration
@@ -24,6 +25,9 @@ with ``mcpServers``, or the path of a ``.json`` file that holds one."""
 MAX_CONFIG = 1_000_000
 MAX_SERVERS = 50
 _SHOWN = 120
+_PACKAGE_RUNNERS = frozenset({"npx", "bunx", "pnpm", "yarn", "deno", "uvx", "uv", "pipx"})
+_VERSION = re.compile(r"(?<=.)(?:@|==)(?:v?\d+(?:\.\d+){0,2}(?:[-+.]?[a-z][\w.-]*)?|latest|next)$")
+"""The version behind a package's name; ``user@10.0.0.1`` has none."""
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]{0,200})(?::-([^}]{0,1000}))?\}")
 
 
@@ -73,6 +77,16 @@ class ServerSpec:
     url: str = field(default="", repr=False)
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     oauth: OAuthOptions | None = field(default=None, repr=False)
+
+    @property
+    def identity(self) -> str:
+        """What stays the same from one start to the next, as :attr:`atc.tools.protocol.SourceKey.server` says it."""
+        if self.name or self.url:
+            return self.name or origin_of(self.url)
+        words = [os.path.basename(self.command[0]) or self.command[0], *self.command[1:]]
+        if PurePath(words[0]).stem in _PACKAGE_RUNNERS:
+            words = [_VERSION.sub("", word) for word in words]
+        return self.secrets.text(shlex.join(words))
 
     @property
     def login_name(self) -> str:

@@ -26,7 +26,7 @@ from atc.tools.openapi.schema import SchemaConverter
 from atc.tools.openapi.schemes import Scheme
 from atc.tools.openapi.servers import server_url
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import Example, Link, Protocol, Provenance, Source, Status
+from atc.tools.protocol import Example, Link, Protocol, Provenance, Source, Status, origin_of
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 MAX_OPERATIONS = 5_000
@@ -191,6 +191,7 @@ class OperationReader:
                 operation=found.original,
                 title=self._document.title,
                 path=found.label,
+                server=origin_of(server or ""),
             ),
             provenance=Provenance.IMPORTED,
         )
