@@ -216,8 +216,8 @@ def expression_of(
 ) -> str:
     """A place in a tool's response as a program reads it: ``find_cities(name=...)['cities'][0]['id']``.
 
-    Only what was looked up by words has a first item that is likely meant. Of any other list no row is named:
-    ``list_cities()['cities'][i]['id']``.
+    Only what was looked up by words has a first item that is likely meant. Of any other list no row is named, and
+    nothing that runs as it stands: ``the ['id'] of one of list_cities()['cities']``.
 
     Args:
         tool: what a program calls the tool by.
@@ -229,5 +229,15 @@ def expression_of(
     shown = arguments if values is not None else arguments[:MAX_SHOWN]
     given = ", ".join(f"{name}={(values or {}).get(name, '...')}" for name in shown)
     given += ", ..." if len(shown) < len(arguments) else ""
-    row = "[i]" if chosen or all(map(is_identifier, arguments[:MAX_SHOWN])) else "[0]"
-    return f"{tool}({given})" + "".join(row if step == "[]" else f"[{step!r}]" for step in path)
+    keys = [f"{tool}({given})"]  # of the response, and then of an item of each list on the way
+    for step in path:
+        if step == "[]":
+            keys.append("")
+        else:
+            keys[-1] += f"[{step!r}]"
+    if not chosen and not all(map(is_identifier, arguments[:MAX_SHOWN])):
+        return "[0]".join(keys)
+    text = keys[0]
+    for each in keys[1:]:
+        text = f"the {each} of one of {text}" if each else f"one of {text}"
+    return text

@@ -136,9 +136,9 @@ def test_what_only_refers_to_a_thing_is_known_behind_its_own() -> None:
 
 def test_a_hint_names_a_field_and_no_row_of_a_list() -> None:
     graph = ToolGraph([*SHOP.values()])
-    assert graph.hints["get_product"] == {"product_id": "from list_products()['items'][i]['id']"}
+    assert graph.hints["get_product"] == {"product_id": "from the ['id'] of one of list_products()['items']"}
     assert graph.hints["delete_order"] == {
-        "order_id": "from list_orders()['items'][i]['id'], the one that the task means"
+        "order_id": "from the ['id'] of one of list_orders()['items'], the one that the task means"
     }
     assert "[0]" not in str(graph.hints)
 

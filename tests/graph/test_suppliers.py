@@ -12,6 +12,7 @@ from atc.graph.name_affinity import affinity, owner_of
 from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import Scope, Supplier
 from atc.graph.tool_graph import ToolGraph
+from atc.prompting import prompt
 from atc.tools.protocol import Protocol, Source
 
 
@@ -43,7 +44,7 @@ def listing(container: str, **fields: Any) -> dict[str, Any]:
         ),
         (
             taking("list_albums", returns=listing("items")), taking("get_album", "id"),
-            "from list_albums()['items'][i]['id']",
+            "from the ['id'] of one of list_albums()['items']",
         ),
         (
             taking("find_cities", "name", returns=listing("cities", city_id={"type": "string"})),
@@ -122,15 +123,25 @@ def test_an_id_of_something_else_is_no_source() -> None:
     assert hints_for([profile, taking("save_albums", "id")]) == {}
 
 
+@pytest.mark.parametrize("name", ["example_task", "example_task_plain"])
+def test_the_worked_example_has_the_hints_that_its_tools_get(name: str) -> None:
+    documents = [line for line in prompt("example_task_json").splitlines() if line.startswith("{")]
+    hints = hints_for([Protocol.model_validate_json(document) for document in documents])
+    assert {*hints} == {"list_books", "get_book"}
+    for of_tool in hints.values():
+        for parameter, hint in of_tool.items():
+            assert f"    {parameter}: {hint}\n" in prompt(name)
+
+
 def test_where_two_are_alike_both_are_named() -> None:
     exact = taking("list_shops", returns=listing("shops", shop_id={"type": "string"}))
     likely = taking("search_shops", "text", returns=listing("results"))
     assert hints_for([likely, exact, taking("get_shop", "shop_id")])["get_shop"] == {
-        "shop_id": "from search_shops(text=...)['results'][0]['id'] or list_shops()['shops'][i]['shop_id']"
+        "shop_id": "from search_shops(text=...)['results'][0]['id'] or the ['shop_id'] of one of list_shops()['shops']"
     }
     both = taking("list_shops", returns=listing("shops", id={}, shop_id={}))
     assert hints_for([both, taking("get_shop", "shop_id")])["get_shop"] == {
-        "shop_id": "from list_shops()['shops'][i]['shop_id']"
+        "shop_id": "from the ['shop_id'] of one of list_shops()['shops']"
     }
 
 
@@ -143,7 +154,7 @@ def test_an_identifier_of_one_service_is_none_of_another() -> None:
     taker = of(taking("get_avatar", "user_id"), "pictures.json")
     assert hints_for([of(users, "shop.json"), taker]) == {}
     known = hints_for([of(users, "shop.json"), of(taking("holidays", "country_code"), "calendar.json")])
-    assert known["holidays"] == {"country_code": "from list_users()['users'][i]['country_code']"}
+    assert known["holidays"] == {"country_code": "from the ['country_code'] of one of list_users()['users']"}
 
 
 def test_the_tools_own_service_comes_before_closer_names_elsewhere() -> None:
@@ -165,9 +176,8 @@ def test_functions_are_one_service_of_their_own() -> None:
     finder = of(taking("find_customer", "name", returns=listing("found", customer_id={})), "customers:x", "function")
     maker = of(taking("create_order", "customer_id"), "orders:y", "function")
     foreign = of(taking("list_customers", returns=listing("customers", customer_id={})), "shop.json")
-    assert hints_for([foreign, finder, maker])["create_order"] == {
-        "customer_id": "from find_customer(name=...)['found'][i]['customer_id'], the one that the task means"
-    }
+    (hint,) = hints_for([foreign, finder, maker])["create_order"].values()
+    assert hint == "from the ['customer_id'] of one of find_customer(name=...)['found'], the one that the task means"
 
 
 def test_of_two_tools_with_the_name_that_a_description_says_the_one_beside_it_is_meant() -> None:

@@ -68,7 +68,7 @@ def test_what_fits_is_shown_as_ever() -> None:
     assert fit.text == whole
     assert not fit.shortened
     digest = hashlib.sha256(whole.encode()).hexdigest()
-    assert digest == "97ebe2288612da034a1a613e1a53bf474019c722f8119d69a52669aea6ac0b6e", (
+    assert digest == "446f5ceb839577a69c88dece8d82769ed9b477f587e78dbe74a3a8ece5f5c143", (
         "prompts of small tools changed"
     )
     assert fitted(ATLAS, bounded_tokens(whole) - 1).shortened
