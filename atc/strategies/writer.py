@@ -368,8 +368,9 @@ class Writer:
         if self.shown is None or self.shown.tokens > room:
             fit = self._whole_documents() if self._ways.tools == "json" else None
             if fit is None or (tokens := await self._room.count(fit.text)) > room:
-                fitter = self._fitter = self._fitter or await asyncio.to_thread(self._fitting)
-                fit = await fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
+                if self._fitter is None:
+                    self._fitter = await asyncio.to_thread(self._fitting)
+                fit = await self._fitter.fit(room, self._room.count, spare=max(0, min(FEEDBACK, room // 5) - notes))
             else:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit

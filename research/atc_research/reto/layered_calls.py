@@ -87,7 +87,7 @@ def _layers(context: RunContext) -> list[list[str]]:
     """The names of the offered tools by layer. ``ask_user`` stands in each."""
     asking = [name for name, tool in context.tools.items() if is_ask_user(tool)]
     offered = [name for name in context.tools if name not in asking]
-    layers = [list(layer) for layer in context.sketch.layers]
+    layers = context.sketch.layers
     if not set(offered) <= {name for layer in layers for name in layer}:
         layers = context.graph.layers(offered)
     made = [found for layer in layers if (found := [name for name in layer if name in offered])]
