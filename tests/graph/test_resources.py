@@ -381,8 +381,8 @@ def test_an_id_within_a_body_comes_from_what_lists_the_thing() -> None:
         ("lines", ("[]", "product", "id")): "GET /products.[].id",
     }, "neither the id of the new order, nor what is content of it"
     assert graph.hints["POST /orders"] == {
-        "order": "customer_id from get_customers()[i]['id'], the one that the task means",
-        "lines": "product.id from get_products()[i]['id'], the one that the task means",
+        "order": "customer_id from the ['id'] of one of get_customers(), the one that the task means",
+        "lines": "product.id from the ['id'] of one of get_products(), the one that the task means",
     }
     assert graph.layers(["POST /orders", "GET /products"]) == (("GET /products",), ("POST /orders",))
     refused = {("GET /products", ("[]", "id"), "POST /orders", "lines"): False}
