@@ -6,8 +6,9 @@ moment, its run is resumed by another one, which may be killed again, until one 
 really done is counted at the tools' own side: a file, and a service in a process that nobody kills.
 
 ``--changing``: between a kill and what goes on, tools are renamed, said to read or to do something unknown, or taken
-away, each by chance; the model's next program calls those that are there, by their names. A tool that is said to read
-may be called twice, as any read: what was begun as a read is counted apart.
+away, each by chance; the model's next program calls those that are there, by their names. A tool that only ever was
+said to read may be called twice, as any read, and a run does not say what it did: what was begun as a read is counted
+apart.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -128,10 +129,11 @@ class Counts:
         twice: more than once.
         lost: not done, and the run says that it was.
         in_doubt: reported as such; ``in_doubt_done`` of them were done.
-        unsaid: done, and the run says that it was not.
+        unsaid: done, and the run does not say so.
         not_done: the run says so, and it is so.
         read_twice: more than once, and begun as a read at least once.
-        unasked: not called by what ended the run, for the tool was not there.
+        read_unsaid: done, begun as a read, and the run does not say so.
+        unasked: not done, and not called by what ended the run: the tool was not there, or no program ran.
     """
 
     done: int = 0
@@ -142,6 +144,7 @@ class Counts:
     unsaid: int = 0
     not_done: int = 0
     read_twice: int = 0
+    read_unsaid: int = 0
     unasked: int = 0
 
 
@@ -258,12 +261,12 @@ def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> No
     """Add what a host reported of its run, held against what was really done."""
     found.ends[report["status"]] += 1
     said: dict[str, set[str]] = {}
-    as_read, there = set(report.get("as_read", ())), set(report.get("there", KINDS))
+    as_read, told = set(report.get("as_read", ())), set(report["done"])
     for key, status in report["calls"]:
         said.setdefault(key, set()).add(status)
     for key in KEYS:
         counts, times, statuses = found.kinds[key.split()[0]], done[key], said.get(key, set())
-        claimed = bool(statuses & {"ok", "replayed"})
+        claimed = key in told or bool(statuses & {"ok", "replayed"})
         if times > 1 and key in as_read:
             counts.read_twice += 1
         elif times > 1:
@@ -274,11 +277,12 @@ def count_report(report: dict[str, Any], done: Counter[str], found: Found) -> No
         elif "in_doubt" in statuses:
             counts.in_doubt += 1
             counts.in_doubt_done += times == 1
-        elif key.split()[0] not in there:
-            counts.unasked += 1
+        elif times == 1:
+            counts.read_unsaid += key in as_read
+            counts.unsaid += key not in as_read
         else:
-            counts.unsaid += times == 1
-            counts.not_done += times == 0
+            counts.not_done += bool(statuses)
+            counts.unasked += not statuses
 
 
 # -- the host that is killed -------------------------------------------------------------------------------------------
@@ -293,11 +297,12 @@ def _host(folder: Path, port: int, shapes: dict[str, Shape]) -> int:
     try:
         try:
             result = asyncio.run(_run(folder, port, shapes))
-            calls = [(str(call.arguments.get("key")), str(call.status)) for call in result.calls]
-            report: dict[str, Any] = {"status": str(result.status), "calls": calls}
+            ended = result.model_dump(mode="json")
+            report = report_of(ended, ended["calls"])
         except UsageError:  # it was killed after its end: the trace tells how it ended
-            report = _traced(folder)
-        report |= {"as_read": _begun_as_read(folder), "there": [kind for kind, shape in shapes.items() if shape.name]}
+            (run,) = FileStore(folder / "runs").list()
+            report = traced(run.events())
+        report["as_read"] = _begun_as_read(folder)
         whole = folder / "report.part"
         whole.write_text(json.dumps(report))
         whole.rename(folder / "report.json")
@@ -327,14 +332,21 @@ async def _run(folder: Path, port: int, shapes: dict[str, Shape]) -> Result[Any]
         return await agent.arun("Write every line once.")
 
 
-def _traced(folder: Path) -> dict[str, Any]:
+def report_of(ended: Mapping[str, Any], calls: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """What a run says of its lines: how it ended, what it has done, and the status of each call."""
+    return {
+        "status": ended["status"],
+        "done": [each["arguments"].get("key") for each in ended["done"]],
+        "calls": [(call["arguments"].get("key"), call["status"]) for call in calls],
+    }
+
+
+def traced(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """What the trace of a run says that has ended."""
-    (run,) = FileStore(folder / "runs").list()
-    events = list(run.events())
-    ended = [event["data"] for event in events if event["kind"] == "run_ended"]
-    calls = [event["data"] for event in events if event["kind"] == "call_ended"]
-    statuses = [(str(call["arguments"].get("key")), str(call["status"])) for call in calls]
-    return {"status": str(ended[-1]["status"]), "calls": statuses}
+    data: dict[str, list[Mapping[str, Any]]] = {"run_ended": [], "call_ended": []}
+    for event in events:
+        data.setdefault(event["kind"], []).append(event["data"])
+    return report_of(data["run_ended"][-1], data["call_ended"])
 
 
 def _begun_as_read(folder: Path) -> list[str]:

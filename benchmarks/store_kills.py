@@ -245,19 +245,17 @@ async def _run(folder: Path, port: int, address: str) -> dict[str, Any] | None:
                 return _traced(address, run_id)
             if result.fault is not None and (result.fault.reason or "").startswith("JournalError"):
                 return None
-            calls = [(str(call.arguments.get("key")), str(call.status)) for call in result.calls]
-            return {"status": str(result.status), "calls": calls}
+            ended = result.model_dump(mode="json")
+            return kills.report_of(ended, ended["calls"])
 
 
 def _traced(address: str, run_id: str) -> dict[str, Any]:
     """What the trace of a run says that has ended."""
     store = PostgresStore(address)
-    events = list(store.run(run_id).events())
-    store.close()
-    ended = [event["data"] for event in events if event["kind"] == "run_ended"]
-    calls = [event["data"] for event in events if event["kind"] == "call_ended"]
-    statuses = [(str(call["arguments"].get("key")), str(call["status"])) for call in calls]
-    return {"status": str(ended[-1]["status"]), "calls": statuses}
+    try:
+        return kills.traced(store.run(run_id).events())
+    finally:
+        store.close()
 
 
 def _progress(found: Found) -> None:

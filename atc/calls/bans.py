@@ -93,7 +93,7 @@ class Bans:
             journal: of the run.
         """
         known = {record.tool}
-        while _may_act(record, journal) and (doubtful := self._doubtful(journal) - known):
+        while record.effect is not Effect.READ and (doubtful := self._doubtful(journal) - known):
             await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(record.tool)))
             known |= doubtful
 
@@ -115,7 +115,7 @@ class Bans:
         if record.tool in self._banned:
             others = " or ".join(each.tool for each in self._banned[record.tool])
             raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
-        if not _may_act(record, journal):
+        if record.effect is Effect.READ:
             return
         self._refuse_beside_doubt(record, journal)
         instead_of = self.instead_of(record.tool)
@@ -154,11 +154,6 @@ class Bans:
                     f"{tool} already did this with {as_text(entry.arguments)[:500]}, and it is not done again",
                     status="already_done",
                 )
-
-
-def _may_act(record: CallRecord, journal: Journal) -> bool:
-    """Whether a call acts, or is of a tool that acted in this run, whatever it is said to do now."""
-    return record.effect is not Effect.READ or journal.acted(CallKey(record.tool, "", record.source))
 
 
 def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Replacement) -> bool:

@@ -172,7 +172,7 @@ class Broker:
         Raises:
             JournalError: it cannot be written down, so nothing may take the write's place.
         """
-        if tool not in self.tools or self.tools[tool].protocol.effect is not Effect.READ:
+        if tool not in self.tools or self._as_recorded(self.tools[tool]).protocol.effect is not Effect.READ:
             substitutes = substitutes[:1]
             for each in substitutes:
                 self.journal.ban(tool, each, (self.source_of(tool), self.source_of(each.tool)))
@@ -386,8 +386,16 @@ class Broker:
         if tool.transport is None:
             message = f"{record.tool!r} has no transport: it can be shown, not called"
             raise CallRefused(message, status="not_granted")
+        tool = self._as_recorded(tool)
         record.effect, record.source = tool.protocol.effect, self.source_of(record.tool)
         return tool
+
+    def _as_recorded(self, tool: Tool) -> Tool:
+        """A tool with the effect that the journal has of it, where it acted in this run and is now said to read."""
+        if tool.protocol.effect is not Effect.READ:
+            return tool
+        acted = self.journal.acted(tool.name, self.source_of(tool.name))
+        return tool if acted is None else tool.graded(acted.effect)
 
     def _may_be_made(self, record: CallRecord) -> bool:
         """Whether a call could be made, were its arguments right."""

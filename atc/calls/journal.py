@@ -97,7 +97,8 @@ class Journal:
         self.kept = False
         self.task_inputs: dict[str, Any] = {}
         self.first_stage = 0
-        self._tools, self._acted = KnownTools(), KnownTools()
+        self._tools = KnownTools()
+        self._acted: dict[CallKey, Entry] = {}  # the first call with effects of each tool
         self._writes: dict[str, list[Entry]] = {}  # by the digest of their arguments
         self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
@@ -285,9 +286,9 @@ class Journal:
             if done or entry.in_doubt or self._is_under_way(entry):
                 yield entry
 
-    def acted(self, key: CallKey) -> bool:
-        """Whether this journal holds a call of this tool as one with effects, whatever the tool is said to do now."""
-        return next(self._acted.same(key), None) is not None
+    def acted(self, tool: str, source: SourceKey | None = None) -> Entry | None:
+        """A call of this tool that this journal holds as one with effects, whatever the tool is said to do now."""
+        return self._same(self._acted, CallKey(tool, "", source))
 
     def unasked(self, tool: str, source: SourceKey | None = None) -> Entry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
@@ -428,7 +429,7 @@ class Journal:
         self._tools.note(entry.key)
         if entry.effect is not Effect.READ:
             self._writes.setdefault(entry.key.digest, []).append(entry)
-            self._acted.note(entry.key)
+            self._acted.setdefault(entry.key._replace(digest=""), entry)
         self._repaired.note(entry)
 
     def _same(self, entries: Mapping[CallKey, Entry], key: CallKey) -> Entry | None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from atc.calls import question
-from atc.calls.approval import Approval, ApprovalRequest, ask_at_terminal
+from atc.calls.approval import Approval, ApprovalRequest, Refusal, ask_at_terminal
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallKey, call_key
@@ -23,12 +23,14 @@ from atc.faces.frameworks.delegate import key_of
 from atc.faces.mcp_server.asking_form import message_of
 from atc.faces.mcp_server.client import Writes, WritesOfOthers
 from atc.facts import Replacement, SameCall
-from atc.permissions.guard import is_odd
+from atc.permissions import Who
+from atc.permissions.guard import Guard, is_odd
 from atc.result import Effect
 from atc.tools.mcp.spec import read_specs
 from atc.tools.protocol import Source, SourceKey
 from atc.tools.tool import Tool, Toolset
 from tests.support.broker import READ, WRITE
+from tests.support.permissions import written
 from tests.support.tools import make_tool
 
 LOST = ToolError("lost", outcome="unknown")
@@ -273,6 +275,84 @@ def test_what_was_begun_as_a_write_stays_one_whatever_its_server_says_now() -> N
     run.program(run.server("send", "mail", READ))
     assert run.call("send").status == "in_doubt"
     assert run.sent == [("mail", 1)]
+
+
+@pytest.mark.parametrize("before", [WRITE, Effect.UNKNOWN])
+@pytest.mark.parametrize("name", ["send", "mail_send"])
+def test_a_tool_that_acted_is_cut_off_as_a_write_though_it_is_said_to_read_now(before: Effect, name: str) -> None:
+    run = Run()
+    run.program(run.server("send", "mail", before))
+    run.call("send", 1)
+    run.fails = ToolError("lost", transient=True, outcome="unknown")
+    run.program(run.server(name, "mail", READ))
+    assert run.call(name, 1).value == "mail", "it is answered from the journal, and asked for"
+    run.call(name, 2)
+    assert run.sent == [("mail", 1), ("mail", 2)], "nor is it tried again, as a read is"
+    call = run.broker.calls[-1]
+    assert (call.status, call.effect) == ("in_doubt", before)
+    run.fails = None
+    run.program(run.server(name, "mail", READ))
+    assert run.call(name, 2).status == "in_doubt"
+    assert run.sent == [("mail", 1), ("mail", 2)]
+
+
+def test_so_it_is_after_its_process_was_killed(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    run = Run(Journal(path))
+    run.program(run.server("send", "mail"))
+    run.call("send", 1)
+    run.journal.release()
+    killed = Run(Journal(path))
+    tool = killed.server("send", "mail", READ)
+    left = path.read_bytes()
+
+    def kill(arguments: dict[str, Any]) -> None:
+        nonlocal left
+        left = path.read_bytes()  # nothing is written after this
+
+    killed.program(replace(tool, transport=make_tool("send", kill).transport))
+    killed.call("send", 1)
+    killed.call("send", 2)
+    killed.journal.release()
+    path.write_bytes(left)
+    again = Run(Journal(path))
+    doubt = again.journal.in_doubt()
+    assert doubt is not None
+    assert (doubt.arguments, doubt.effect) == ({"n": 2}, WRITE)
+    again.program(again.server("send", "mail", READ))
+    assert again.call("send", 2).status == "in_doubt"
+    assert again.sent == []
+    again.journal.release()
+
+
+def test_and_it_is_asked_about() -> None:
+    run = Run()
+    run.program(run.server("send", "mail"), run.server("look", "mail", READ, "look"))
+    run.call("send", 1)
+    run.call("look", 1)
+    run.program(run.server("send", "mail", READ), run.server("look", "mail", READ, "look"), approve="never")
+    assert run.call("send", 1).value == "mail"
+    assert run.call("send", 2).status == "denied"
+    assert run.call("look", 2).value == "mail", "what only ever read is read"
+    run.program(run.server("send", "evil", READ), approve="never")
+    assert run.call("send", 3).value == "evil", "nor does the name alone make another tool a write"
+    assert run.sent == [("mail", 1), ("mail", 1), ("mail", 2), ("evil", 3)]
+
+
+@pytest.mark.parametrize(("said", "status"), [("read", "in_doubt"), ("write", "refused")])
+def test_the_users_own_word_decides_who_is_asked_and_not_what_is_in_doubt(
+    tmp_path: Path, said: str, status: str
+) -> None:
+    permissions = written(tmp_path, f'[effects]\n"send" = "{said}"')
+    run = Run()
+    run.program(run.server("send", "mail"))
+    run.call("send", 1)
+    run.fails = LOST
+    run.program(run.server("send", "mail", READ))
+    run.broker.approval = Guard(permissions, Who(), lambda _: Refusal("nobody is there")).approval()
+    run.call("send", 1)
+    run.call("send", 2)
+    assert run.broker.calls[-1].status == status
 
 
 def test_nor_does_a_look_alike_that_acted_before() -> None:
