@@ -81,7 +81,7 @@ def test_a_try_tells_which_rules_fired() -> None:
     assert tried([GOOD]).rules == {}
     assert tried([misspelt]).rules == {"last-expression": 1}
     assert tried([misspelt], "atc-rules").rules == {}  # the same program without the rule
-    assert tried(['```python\nanswer = order(item=["pen"])["number"]\n```']).rules == {"argument-unwrap": 1}
+    assert tried(['```python\nanswer = order(**{"Item": "pen"})["number"]\n```']).rules == {"argument-respelling": 1}
     again = tried([CRASHING, wrong_key]).rules
     assert again is not None
     assert sum(again.get(name, 0) for name in ("argument-spelling", "argument-respelling")) == 1
