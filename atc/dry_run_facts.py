@@ -16,6 +16,7 @@ class Feed(Record):
 
     Attributes:
         argument: its name, as the tool's own document has it.
+        inside: leads to the part of the argument that this is about: keys, and positions in lists; empty for all of it.
         kind: ``response``: it is a field of what a call answered. ``derived``: it was made from one. ``same``: one
             has the same value, and how it got here cannot be followed. ``planned``: a planned call will answer it, so
             nobody knows it yet. ``input``: the value of an earlier task. ``task``: the task has it. ``program``: it
@@ -23,14 +24,17 @@ class Feed(Record):
         call: the number of that call in the run, and ``tool`` its tool; of the first three, and of ``planned``.
         path: leads to the field in the response: keys, and positions in lists.
         row: the object that has this field: its other fields, the first short ones. So ``6`` can be told for a kite.
+        more: feeds of the same argument that are not named, after this one.
     """
 
     argument: str
+    inside: tuple[str | int, ...] = ()
     kind: FeedKind
     call: int | None = None
     tool: str = ""
     path: tuple[str | int, ...] = ()
     row: Arguments = Field(default_factory=dict)
+    more: int = 0
 
 
 class PlannedCall(Record):

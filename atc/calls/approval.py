@@ -183,7 +183,8 @@ async def ask_at_terminal(request: ApprovalRequest) -> bool:
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
-    about = question.About(plans.origins(request.feeds), [wording.call(each) for each in request.done], request.wait_s)
+    origins = plans.origins(request.feeds, request.arguments)
+    about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
     return await question.ask(heading, request.arguments, request.warnings, about)
 
 

@@ -40,18 +40,20 @@ _GUTTER = "  | "  # before every line that an argument can fill: no line of a qu
 _CODE = "    "  # in Markdown a line that begins so is code: nothing in it is a link, an image or bold
 _YES, _WHOLE = {"y", "yes"}, {"s", "show"}
 
+Origins = Mapping[str, Sequence[tuple[str, str]]]
+
 
 @dataclass(frozen=True)
 class About:
     """What a question about a call says beside its arguments.
 
     Attributes:
-        origins: by argument, where it comes from.
+        origins: by argument, which part of it comes from where; an empty text stands for all of it.
         done: the calls with effects that are done already.
         wait_s: seconds until nobody waits any more.
     """
 
-    origins: Mapping[str, str] = field(default_factory=dict)
+    origins: Origins = field(default_factory=dict)
     done: Sequence[str] = ()
     wait_s: float | None = None
 
@@ -131,19 +133,19 @@ def visible_name(name: str) -> str:
     return visible(_spelt(name))
 
 
-def indented(arguments: Mapping[str, Any], origins: Mapping[str, str] | None = None) -> tuple[list[str], bool]:
+def indented(arguments: Mapping[str, Any], origins: Origins | None = None) -> tuple[list[str], bool]:
     """The arguments for a dialog that may render Markdown: a line each, set in by four places, where nothing is markup.
 
     Args:
-        origins: by argument, where it comes from.
+        origins: as :attr:`About.origins`.
 
     Returns:
         The lines, and whether something is not shown.
     """
     texts, cut = _texts(arguments, False, origins or {})
     if left := len(arguments) - len(texts):
-        texts.append(_left(left))
-    return [_CODE + text for text in texts], cut
+        texts.append([_left(left)])
+    return [_CODE + text for lines in texts for text in lines], cut
 
 
 def indented_warnings(warnings: Sequence[str], what: str = "warnings") -> list[str]:
@@ -157,12 +159,10 @@ def _spelt(name: str) -> str:
     return name if name.isidentifier() and len(name) <= SHOWN else abridged(name, SHOWN).text
 
 
-def _lines(
-    arguments: Mapping[str, Any], whole: bool, origins: Mapping[str, str] | None = None
-) -> tuple[list[str], bool]:
+def _lines(arguments: Mapping[str, Any], whole: bool, origins: Origins | None = None) -> tuple[list[str], bool]:
     """The arguments, one after another, each line behind the gutter; and whether something is not shown."""
     texts, cut = _texts(arguments, whole, origins or {})
-    lines = [_GUTTER + piece for text in texts for piece in _pieces(text)]
+    lines = [_GUTTER + piece for given in texts for text in given for piece in _pieces(text)]
     if left := len(arguments) - len(texts):
         lines.append(_left(left))
     if whole and cut:
@@ -174,19 +174,24 @@ def _left(arguments: int) -> str:
     return f"… and {arguments:,} more arguments that are not shown"
 
 
-def _texts(arguments: Mapping[str, Any], whole: bool, origins: Mapping[str, str]) -> tuple[list[str], bool]:
-    """A line for each argument that is shown, with its origin, and whether something is not."""
+def _texts(arguments: Mapping[str, Any], whole: bool, origins: Origins) -> tuple[list[list[str]], bool]:
+    """For each argument that is shown a line with its origin, and one for each part that has its own; and whether
+    something is not shown."""
     room = MOST_WHOLE if whole else SHOWN
     given = list(islice(arguments.items(), room // SHOWN_OF_ONE if whole else MOST_ARGUMENTS))
     lengths = [len(abridged(part, room).text) for pair in given for part in pair]
     limit = _fair_share(lengths, room)
-    room_of_origin = min(SHOWN_OF_ORIGIN, max(SHOWN_OF_ONE, SHOWN // max(1, len(given))))
-    texts, cut = [], len(given) < len(arguments)
+    named = sum(len(origins.get(name, ())) for name, _ in given)
+    room_of_origin = min(SHOWN_OF_ORIGIN, max(SHOWN_OF_ONE, SHOWN // max(1, named)))
+    texts: list[list[str]] = []
+    cut = len(given) < len(arguments)
     for name, value in given:
         shown_name, shown = _name(name, limit), abridged(value, limit)
         cut = cut or shown.cut or shown_name.cut
-        came = f" ← {_cut(origin, room_of_origin)}" if (origin := origins.get(name)) else ""
-        texts.append(f"{shown_name.text} = {shown.text}{came}")
+        came = [(part, f" ← {_cut(origin, room_of_origin)}") for part, origin in origins.get(name, ())]
+        whole_came = "".join(origin for part, origin in came if not part)
+        texts.append([f"{shown_name.text} = {shown.text}{whole_came}"])
+        texts[-1] += [f"  {_cut(part, room_of_origin)}{origin}" for part, origin in came if part]
     return texts, cut
 
 

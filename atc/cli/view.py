@@ -191,7 +191,7 @@ class RunView:
         if self._stored:  # else it is on the screen, or on a page
             self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
             for feed in (Feed.model_validate_json(json.dumps(each)) for each in data.get("feeds", ())):
-                self.line(f"      {visible_name(feed.argument)} ← {plans.feed(feed)}", "dim")
+                self.line(f"      {plans.fed(feed, data['arguments'])}", "dim")
 
     def _on_question_asked(self, data: dict[str, Any]) -> None:
         self._wait_for(None)  # the call that asks is shown by itself
@@ -307,7 +307,7 @@ class RunView:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
             self.line(f"  {call.index}. {plans.planned_call(call)}{rests}")
             for feed in call.feeds:
-                self.line(f"       {visible_name(feed.argument)} ← {plans.feed(feed)}", "dim")
+                self.line(f"       {plans.fed(feed, call.arguments)}", "dim")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
         if found.stop is not None:

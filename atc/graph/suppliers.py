@@ -118,21 +118,36 @@ def hints_from(suppliers: Suppliers, most: int = 2, *, writes: Container[str] = 
         writes: the tools of which a wrong argument changes something.
     """
     hints: dict[str, dict[str, str]] = {}
-    for (tool, parameter), sources in suppliers.items():
-        within: dict[tuple[str, ...], list[Supplier]] = {}
-        for each in sources:
-            within.setdefault(each.inside, []).append(each)
-        said = [_hint(some, most, tool in writes) for some in islice(within.values(), MAX_INSIDE)]
+    for tool, parameter in suppliers:
+        within = hints_inside(suppliers, tool, parameter, most, writes=writes)
+        said = [f"{_dotted(inside)} {way}".lstrip() for inside, way in islice(within.items(), MAX_INSIDE)]
         hints.setdefault(tool, {})[parameter] = "; ".join(said)
     return hints
 
 
+def hints_inside(
+    suppliers: Suppliers, tool: str, parameter: str, most: int = 2, *, writes: Container[str] = ()
+) -> dict[tuple[str, ...], str]:
+    """For every place within an argument that others can supply, such a sentence; the argument itself is at ``()``.
+
+    Args:
+        most, writes: as :func:`hints_from` takes them.
+    """
+    within: dict[tuple[str, ...], list[Supplier]] = {}
+    for each in suppliers.get((tool, parameter), ()):
+        within.setdefault(each.inside, []).append(each)
+    return {inside: _hint(some, most, tool in writes) for inside, some in within.items()}
+
+
+def _dotted(inside: Sequence[str]) -> str:
+    return ".".join(step for step in inside if step != "[]")
+
+
 def _hint(sources: Sequence[Supplier], most: int, chosen: bool) -> str:
     named = [each for each in sources if each.standing == sources[0].standing][:most]
-    place = ".".join(step for step in sources[0].inside if step != "[]")
     ways = " or ".join(source.render(chosen=chosen) for source in named)
     meant = ", the one that the task means" if chosen and any("[]" in each.path for each in named) else ""
-    return f"{place} from {ways}{meant}".lstrip()
+    return f"from {ways}{meant}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
 from atc.graph.structure import Structure
-from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from
+from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from, hints_inside
 from atc.graph.tool_facts import ToolFacts
 from atc.graph.weights import WORTH, reliability, weight_of
 from atc.lazy import lazy
@@ -91,6 +91,13 @@ class ToolGraph:
     def hints(self) -> Mapping[str, Mapping[str, str]]:
         """For every tool, for those of its parameters that others can supply: a short sentence that says so."""
         return hints_from(self.suppliers, writes=writers(self.protocols))
+
+    @lazy
+    def hints_inside(self) -> Mapping[tuple[str, str], Mapping[Path, str]]:
+        """For every tool and parameter with places inside that others can supply: such a sentence for each place."""
+        writes, suppliers = writers(self.protocols), self.suppliers
+        inside = (key for key, sources in suppliers.items() if any(each.inside for each in sources))
+        return {key: hints_inside(suppliers, *key, writes=writes) for key in inside}
 
     def suppliers_of(self, consumers: Iterable[str]) -> Suppliers:
         """As :attr:`suppliers`, for some of the tools: of a large catalogue only these few are looked at.
@@ -297,7 +304,7 @@ class ToolGraph:
         """
         made = copy(self)
         made.learnt, made._shared, made._feeds = learnt, self._shared.with_learnt(learnt), {}
-        for name in ("suppliers", "hints", "clusters"):
+        for name in ("suppliers", "hints", "hints_inside", "clusters"):
             made.__dict__.pop(name, None)
         if learnt.shapes != self.learnt.shapes:
             for name in ("structure", "protocols_with_shapes"):

@@ -205,8 +205,8 @@ function tell(waiting) {
   }
 }
 
-/** Where an argument comes from. */
-const comesFrom = (text) => [el("span", { "aria-hidden": "true", text: "← " }), el("span", { class: "quiet", text: "from " }), text];
+/** Where an argument, or a part of it, comes from. */
+const comesFrom = (text, part) => [part ? `${part} ` : "", el("span", { "aria-hidden": "true", text: "← " }), el("span", { class: "quiet", text: "from " }), text];
 /** What a run did before the call that it asks about. */
 function doneAlready(row) {
   if (!(row.done || []).length) return null;
@@ -236,13 +236,13 @@ function approval(row, where) {
     event.stopImmediatePropagation();
     say("the questions have just changed: look once more, then press");
   };
-  const from = new Map(row.origins || []);
+  const from = (name) => (row.origins || []).filter(([of]) => of === name).map(([, text, part]) => el("span", { class: "from" }, comesFrom(text, part)));
   const about = `asks-${row.key}`;
   const card = el("li", { class: "approval", "data-key": row.key },
     el("p", { id: about }, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
       el("span", { class: "chip", text: row.effect || "write" }), where || ""),
     row.description ? el("p", { class: "faint", text: row.description }) : null,
-    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from.has(name) ? el("span", { class: "from" }, comesFrom(from.get(name))) : null)])) : null,
+    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from(name))])) : null,
     row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null,
     row.cut || row.left_out ? whole(row) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,

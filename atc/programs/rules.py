@@ -81,7 +81,7 @@ RULES = (
          "the argument that exists is given; for a write, only case and separators may differ",
          "programs.repair.schema:correct_arguments"),
     Rule("invented-id", "check",
-         "the model made up an id and gave it to a tool",
+         "the model made up an id and gave it to a tool, also within a list of records",
          "a warning names the tool that knows it: before a write with this id, or if the call fails",
          "programs.check.provenance:provenance_findings"),
     Rule("invented-address", "check",

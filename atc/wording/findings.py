@@ -73,7 +73,7 @@ def _finding(f: Finding) -> str:
             way = f": {' or '.join(f.instead)} may tell it" if f.instead else ""
             return f"an e-mail address in the program stands in neither the task nor a response{way}"
         case "invented_id":
-            what = f"the {f.arguments[0]} given to {f.tool}"
+            what = f"the {f.name or f.arguments[0]} given to {f.tool}"
             return f"{what} stands in neither the task nor a response: take it {f.sources[0]}"
         case "name_for_id":
             return f"{f.arguments[0]} of {f.tool} is an id, and a name is given: take it {f.sources[0]}"

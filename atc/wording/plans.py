@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from atc.calls.abridged import abridged
 from atc.dry_run_facts import DryRun, Feed, PlannedCall, Stop
@@ -12,6 +13,8 @@ _SHOWN = 200
 """Characters of one argument."""
 _SHOWN_OF_ROW = 120
 """Characters of the row that a value comes from."""
+_SHOWN_OF_PART = 80
+"""Characters of a part of an argument."""
 _WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
@@ -29,7 +32,12 @@ def _name(name: str) -> str:
 
 
 def feed(found: Feed) -> str:
-    """Where an argument comes from, in a few words, with the row that has it. Nothing hides in it."""
+    """Where an argument, or a part of it, comes from, in a few words, with the row that has it; and how many feeds are
+    not named. Nothing hides in it."""
+    return _source(found) + (f"; and {found.more:,} more" if found.more else "")
+
+
+def _source(found: Feed) -> str:
     row = f": {abridged(found.row, _SHOWN_OF_ROW).text}" if found.row else ""
     tool = visible(found.tool)
     match found.kind:
@@ -50,12 +58,40 @@ def feed(found: Feed) -> str:
             return "the program alone"
 
 
-def origins(feeds: Sequence[Feed]) -> dict[str, str]:
-    """By argument, where it comes from."""
-    found: dict[str, list[str]] = {}
+def fed(found: Feed, arguments: Mapping[str, Any]) -> str:
+    """An argument, or the part of it with its value, and where it comes from. Nothing hides in it."""
+    return f"{_part(found, arguments) or _name(found.argument)} ← {feed(found)}"
+
+
+def origins(feeds: Sequence[Feed], arguments: Mapping[str, Any]) -> dict[str, list[tuple[str, str]]]:
+    """By argument, which part of it comes from where; an empty text stands for all of it.
+
+    Args:
+        arguments: of the call, as they may be shown: the values of parts are taken from here.
+    """
+    whole: dict[str, list[str]] = {}
+    parts: dict[str, list[tuple[str, str]]] = {}
     for each in feeds:
-        found.setdefault(each.argument, []).append(feed(each))
-    return {argument: "; ".join(texts) for argument, texts in found.items()}
+        whole.setdefault(each.argument, [])
+        if part := _part(each, arguments):
+            parts.setdefault(each.argument, []).append((part, feed(each)))
+        else:
+            whole[each.argument].append(feed(each))
+    return {name: [*([("", "; ".join(texts))] if texts else []), *parts.get(name, [])] for name, texts in whole.items()}
+
+
+def _part(found: Feed, arguments: Mapping[str, Any]) -> str:
+    """The part of an argument as a program writes it, with its value: ``lines[0].product_id = 11``; empty for all of
+    it."""
+    if not found.inside:
+        return ""
+    value: Any = arguments
+    try:
+        for step in (found.argument, *found.inside):
+            value = value[step]
+    except (KeyError, IndexError, TypeError):  # a secret was masked, or somebody wrote the trace by hand
+        return _field((found.argument, *found.inside))
+    return f"{_field((found.argument, *found.inside))} = {abridged(value, _SHOWN_OF_PART).text}"
 
 
 def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:

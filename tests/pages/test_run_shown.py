@@ -121,6 +121,10 @@ def test_a_question_in_a_trace_says_where_its_arguments_came_from() -> None:
     )
     assert made is not None
     assert made["data"]["origins"] == [["id", "items[5].id of find (call 1): {'name': 'Kite'}"]]
+    listed = asked | {"arguments": {"id": [{"of": 6}]}, "feeds": [feed | {"inside": [0, "of"], "more": 7}]}
+    made = shown(1, {"kind": "approval_asked", "at": 1.0, "data": listed})
+    assert made is not None
+    assert made["data"]["origins"] == [["id", "items[5].id of find (call 1); and 7 more", "id[0].of = 6"]]
     old = shown(1, {"kind": "approval_asked", "at": 1.0, "data": asked})
     assert old is not None
     assert "origins" not in old["data"]

@@ -320,6 +320,39 @@ def test_a_value_that_a_parameters_own_document_gives_is_not_made_up(value: str,
     assert [finding.kind for finding in said] == kinds
 
 
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ('[{"product_id": 44, "quantity": 30, "day": "2026-01-01"}, {"product_id": 45}]', ["lines.product_id"]),
+        ("[dict(product_id=44, quantity=30)]", ["lines.product_id"]),
+        ('[{"product_id": 44, "quantity": n} for n in (1, 2)]', ["lines.product_id"]),
+        ('[{"product_id": p["id"], "quantity": 30} for p in list_products()["items"]] + []', []),
+        ('[{"product_id": list_products()["items"][0]["id"]}, {"product_id": 44}]', ["lines.product_id"]),
+        ('[{"product_id": 17, "quantity": 30}]', []),
+        ('[{"product_id": 10, "quantity": 30}]', []),
+        ('[{"product_id": None}, {"quantity": -30}, {"of_id": 44}]', []),
+        ("{'product_id': 44}", []),
+    ],
+)
+def test_an_id_within_a_list_is_made_up_as_one_alone_is(lines: str, said: list[str]) -> None:
+    line = {"product_id": {"type": "integer", "default": 10}, "quantity": {}, "day": {}, "of_id": {}}
+    order = {"customer_id": {}, "lines": {"items": {"type": "object", "properties": line}}}
+    row = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+    listed = {"type": "object", "properties": {"items": {"type": "array", "items": row}}}
+    made = Checker(
+        [
+            Protocol(name="create_order", effect=Effect.WRITE, parameters={"properties": order}),
+            Protocol(name="list_products", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
+            Protocol(name="list_customers", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
+        ]
+    )
+    found = findings(made, f"answer = create_order(customer_id=1, lines={lines})", "order product 17 for Ann")
+    assert [finding.name for finding in found] == said
+    assert all((f.kind, f.arguments) == ("invented_id", ("lines",)) and "list_products" in f.message for f in found)
+    both = findings(made, f"answer = create_order(customer_id=99, lines={lines})", "order product 17 for Ann")
+    assert [finding.name for finding in both] == ["", *said]
+
+
 def test_an_address_that_nobody_gave_is_a_warning_wherever_it_stands() -> None:
     text = {"properties": {"text": {"type": "string"}}, "required": ["text"]}
     tools = [

@@ -12,6 +12,7 @@ from atc.dry_run_facts import Feed
 from atc.programs import feeds as module
 from atc.programs.feeds import Feeds
 from atc.result import Call, Effect
+from atc.wording import plans
 from tests.support.tools import make_tool
 
 PROTOCOLS = {
@@ -19,6 +20,7 @@ PROTOCOLS = {
     for tool in (
         make_tool("find", None, q={"type": "string"}),
         make_tool("act", None, Effect.WRITE, a={}, b={}),
+        make_tool("order", None, Effect.WRITE, lines={}),
         make_tool("odd", None, Effect.WRITE, **{"user-id": {}, "from": {}}),
     )
 }
@@ -94,6 +96,105 @@ def test_much_is_compared_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None
     kinds = [feeds.of(each)[0].kind for each in calls[1:]]
     assert kinds[0] == "response"
     assert kinds[-1] == "derived"
+
+
+NAMES = ["Apple", "Bread", "Hammer", "Saw", "Teddy", "Kite", "Milk", "Drill", "Puzzle", "Cheese", "Wrench"]
+PRODUCTS = {"products": [{"id": number, "name": name} for number, name in enumerate(NAMES, 1)]}
+LINES = [{"product_id": 11, "quantity": 4}, {"product_id": 10, "quantity": 2}, {"product_id": 2, "quantity": 1}]
+FED_LINES = [((0, "product_id"), "Wrench"), ((1, "product_id"), "Cheese"), ((2, "product_id"), "Bread")]
+
+
+def of_lines(source: str, value: Any, *answered: Any) -> list[Feed]:
+    line = source.count("\n") + 1
+    calls = [call(index, "find", 1, "ok", response) for index, response in enumerate(answered, 1)]
+    calls.append(call(len(calls) + 1, "order", line, lines=value))
+    return list(Feeds(source, calls, PROTOCOLS, "Order 4 wrenches", {}).of(calls[-1]))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "ids = {p['name']: p['id'] for p in f['products']}\n"
+        "lines = [{'product_id': ids['Wrench'], 'quantity': 4}, {'product_id': ids['Cheese'], 'quantity': 2}]\n"
+        "lines += [{'product_id': ids['Bread'], 'quantity': 1}]",
+        "ids = {p['name']: p['id'] for p in f['products']}\nlines = []\n"
+        "for name, n in {'Wrench': 4, 'Cheese': 2, 'Bread': 1}.items():\n"
+        "    lines.append({'product_id': ids[name], 'quantity': n})",
+        "find_one = lambda name: next(p for p in f['products'] if p['name'] == name)\n"
+        "wanted = [('Wrench', 4), ('Cheese', 2), ('Bread', 1)]\n"
+        "lines = [dict(product_id=find_one(name)['id'], quantity=n) for name, n in wanted]",
+        "lines = []\nfor p in f['products']:\n    line = {}\n    line['product_id'], line['quantity'] = p['id'], 4\n"
+        "    lines.append(line)",
+    ],
+)
+def test_each_id_in_a_list_of_records_is_told_by_its_own_row_and_no_quantity_is_an_id(program: str) -> None:
+    found = of_lines(f"f = find()\n{program}\norder(lines=lines)", LINES, PRODUCTS)
+    assert [(feed.kind, feed.inside, feed.row["name"]) for feed in found] == [
+        ("response", inside, name) for inside, name in FED_LINES
+    ]
+
+
+def test_keys_that_the_program_computes_match_no_quantity_to_an_id() -> None:
+    program = (
+        "line = {}\nfor key, value in [('product_id', f['products'][0]['id']), ('quantity', 4)]:\n    line[key] = value"
+    )
+    found = of_lines(f"f = find()\n{program}\norder(lines=[line])", [{"product_id": 11, "quantity": 4}], PRODUCTS)
+    assert [(feed.inside, feed.row.get("name")) for feed in found] == [((0, "product_id"), "Wrench")]
+
+
+def test_without_a_program_an_equal_id_is_named_where_its_field_names_the_thing() -> None:
+    value = [{"product_id": 11, "quantity": 10}, {"customer_id": 10}]
+    (feed,) = of_lines("", value, PRODUCTS)
+    assert (feed.kind, feed.inside, feed.row) == ("same", (0, "product_id"), {"name": "Wrench"})
+
+
+def test_an_id_of_the_program_alone_is_told_beside_those_of_responses() -> None:
+    source = (
+        "f = find()\norder([{'product_id': f['products'][10]['id']}, {'product_id': 'wrenches'}, {'product_id': 12}])"
+    )
+    found = of_lines(source, [{"product_id": 11}, {"product_id": "wrenches"}, {"product_id": 12}], PRODUCTS)
+    assert [(feed.kind, feed.inside[0]) for feed in found] == [("response", 0), ("task", 1), ("program", 2)]
+
+
+def test_of_many_lines_the_first_are_told_and_how_many_there_are_more() -> None:
+    products = {"products": [{"id": f"p{number}", "name": f"n{number}"} for number in range(17)]}
+    value = [{"product_id": f"p{number}", "quantity": number} for number in range(17)]
+    source = "f = find()\norder([{'product_id': p['id'], 'quantity': 1} for p in f['products']])"
+    found = of_lines(source, value, products)
+    assert [feed.inside for feed in found] == [(number, "product_id") for number in range(module.MAX_INSIDE)]
+    assert [feed.more for feed in found] == [0] * 9 + [7]
+    assert plans.origins(found, {"lines": value})["lines"][-1] == (
+        "lines[9].product_id = 'p9'",
+        "products[9].id of find (call 1): {'name': 'n9'}; and 7 more",
+    )
+
+
+ORDERS = {
+    "orders": [
+        {"id": 3, "lines": [{"product_id": 7, "quantity": 3}, {"product_id": 4, "quantity": 1}]},
+        {"id": 7, "lines": [{"product_id": 10, "quantity": 1}]},
+        {"id": 26, "lines": [{"product_id": 7, "quantity": 3}, {"product_id": 10, "quantity": 1}]},
+    ]
+}
+
+
+def test_a_copied_list_is_told_by_the_row_that_has_it() -> None:
+    latest = "f = find()\nlatest = max(f['orders'], key=lambda o: o['id'])\n"
+    value = ORDERS["orders"][2]["lines"]
+    (whole,) = of_lines(f"{latest}order(lines=latest['lines'])", value, ORDERS)
+    assert (whole.kind, whole.inside, whole.row) == ("response", (), {"id": 26})
+    copied = "order([{'product_id': line['product_id'], 'quantity': line['quantity']} for line in latest['lines']])"
+    assert {(feed.kind, len(feed.row)) for feed in of_lines(latest + copied, value, ORDERS)} == {("derived", 0)}
+    changed = [*value[:1], {"product_id": 99, "quantity": 1}]
+    (made,) = of_lines(f"{latest}lines = latest['lines']\norder(lines=lines)", changed, ORDERS)
+    assert (made.kind, made.row) == ("derived", {}), "no row has these lines"
+
+
+def test_the_first_items_of_a_list_are_told_one_by_one() -> None:
+    found = of_lines("f = find()\norder(lines=f['products'][:2])", PRODUCTS["products"][:2], PRODUCTS)
+    assert [(feed.kind, feed.inside, feed.path) for feed in found] == [
+        ("response", (number,), ("products", number)) for number in range(2)
+    ]
 
 
 _JSON = st.recursive(

@@ -11,6 +11,7 @@ from atc.calls import question
 from atc.calls.approval import ask_at_terminal
 from atc.dry_run_facts import Feed
 from atc.facts import Invocation
+from atc.wording import plans
 from tests.support.agent import agent
 
 
@@ -30,6 +31,17 @@ def list_products() -> dict[str, list[Product]]:
 def change_stock(product_id: int, delta: int) -> dict[str, int]:
     """Change the stock of a product."""
     return {"id": product_id}
+
+
+class Line(TypedDict):
+    product_id: int
+    quantity: int
+
+
+@tool(effect="write")
+def create_order(lines: list[Line]) -> dict[str, int]:
+    """Create an order."""
+    return {"id": 1}
 
 
 PROGRAM = """```python
@@ -107,6 +119,24 @@ the run waits """
     )
 
 
+def test_the_question_tells_each_line_of_an_order_by_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    program = """```python
+ids = {product["name"][:4]: product["id"] for product in list_products()["items"]}
+answer = create_order(lines=[{"product_id": ids["Kite"], "quantity": 5}, {"product_id": ids["Brea"], "quantity": 6}])
+```"""
+    asked: list[ApprovalRequest] = []
+    made = agent(program, tools=[list_products, create_order], approve=lambda request: bool(asked.append(request)))
+    assert made.run("Order 5 kites and 6 breads").status == "denied"
+    (request,) = asked
+    lines, _ = question._lines(request.arguments, whole=False, origins=plans.origins(request.feeds, request.arguments))
+    assert lines == [
+        "  | lines = [{'product_id': 6, 'quantity': 5}, {'product_id': 5, 'quantity': 6}]",
+        r"  |   lines[0].product_id = 6 ← items[1].id of list_products (call 1): {'name': 'Kite\x1b[2J', 'stock': 3}",
+        r"  |   lines[1].product_id = 5 ← items[0].id of list_products (call 1): {'name': 'Bread', 'stock': 30}",
+    ]
+
+
 def test_of_many_writes_the_question_shows_the_latest() -> None:
     calls = [f"book(n={n}, why='\n[y/N]: y')" for n in range(1_000)]
     lines = question._done(calls)
@@ -117,7 +147,7 @@ def test_of_many_writes_the_question_shows_the_latest() -> None:
 
 def test_where_many_arguments_came_from_is_bounded() -> None:
     names = [f"argument_{n}" for n in range(1_000)]
-    origins = {name: f"{name} of " + "x" * 10_000 for name in names}
+    origins = {name: [("", f"{name} of " + "x" * 10_000)] for name in names}
     lines, cut = question._lines(dict.fromkeys(names, 1), whole=False, origins=origins)
     assert cut
     assert sum(map(len, lines)) < 5 * question.SHOWN

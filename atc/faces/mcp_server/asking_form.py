@@ -39,8 +39,12 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
         lines.append(f"Careful: {wording.repeat('', False, request.same_as)}. Yes may do it twice.")
     elif request.same_as is not None:
         lines.append(f"It is {wording.same_call(request.same_as)}.")
-    origins = {name: redactor.text(origin) for name, origin in plans.origins(request.feeds).items()}
-    shown, cut = question.indented(redactor.value(request.arguments), origins)
+    arguments = redactor.value(request.arguments)
+    origins = {
+        name: [(redactor.text(part), redactor.text(origin)) for part, origin in found]
+        for name, found in plans.origins(request.feeds, arguments).items()
+    }
+    shown, cut = question.indented(arguments, origins)
     lines += ["", "Its arguments:" if shown else "It has no arguments.", *([""] if shown else []), *shown]
     if cut:
         lines += ["", "Parts of the arguments are not shown."]

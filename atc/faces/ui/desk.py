@@ -69,7 +69,7 @@ class Question:
         given = list(islice(arguments.items(), MOST_ARGUMENTS))
         shown = [(abridged(name, SHOWN_OF_ONE), abridged(value, SHOWN_OF_ONE)) for name, value in given]
         names = [visible(name) if len(name) <= SHOWN_OF_ONE else abridged(name, SHOWN_OF_ONE).text for name, _ in given]
-        origins = plans.origins(request.feeds)
+        origins = plans.origins(request.feeds, arguments)
         done = [wording.call(each) for each in request.done[-MOST_DONE:]]
         record = {
             "key": self.key,
@@ -80,9 +80,9 @@ class Question:
             "description": plain(request.description[:2_000]),
             "arguments": [[name, value.text] for name, (_, value) in zip(names, shown, strict=True)],
             "origins": [
-                [shown_name, brief(redactor.text(origins[name]), SHOWN_OF_ORIGIN)]
+                [shown_name, *(brief(redactor.text(each), SHOWN_OF_ORIGIN) for each in (origin, part) if each)]
                 for shown_name, (name, _) in zip(names, given, strict=True)
-                if name in origins
+                for part, origin in origins.get(name, ())
             ],
             "cut": len(given) < len(arguments) or any(name.cut or value.cut for name, value in shown),
             "left_out": len(arguments) - len(given),

@@ -70,7 +70,7 @@ function callRow(call, longest) {
 }
 
 /** Where the arguments of a call came from, as the question about it said. */
-const originsOf = (call) => ((call.origins || []).length ? el("ul", { class: "plain faint" }, call.origins.map(([name, text]) => el("li", {}, el("span", { class: "key", text: name }), " ", comesFrom(text)))) : null);
+const originsOf = (call) => ((call.origins || []).length ? el("ul", { class: "plain faint" }, call.origins.map(([name, text, part]) => el("li", {}, el("span", { class: "key", text: part || name }), " ", comesFrom(text)))) : null);
 
 /** All of a call. What was opened in it stays open while the page goes on. */
 function detailsOf(call) {

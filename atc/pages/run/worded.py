@@ -17,6 +17,8 @@ from atc.sketch_facts import SketchFacts
 from atc.wording import plans, went_on
 
 _MOST, _SENTENCE = 300, 500
+_FEEDS = 40
+"""Of one planned call."""
 
 
 def _sentence(text: str) -> str:
@@ -33,7 +35,14 @@ def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _asked(data: Mapping[str, Any]) -> dict[str, Any]:
     feeds = [Feed.model_validate_json(as_json(each)) for each in islice(data.get("feeds", ()), _MOST)]
-    return {"origins": [[brief(name), _sentence(text)] for name, text in plans.origins(feeds).items()]} if feeds else {}
+    arguments = data.get("arguments")
+    found = plans.origins(feeds, arguments if isinstance(arguments, Mapping) else {})
+    origins = [
+        [brief(name), *(_sentence(each) for each in (origin, part) if each)]
+        for name, parts in found.items()
+        for part, origin in parts
+    ]
+    return {"origins": origins} if origins else {}
 
 
 def _called(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -71,7 +80,8 @@ def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
                     "line": call.line,
                     "text": plain(plans.planned_call(call)[:_SENTENCE]),
                     "notes": [_sentence(note) for note in call.notes[:20]]
-                    + [_sentence(f"{feed.argument} ← {plans.feed(feed)}") for feed in call.feeds[:20]],
+                    + [_sentence(plans.fed(feed, call.arguments)) for feed in call.feeds[:_FEEDS]]
+                    + ([f"… and {left} more"] if (left := len(call.feeds) - _FEEDS) > 0 else []),
                 }
                 for call in found.planned[:_MOST]
             ],

@@ -56,7 +56,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
 def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
     """Arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out."""
     given: dict[str, Any] = {}
-    for name, node in _written(call, parameters_of(protocol)):
+    for name, node in written(call, parameters_of(protocol)):
         try:
             given[name] = ast.literal_eval(node)
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
@@ -64,7 +64,7 @@ def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
     return given
 
 
-def _written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, ast.expr]]:
+def written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, ast.expr]]:
     """The arguments that are written out, by name."""
     for parameter, node in zip(parameters, call.node.args, strict=False):
         if isinstance(node, ast.Starred):
@@ -89,7 +89,7 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
             yield _finding("unknown_argument", call, **facts)
     if len(node.args) > len(names) and not hidden:
         yield _finding("unknown_argument", call, case="too_many", known=tuple(names))
-    given = {name for name, _ in _written(call, parameters)} | {*meant.values()}
+    given = {name for name, _ in written(call, parameters)} | {*meant.values()}
     paging = paging_of(protocol) if call.paged else None
     turned = {paging.parameter} if paging is not None and paging.first is not None else set()  # it is set for each page
     lacks = [p for p in parameters if p.required and not {p.name, p.original} & given and p.original not in turned]
@@ -105,7 +105,7 @@ def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:
         return {}
     parameters = parameters_of(protocol)
     names = {name: p.original for p in parameters for name in (p.name, p.original)}
-    given = [name for name, _ in _written(call, parameters)]
+    given = [name for name, _ in written(call, parameters)]
     strict = protocol.effect is not Effect.READ
     return respelt(
         [name for name in given if name not in names],

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from atc.facts import Finding, FindingCase, FindingKind, Place
 from atc.fired_rules import fired
@@ -62,7 +63,7 @@ class Checker:
         for protocol in protocols:
             if plain := protocol.source.name:
                 self._called_after_sources.setdefault(plain, []).append(protocol.name)
-        self._hints = (ToolGraph(protocols) if graph is None else graph).hints
+        self._graph = ToolGraph(protocols) if graph is None else graph
 
     def check(
         self,
@@ -91,7 +92,7 @@ class Checker:
         found += [_refused(program, node.lineno, case="await") for node in awaits_outside(program)]
         found += [_refused(program, line, reason=reason) for line, reason in misplaced(tree)]
         if known is not None:
-            found += provenance_findings(tree, flow, self._protocols, self._hints, known.casefold(), self._rules)
+            found += provenance_findings(tree, flow, self._protocols, self._graph, known.casefold(), self._rules)
         found += [self._undefined(node, names) for node in names.nowhere() if not (unclear and is_form(node.id))]
         return _unique(found)
 
@@ -226,8 +227,9 @@ def _refused(program: Program, line: int, case: FindingCase = "", reason: str = 
 
 
 def _unique(found: list[Finding]) -> list[Finding]:
-    """One finding a line and kind, in the order of lines."""
-    kept: dict[tuple[int, str], Finding] = {}
+    """One finding a line and kind, in the order of lines; of arguments that others supply, one for each."""
+    kept: dict[tuple[Any, ...], Finding] = {}
     for finding in found:
-        kept.setdefault((finding.line, finding.kind), finding)
+        supplied = (finding.arguments, finding.name) if finding.sources else ()
+        kept.setdefault((finding.line, finding.kind, supplied), finding)
     return sorted(kept.values(), key=lambda finding: finding.line)

@@ -7,16 +7,18 @@ wrong thing, or writes to a stranger. The value is named in no message: a small 
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from atc.facts import Finding, FindingKind
 from atc.fired_rules import fired
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
-from atc.graph.suppliers import fields_of
+from atc.graph.suppliers import fields_of, places_of
+from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
-from atc.programs.check.calls import NOT_LITERAL, literal_arguments
+from atc.programs.check.calls import NOT_LITERAL, literal_arguments, written
 from atc.programs.rules import DEFAULT, Rules
 from atc.result import Effect
 from atc.schemas.repair.places import Place
@@ -33,13 +35,14 @@ SHORTEST_ID = 4
 _KEYWORD = re.compile(r"""(?i)(?:(?:e\.?g\.?|example|instance|such as|like)[ :,]*["'`]\w+)|["'`](\w+)["'`]""")
 """A word that a description quotes, and not as an example."""
 _ADDRESS = re.compile(r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+")
+Path = tuple[str, ...]
 
 
 def provenance_findings(
     tree: ast.Module,
     flow: Flow,
     protocols: Mapping[str, Protocol],
-    hints: Mapping[str, Mapping[str, str]],
+    graph: ToolGraph,
     known: str,
     rules: Rules = DEFAULT,
 ) -> list[Finding]:
@@ -48,12 +51,12 @@ def provenance_findings(
 
     Args:
         tree: the program. ``flow``: the values in it.
-        protocols: the tools by name. ``hints``: of a tool's parameter, which response supplies it.
+        protocols: the tools by name. ``graph``: says which response supplies a parameter.
         known: the task and all that tools have answered, in lower case.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
     found = [
-        finding for call in flow.calls.values() if call.direct for finding in _of_call(call, protocols, hints, known)
+        finding for call in flow.calls.values() if call.direct for finding in _of_call(call, protocols, graph, known)
     ]
     found = [finding for finding in found if _RULES[finding.kind] in rules]
     for finding in found:
@@ -63,10 +66,8 @@ def provenance_findings(
     return found + addresses
 
 
-def _of_call(
-    call: ToolCall, protocols: Mapping[str, Protocol], hints: Mapping[str, Mapping[str, str]], known: str
-) -> Iterator[Finding]:
-    line, sources, protocol = call.node.lineno, hints.get(call.tool, {}), protocols[call.tool]
+def _of_call(call: ToolCall, protocols: Mapping[str, Protocol], graph: ToolGraph, known: str) -> Iterator[Finding]:
+    line, sources, protocol = call.node.lineno, graph.hints.get(call.tool, {}), protocols[call.tool]
     arguments = literal_arguments(call, protocol)
     # a null makes nothing up: it says that there is none
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
@@ -82,6 +83,62 @@ def _of_call(
             yield Finding(
                 kind=kind, severity="warning", line=line, tool=call.tool, arguments=(name,), sources=(sources[name],)
             )
+    yield from _inside(call, protocol, graph, sources, known)
+
+
+def _inside(
+    call: ToolCall, protocol: Protocol, graph: ToolGraph, sources: Container[str], known: str
+) -> Iterator[Finding]:
+    """Identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in those
+    fields alone that a response supplies."""
+    for name, node in written(call, parameters_of(protocol)):
+        if name not in sources or isinstance(node, ast.Constant):
+            continue
+        hints = graph.hints_inside.get((call.tool, name), {})
+        hints = {at: hint for at, hint in hints.items() if at and is_identifier(_last(at), THINGS | HANDED_OUT)}
+        schemas: dict[Path, list[JsonSchema]] = {}
+        original = next(each.original for each in parameters_of(protocol) if each.name == name)
+        for place in places_of(protocol.parameters) if hints else ():
+            schemas.setdefault(place.path, []).append(place.schema)
+        for at, value in _literals(node) if hints else ():
+            documents = schemas.get((original, *at), ())
+            if at not in hints or _is_given(value, known):
+                continue
+            if not any(_is_documented(value, protocol, document) for document in documents):
+                yield Finding(
+                    kind="invented_id",
+                    severity="warning",
+                    line=call.node.lineno,
+                    tool=call.tool,
+                    arguments=(name,),
+                    sources=(hints.pop(at),),
+                    name=".".join((name, *(step for step in at if step != "[]"))),
+                )
+
+
+def _literals(node: ast.expr) -> Iterator[tuple[Path, object]]:
+    """The literals in the lists and objects that a program writes out, with the way to each; no nulls."""
+    todo: list[tuple[Path, ast.expr]] = [((), node)]
+    while todo:
+        path, part = todo.pop()
+        match part:
+            case ast.List() | ast.Tuple() | ast.Set():
+                todo += [((*path, "[]"), item) for item in reversed(part.elts[:MOST_ITEMS])]
+            case ast.ListComp():
+                todo.append(((*path, "[]"), part.elt))
+            case ast.Dict():
+                named = zip(part.keys, part.values, strict=True)
+                todo += [((*path, str(key.value)), item) for key, item in named if isinstance(key, ast.Constant)][::-1]
+            case ast.Call(func=ast.Name(id="dict"), args=[]):
+                todo += [((*path, each.arg), each.value) for each in reversed(part.keywords) if each.arg is not None]
+            case ast.Constant() | ast.UnaryOp():
+                with contextlib.suppress(ValueError, TypeError):
+                    if (value := ast.literal_eval(part)) is not None:
+                        yield path, value
+
+
+def _last(path: Path) -> str:
+    return next((step for step in reversed(path) if step != "[]"), "")
 
 
 def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> bool:
