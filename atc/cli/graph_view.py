@@ -85,13 +85,15 @@ def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
 
 
 def _fed(feed: Feed) -> dict[str, Any]:
+    into = (feed.parameter, *feed.supplier.inside)
     return {
         "from": place_text(feed.supplier.tool, feed.supplier.path),
-        "to": f"{feed.consumer}.{feed.parameter}",
+        "to": place_text(feed.consumer, into),
         "supplier": feed.supplier.tool,
         "path": list(feed.supplier.path),
         "consumer": feed.consumer,
         "parameter": feed.parameter,
+        "argument": path_text(into),
         "evidence": feed.evidence,
         "why": WORDS[feed.evidence],
         "weight": round(feed.weight, 4),
@@ -134,7 +136,7 @@ def print_tool(found: Mapping[str, Any]) -> None:
             + (", and was observed in runs" if found["response"] == "observed" else "")
         )
     _table(
-        "what feeds it", ("argument", "from"), [_row(each, each["parameter"], each["from"]) for each in found["fed_by"]]
+        "what feeds it", ("argument", "from"), [_row(each, each["argument"], each["from"]) for each in found["fed_by"]]
     )
     fed = {each["parameter"] for each in found["fed_by"]}
     if rest := [each["name"] for each in found["arguments"] if each["name"] not in fed]:
