@@ -63,7 +63,9 @@ def path(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are to be fed.")],
     tools: options.Tools,
-    many: Annotated[int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show: those that only read, then the surest.")] = 3,
+    many: Annotated[
+        int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, those that only read first.")
+    ] = 3,
     only: options.Only = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
