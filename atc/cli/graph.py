@@ -63,7 +63,9 @@ def path(
     source: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are to be fed.")],
     tools: options.Tools,
-    many: Annotated[int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, the surest first.")] = 3,
+    many: Annotated[
+        int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, those that only read first.")
+    ] = 3,
     only: options.Only = None,
     service_url: options.BaseUrl = None,
     auth: options.Auth = None,
@@ -84,12 +86,12 @@ def path(
         raise UsageError("FROM and TO are the same tool: name two")
     found = paths_between(opened, *ends, k=many)
     if as_json:
-        print_json([path_facts(each) for each in found])
+        print_json([path_facts(each, opened.protocols) for each in found])
     elif not found:
         err.print(f"no tool's response leads from {ends[0]} to {ends[1]}", markup=False)
     else:
         for each in found:
-            print_path(path_facts(each))
+            print_path(path_facts(each, opened.protocols))
     raise typer.Exit(SOLVED if found else NOT_SOLVED)
 
 

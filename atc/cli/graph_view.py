@@ -13,8 +13,10 @@ from atc.cli.console import clean, out, print_table, short
 from atc.graph.edge_text import WORDS, WORDS_OF_SUBSTITUTES, path_text, place_text
 from atc.graph.edges import Counts, Evidence, Feed, Place, Substitute
 from atc.graph.tool_graph import ToolGraph
+from atc.result import Effect
 from atc.tools.observed import is_documented
 from atc.tools.parameters import parameters_of
+from atc.tools.protocol import Protocol
 
 if TYPE_CHECKING:
     from atc.graph.search import ToolPath
@@ -85,13 +87,15 @@ def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
 
 
 def _fed(feed: Feed) -> dict[str, Any]:
+    into = (feed.parameter, *feed.supplier.inside)
     return {
         "from": place_text(feed.supplier.tool, feed.supplier.path),
-        "to": f"{feed.consumer}.{feed.parameter}",
+        "to": place_text(feed.consumer, into),
         "supplier": feed.supplier.tool,
         "path": list(feed.supplier.path),
         "consumer": feed.consumer,
         "parameter": feed.parameter,
+        "argument": path_text(into),
         "evidence": feed.evidence,
         "why": WORDS[feed.evidence],
         "weight": round(feed.weight, 4),
@@ -134,7 +138,7 @@ def print_tool(found: Mapping[str, Any]) -> None:
             + (", and was observed in runs" if found["response"] == "observed" else "")
         )
     _table(
-        "what feeds it", ("argument", "from"), [_row(each, each["parameter"], each["from"]) for each in found["fed_by"]]
+        "what feeds it", ("argument", "from"), [_row(each, each["argument"], each["from"]) for each in found["fed_by"]]
     )
     fed = {each["parameter"] for each in found["fed_by"]}
     if rest := [each["name"] for each in found["arguments"] if each["name"] not in fed]:
@@ -167,19 +171,20 @@ def print_tool(found: Mapping[str, Any]) -> None:
         _say(f"not in its place, you say: {', '.join(found['not_substitutes'])}", "magenta")
 
 
-def path_facts(path: ToolPath) -> dict[str, Any]:
+def path_facts(path: ToolPath, tools: Mapping[str, Protocol]) -> dict[str, Any]:
     """A path as plain data."""
     return {
         "tools": list(path.tools),
+        "writes": [each for each in path.tools if tools[each].effect is Effect.WRITE],
         "cost": round(path.cost, 3),
         "feeds": [_fed(feed) for feed in path.feeds],
-        "open": [f"{tool}.{parameter}" for tool, parameter in path.open],
+        "open": [place_text(tool, parameter.split(".")) for tool, parameter in path.open],
     }
 
 
 def print_path(found: Mapping[str, Any]) -> None:
     """What :func:`path_facts` gives, as people read it."""
-    _say(" → ".join(found["tools"]), "bold")
+    _say(" → ".join(f"{each} (write)" if each in found["writes"] else each for each in found["tools"]), "bold")
     for each in found["feeds"]:
         _say(f"  {each['from']} → {each['to']}  {each['why']}, {each['weight']:.2f}", _STYLES[each["evidence"]])
     if found["open"]:

@@ -14,7 +14,7 @@ The paper's two heuristics (NaviAgent App. B.2) stand in ``research/`` for compa
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol as Shape
@@ -24,11 +24,16 @@ from atc.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
 from atc.graph.edges import Feed, Path
 from atc.graph.prices import PRICES, UNIT, Prices, whole
 from atc.graph.suppliers import is_handed_out, must_be_given
+from atc.result import Effect
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 
 BUDGET = 8_000
 """Steps of a search: some ten milliseconds at most. A usual search takes a hundred."""
+OPTIONAL = UNIT
+"""What a link of a chain costs more where the consumer may do without its value."""
+_Cost = tuple[int, int]
+"""Of a chain: the writes on its way, and its price. A write is the last choice, whatever it spares."""
 
 
 class Graph(Shape):
@@ -166,11 +171,7 @@ def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Ite
     task gives (``have``, as :func:`best_paths` takes it). What a required one must have within it stands beside it, as
     ``lines.[].product_id``.
     """
-    suppliers: dict[Path, dict[str, Feed]] = {}
-    for feed in graph.feeds(key):
-        if feed.supplier.tool != key and feed.supplier.tool in graph.protocols and feed.weight > 0:
-            known = suppliers.setdefault((feed.parameter, *feed.supplier.inside), {})
-            known[feed.supplier.tool] = min(feed, known.get(feed.supplier.tool, feed), key=_unsureness)
+    suppliers = _suppliers(graph.feeds(key), key, graph)
     protocol = graph.protocols[key]
     for parameter in sorted(parameters_of(protocol), key=lambda each: each.original):
         name = parameter.original
@@ -183,6 +184,34 @@ def needs_in(graph: Graph, key: str, have: Collection[str] = frozenset()) -> Ite
                 yield ".".join(place), suppliers[place]
 
 
+def _suppliers(feeds: Iterable[Feed], key: str, graph: Graph) -> dict[Path, dict[str, Feed]]:
+    """By the place in the arguments of a tool its suppliers, each with its surest feed."""
+    suppliers: dict[Path, dict[str, Feed]] = {}
+    for feed in feeds:
+        if feed.supplier.tool != key and feed.supplier.tool in graph.protocols and feed.weight > 0:
+            known = suppliers.setdefault((feed.parameter, *feed.supplier.inside), {})
+            known[feed.supplier.tool] = min(feed, known.get(feed.supplier.tool, feed), key=_unsureness)
+    return suppliers
+
+
+def _links_into(graph: Graph, key: str) -> dict[str, tuple[int, Feed]]:
+    """What leads to a tool: by supplier the cheapest link, and its price.
+
+    An optional argument links two tools that no required one does, as a customer's id and a list of orders.
+    """
+    best: dict[str, tuple[int, Feed]] = {}
+    needs = dict(needs_in(graph, key))
+    may_be_given = _suppliers((feed for feed in graph.feeds(key) if not feed.last), key, graph)
+    rest = [feeds for place, feeds in may_be_given.items() if ".".join(place) not in needs]
+    for more, some in ((0, [*needs.values()]), (OPTIONAL, rest)):
+        linked = {*best}
+        for supplier, feed in ((each, feed) for feeds in some for each, feed in feeds.items() if each not in linked):
+            price = PRICES.of_feed(feed, graph.protocols[supplier], graph.protocols[key]) + UNIT + more
+            if supplier not in best or price < best[supplier][0]:
+                best[supplier] = price, feed
+    return best
+
+
 def _unsureness(feed: Feed) -> tuple[float, bool, int, tuple[str, ...]]:
     """For the surest of the fields of one supplier, whatever their order: one that is known, and not nested deep."""
     path = feed.supplier.path
@@ -193,6 +222,7 @@ def paths_between(graph: Graph, source: str, target: str, k: int = 3, budget: in
     """The cheapest chains from one tool to another, each link a feed; none where there is no chain.
 
     Other than with :func:`best_paths`, a tool of the chain may need what the chain does not supply; that is ``open``.
+    Optional arguments are links, too. A chain with a write on its way comes behind all that only read.
 
     Args:
         source: the key of the tool whose response is used. ``target``: of the one that it is wanted for.
@@ -206,45 +236,49 @@ def paths_between(graph: Graph, source: str, target: str, k: int = 3, budget: in
     _check(graph, target, k, budget)
     if source == target:
         raise UsageError(f"a path leads from one tool to another, not from {source!r} to itself")
-    links, rest, steps = _towards(graph, target, budget)
+    links, rest, steps = _towards(graph, source, target, budget)
     if source not in rest:
         return []
-    queue: list[tuple[int, tuple[str, ...]]] = [(rest[source], (source,))]
-    chains: list[tuple[int, tuple[str, ...]]] = []
+    queue: list[tuple[_Cost, tuple[str, ...]]] = [(rest[source], (source,))]
+    chains: list[tuple[_Cost, tuple[str, ...]]] = []
     while queue and len(chains) < k and steps < 2 * budget:
         cost, chain = heappop(queue)
         if chain[-1] == target:
             chains.append((cost, chain))
             continue
-        paid = cost - rest[chain[-1]]
+        left = rest[chain[-1]]
+        paid = cost[0] - left[0], cost[1] - left[1]
         for consumer, price in links.get(chain[-1], ()):
             steps += 1
             if consumer not in chain:
-                heappush(queue, (paid + price + rest[consumer], (*chain, consumer)))
+                heappush(queue, (_sum(paid, price, rest[consumer]), (*chain, consumer)))
     stopped: Stopped = "found" if len(chains) == k else "all" if steps < budget else "budget"
-    return [_chain(graph, cost, chain, stopped) for cost, chain in chains]
+    return [_chain(graph, cost, chain, stopped) for (_, cost), chain in chains]
 
 
-def _towards(graph: Graph, target: str, budget: int) -> tuple[dict[str, list[tuple[str, int]]], dict[str, int], int]:
+def _sum(*costs: _Cost) -> _Cost:
+    return sum(writes for writes, _ in costs), sum(price for _, price in costs)
+
+
+def _towards(
+    graph: Graph, source: str, target: str, budget: int
+) -> tuple[dict[str, list[tuple[str, _Cost]]], dict[str, _Cost], int]:
     """The links to all that leads to a target, ``supplier -> (consumer, cost)``, and what each is away from it."""
-    rest: dict[str, int] = {}
-    links: dict[str, list[tuple[str, int]]] = {}
-    queue: list[tuple[int, str]] = [(0, target)]
+    rest: dict[str, _Cost] = {}
+    links: dict[str, list[tuple[str, _Cost]]] = {}
+    queue: list[tuple[_Cost, str]] = [((0, 0), target)]
     steps = 0
     while queue and steps < budget:
         away, consumer = heappop(queue)
         if consumer in rest:
             continue
         rest[consumer] = away
-        best: dict[str, int] = {}
-        for _, feeds in needs_in(graph, consumer):
-            for supplier, feed in feeds.items():
-                price = PRICES.of_feed(feed, graph.protocols[supplier], graph.protocols[consumer]) + UNIT
-                best[supplier] = min(price, best.get(supplier, price))
-        for supplier, price in sorted(best.items()):
+        for supplier, (price, _) in sorted(_links_into(graph, consumer).items()):
             steps += 1
-            links.setdefault(supplier, []).append((consumer, price))
-            heappush(queue, (away + price, supplier))
+            writes = supplier != source and graph.protocols[supplier].effect is Effect.WRITE
+            link = int(writes), price
+            links.setdefault(supplier, []).append((consumer, link))
+            heappush(queue, (_sum(away, link), supplier))
     return links, rest, steps
 
 
@@ -253,7 +287,10 @@ def _chain(graph: Graph, cost: int, chain: tuple[str, ...], stopped: Stopped) ->
     feeds: list[Feed] = []
     left: list[tuple[str, str]] = []
     for place, key in enumerate(chain[1:], 1):
-        for parameter, suppliers in needs_in(graph, key):
+        needs = dict(needs_in(graph, key))
+        if not any(chain[place - 1] in suppliers for suppliers in needs.values()):
+            feeds.append(_links_into(graph, key)[chain[place - 1]][1])
+        for parameter, suppliers in needs.items():
             before = [suppliers[each] for each in chain[:place] if each in suppliers]
             if before:
                 feeds.append(max(before, key=lambda feed: (feed.weight, chain.index(feed.supplier.tool))))

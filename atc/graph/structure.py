@@ -178,10 +178,25 @@ class Structure:
         """A place of a tool's response as the supplier of a parameter."""
         if not path:
             return self._supplier(tool, (), False)
+        found = fit(self.facts(consumer).wanted(parameter), self.facts(tool).field(path))
+        refers = self.is_of_another(tool, path, consumer, parameter) if found is None else found.relation == REFERS
+        return self._supplier(tool, path, refers)
+
+    def is_of_another(self, tool: str, path: Path, consumer: str, parameter: str) -> bool:
+        """Whether a place is stated to hold another thing's id than a parameter takes: ``cast[].id``, no ``movie_id``.
+
+        False of a field that fits by its name.
+        """
+        if not path:
+            return False
         field, what = self.facts(tool).field(path), self.facts(consumer).wanted(parameter)
-        if (found := fit(what, field)) is None:
-            return self._supplier(tool, path, _is_of_another(what, field))
-        return self._supplier(tool, path, found.relation == REFERS)
+        return (
+            is_identifier(what.name)
+            and field.stated
+            and bool(what.things)
+            and field.owner.isdisjoint(what.things)
+            and fit(what, field) is None
+        )
 
     def _supplier(self, tool: str, path: Path, refers: bool) -> Supplier:
         facts = self.facts(tool)
@@ -403,11 +418,6 @@ def _likest(found: Mapping[tuple[str, Path], _Candidate]) -> dict[tuple[str, Pat
     return {
         at: each for at, each in found.items() if each.fit.score >= (own[at[0]] if each.fit.relation == OWN else least)
     }
-
-
-def _is_of_another(what: Wanted, field: Field) -> bool:
-    """Whether a field is stated to be another thing's than an identifier is of: ``cast[].id``, and a ``movie_id``."""
-    return is_identifier(what.name) and field.stated and bool(what.things) and field.owner.isdisjoint(what.things)
 
 
 def _likeness(what: Wanted, name: str) -> int | None:

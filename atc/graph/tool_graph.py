@@ -168,14 +168,23 @@ class ToolGraph:
                     yield Feed(each.supplier, consumer, parameter, each.evidence, WORTH[each.evidence] * each.worth)
 
     def _with_learnt(self, consumer: str, structural: Mapping[_End, Feed]) -> dict[_End, Feed]:
-        """The edges of structure, and those that runs, the user and a model teach; what the user took away is not."""
+        """The edges of structure, and those that runs, the user and a model teach; what the user took away is not.
+
+        Runs show what was done, and not that it was right: where something reads the thing itself, the id of another
+        thing is none, however often it was given. The user's word stands.
+        """
         parameters = {each.original for each in self.structure.facts(consumer).parameters}
+        feeds, corrected, predicted = self.learnt.feeds, self.learnt.corrected_feeds, self.learnt.predicted
+        itself = {parameter for (parameter, _), each in structural.items() if not each.standing}
         edges = [
-            (parameter, (tool, path))
+            end
             for tool, path, parameter in self._shared.edges_into.get(consumer, ())
             if parameter in parameters and tool != consumer and self._has_place(tool, path)
+            if (end := (parameter, (tool, path))) in structural
+            or _edge(consumer, end) in corrected
+            or parameter not in itself
+            or not self.structure.is_of_another(tool, path, consumer, parameter)
         ]
-        feeds, corrected, predicted = self.learnt.feeds, self.learnt.corrected_feeds, self.learnt.predicted
         seen = {end: feeds.get(_edge(consumer, end), Counts()).ok for end in edges}
         supplied: dict[str, float] = defaultdict(float)
         for (parameter, _), times in seen.items():

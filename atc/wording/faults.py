@@ -81,7 +81,9 @@ def _fault(f: Fault) -> str:
         case "misread":
             return f"{_at(f)} ({exception(f.raised)})"
         case "nothing_kept":
-            return f"{_at(f)}, and the program kept nothing of it ({exception(f.raised)})"
+            is_list = f.observed is not None and f.observed.type == "list"
+            none = "no item is what the program looked for" if is_list else "the program kept nothing of it"
+            return f"{_at(f)}, and {none} ({exception(f.raised)})"
         case "unpacked":
             return f"{_at(f)}: to unpack it gives its keys, not what stands there"
         case "memory":

@@ -269,6 +269,9 @@ def test_the_way_from_one_tool_to_another_is_shown() -> None:
     assert ran.stdout.startswith(
         "search_user → get_orders\n  search_user.users[].user_id → get_orders.user_id  names fit"
     )
+    Path("writes.py").write_text(Path("tools.py").read_text().replace('effect="read"', 'effect="write"'))
+    marked = atc("graph", "path", "search_user", "get_orders", "-t", "writes.py")
+    assert marked.stdout.startswith("search_user (write) → get_orders (write)\n")
     none = atc("graph", "path", "get_orders", "search_user", *T)
     assert (none.exit_code, none.stdout) == (1, "")
     assert "no tool's response leads from get_orders to search_user" in none.stderr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -118,6 +118,20 @@ def test_in_a_shop_each_id_comes_from_what_lists_the_thing() -> None:
         "POST /orders customer_id": customer,
         "DELETE /orders/{order_id} order_id": order,
     }
+
+
+def test_an_id_of_another_thing_that_runs_gave_is_no_source_where_something_lists_the_thing() -> None:
+    edge = ("GET /products", ("items", "[]", "id"), "GET /orders/{order_id}", "order_id")
+    calls = {"GET /orders/{order_id}": Counts(ok=9)}
+    told = [place(each.supplier) for each in ToolGraph(SHOP).told_feeds(edge[2])]
+    learnt = Learnt(feeds={edge: Counts(ok=9)}, calls=calls)
+    graph = ToolGraph(SHOP, learnt)
+    assert [place(each.supplier) for each in graph.told_feeds(edge[2])] == told
+    assert "GET /products" not in {each.supplier.tool for each in graph.feeds(edge[2])}
+    said = ToolGraph(SHOP, replace(learnt, corrected_feeds={edge: True}))
+    assert said.feeds(edge[2])[0].supplier.tool == "GET /products", "the user's word stands"
+    alone = {key: each for key, each in SHOP.items() if key in (edge[0], edge[2])}
+    assert [each.evidence for each in ToolGraph(alone, learnt).feeds(edge[2])] == ["seen"], "nothing else has it"
 
 
 def test_what_only_refers_to_a_thing_is_known_behind_its_own() -> None:

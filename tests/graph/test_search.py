@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -216,6 +216,31 @@ def test_a_chain_names_what_it_leaves_open() -> None:
     assert path.open == (("pay", "card"),)
     assert [(each.supplier.tool, each.consumer) for each in path.feeds] == [("me", "order"), ("order", "pay")]
     assert paths_between(graph, "pay", "me") == []
+
+
+def test_an_optional_argument_links_tools_that_no_required_one_does() -> None:
+    edges = {"orders.customer_id": {"customers": 0.6, "order": 0.4}, "order.order_id": {"orders": 0.6}}
+    graph = fake(edges, tool("orders", optional="customer_id"))
+    assert paths_between(graph, "customers", "orders")[0].tools == ("customers", "orders")
+    (path,) = paths_between(graph, "customers", "order")
+    assert path.tools == ("customers", "orders", "order")
+    assert [(each.supplier.tool, each.parameter) for each in path.feeds] == [
+        ("customers", "customer_id"),
+        ("orders", "order_id"),
+    ]
+    assert not path.open
+    both = fake({"pay.order": {"order": 0.2}, "pay.note": {"order": 1}}, tool("pay", "order", optional="note"))
+    assert [each.parameter for each in paths_between(both, "order", "pay")[0].feeds] == ["order"], "the required one"
+    among = [replace(each, last=True) for each in graph.edges]
+    assert paths_between(Fake(graph.protocols, among), "customers", "orders") == [], "no last choice is for an option"
+
+
+def test_a_chain_over_a_write_comes_behind_all_that_only_read() -> None:
+    edges = {"d.x": {"c": 0.2, "w": 1}, "c.x": {"b": 0.2}, "b.x": {"a": 0.2}, "w.x": {"a": 1}}
+    graph = fake(edges, tool("w", "x", effect=Effect.WRITE))
+    assert [each.tools for each in paths_between(graph, "a", "d")] == [("a", "b", "c", "d"), ("a", "w", "d")]
+    from_write = fake({"d.x": {"w": 1, "c": 1}, "c.x": {"w": 1}}, tool("w", effect=Effect.WRITE))
+    assert paths_between(from_write, "w", "d")[0].tools == ("w", "d"), "where one starts, one is"
 
 
 @pytest.mark.parametrize("price", [-1.0, float("nan"), float("inf")])

@@ -465,4 +465,5 @@ answer = [bed, seat]
         fault = agent.run_program(program).fault
     assert fault is not None
     assert (fault.case, fault.tool, fault.line) == ("nothing_kept", "flights", 4)
+    assert "flights(...) is a list of 1" in fault.message
     assert fault.key is None

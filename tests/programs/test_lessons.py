@@ -195,6 +195,37 @@ def test_lists_of_fields_are_followed(program: str) -> None:
     assert run.lessons().feeds == {("find_cities", ("cities", "[]", "id"), "alerts", "city_ids"): 1}
 
 
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ("[{'city': c['id'], 'days': 3} for c in found]", [{"city": 7, "days": 3}, {"city": 9, "days": 3}]),
+        ("{'city': found[0]['id']}", {"city": 7}),
+        ("[{**found[0], 'days': 3}]", [{"id": 7, "name": "Oslo", "days": 3}]),
+    ],
+)
+def test_records_that_are_made_of_fields_have_these_from_no_place_as_a_whole(given: str, sent: Any) -> None:
+    program = f"found = find_cities(name='x')['cities']\nanswer = alerts(city_ids={given})\n"
+    run = Run(program).call("find_cities", 1, FOUND, arguments={"name": "x"})
+    lessons = run.call("alerts", 2, {"alerts": [{"level": 2}]}, arguments={"city_ids": sent}).lessons()
+    assert lessons.feeds == {}
+    assert lessons.levels == {("find_cities", 0): 1, ("alerts", 1): 1}, "the call still rests on the other"
+
+
+@pytest.mark.parametrize(
+    ("given", "sent", "path"),
+    [
+        ("found", FOUND["cities"], ("cities",)),
+        ("found[0]", FOUND["cities"][0], ("cities", "[]")),
+        ("[c for c in found]", FOUND["cities"], ("cities", "[]")),
+    ],
+)
+def test_records_that_are_given_as_they_are_come_from_their_place(given: str, sent: Any, path: tuple[str, ...]) -> None:
+    program = f"found = find_cities(name='x')['cities']\nanswer = alerts(city_ids={given})\n"
+    run = Run(program).call("find_cities", 1, FOUND, arguments={"name": "x"})
+    lessons = run.call("alerts", 2, {"alerts": [{"level": 2}]}, arguments={"city_ids": sent}).lessons()
+    assert lessons.feeds == {("find_cities", path, "alerts", "city_ids"): 1}
+
+
 def test_a_branch_that_was_not_taken_teaches_nothing() -> None:
     program = (
         "c = find_cities(name='x')['cities'][0]['id']\nsky = weather(c, 1) if c else alerts(city_ids=c)\nanswer = sky\n"

@@ -31,6 +31,7 @@ from atc.programs.attribution.responses import (
     is_nothing,
     names_error,
     observed,
+    pages_of,
     places,
 )
 from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
@@ -251,23 +252,46 @@ class Attribution:
                 reason=call.error or "",
                 status=call.error_status,
             )
-        kept_nothing = suspect.derived and reports_nothing(error) and not is_nothing(suspect.value)
-        if kept_nothing:
-            items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
-            path, listed = next(places(call.value, suspect.path[:items], exact=True))
-            where = {"place": Place(tool=call.tool, path=path), "observed": observed(listed)}
-        else:
-            where = self._where(suspect, wanted_key(error))
+        if suspect.derived and reports_nothing(error) and (found := self._searched(suspect)) is not None:
+            return self._kept_nothing(*found, error)
         return self._made(
             "response",
-            "nothing_kept" if kept_nothing else "misread",
+            "misread",
             error.line,
             tool=call.tool,
             call=call.index,
             answered=answered(call),
             raised=error.raised,
-            **where,
+            **self._where(suspect, wanted_key(error)),
         )
+
+    def _searched(self, suspect: Suspect) -> tuple[Sequence[Call], tuple[str | int, ...], Any] | None:
+        """What held nothing that the program looked for: the pages that were read, the place, and what stands there in
+        all of them; ``None`` where nothing stands there."""
+        items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
+        pages = pages_of(suspect.call, self.calls)
+        path, listed = next(places(suspect.call.value, suspect.path[:items], exact=True))
+        if len(pages) < 2:
+            return None if is_nothing(suspect.value) else (pages, path, listed)
+        lists = [next(places(page.value, path, exact=True))[1] for page in pages]
+        every = [item for each in lists if isinstance(each, list) for item in each]
+        return (pages, path, every) if every else None
+
+    def _kept_nothing(
+        self, pages: Sequence[Call], path: tuple[str | int, ...], listed: Any, error: ProgramError
+    ) -> Fault:
+        """No tool is to blame for what a list does not have of which all pages were read, as its schema says they are.
+
+        A call by itself may have given a part of its list.
+        """
+        call = pages[0]
+        where: dict[str, Any] = {"place": Place(tool=call.tool, path=path), "observed": observed(listed)}
+        if len(pages) == 1:
+            where["answered"] = answered(call)
+        if not call.page or any(drift(page, path) for page in pages):
+            where["tool"] = call.tool
+        kind: FaultKind = "response" if "tool" in where else "program"
+        return self._made(kind, "nothing_kept", error.line, call=call.index, raised=error.raised, **where)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
         """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""

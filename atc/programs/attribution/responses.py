@@ -139,6 +139,21 @@ def is_page_after_last(call: Call) -> bool:
     return call.page > 1 and call.succeeded and _holds_nothing(call)
 
 
+def pages_of(call: Call, calls: Sequence[Call]) -> Sequence[Call]:
+    """The calls of one ``all_pages`` that has a call among them, in order; of a call by itself that call alone."""
+    if not call.page:
+        return [call]
+    pages: list[Call] = []
+    for each in calls:
+        if (each.tool, each.line) == (call.tool, call.line) and each.page and each.succeeded:
+            if each.page == 1:
+                if pages and each.index > call.index:
+                    break
+                pages = []
+            pages.append(each)
+    return pages if any(each.index == call.index for each in pages) else [call]
+
+
 def _holds_nothing(call: Call) -> bool:
     if call.error is not None:
         return False  # there is a response, which cannot be had

@@ -37,6 +37,19 @@ Site = tuple[str, int, int]
 _Edge = tuple[str, Path, str, str]
 
 
+class _Taken(NamedTuple):
+    """What a call took of earlier ones.
+
+    Attributes:
+        edges: into its arguments, each with the number of the call that gave the value.
+        whole: those of the edges whose value is the argument, or an item of it, and no part within a record of it.
+    """
+
+    call: Made
+    edges: dict[_Edge, int]
+    whole: set[_Edge]
+
+
 class Made(NamedTuple):
     """A call that was made, as far as it teaches: some fields of :class:`atc.result.Call`. ``number`` is its index."""
 
@@ -98,7 +111,8 @@ class Answer:
                 self._made.setdefault(_site(place), []).append(call)
         self.fields = Fields(tools, responses)
         self._tables: dict[tuple[Origin, bool], dict[str, dict[Path, int]]] = {}
-        self._taken: list[tuple[Made, dict[_Edge, int]]] | None = None
+        self._records: set[tuple[Origin, Path]] = set()
+        self._taken: list[_Taken] | None = None
 
     @classmethod
     def of(cls, source: str, calls: Sequence[Made], tools: Mapping[str, Protocol]) -> Answer | None:
@@ -124,10 +138,13 @@ class Answer:
         return cls(program.tree, flow, placed, tools)
 
     def feeds(self) -> Counter[_Edge]:
-        """For each field and parameter: how many calls of the consumer took the value from there."""
+        """For each field and parameter: how many calls of the consumer took the value from there.
+
+        A list of records that are made of ids is fed by no place of an id: only what is given as it stands counts.
+        """
         found: Counter[_Edge] = Counter()
-        for _, edges in self._edges():
-            found.update(edges.keys())
+        for each in self._edges():
+            found.update(each.whole)
         return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
 
     def levels(self) -> Counter[tuple[str, int]]:
@@ -137,28 +154,30 @@ class Answer:
         """
         level: dict[int, int] = {}
         found: Counter[tuple[str, int]] = Counter()
-        for call, edges in self._edges():
+        for call, edges, _ in self._edges():
             level[call.number] = min(max((level.get(n, 0) + 1 for n in edges.values()), default=0), MAX_LEVEL)
             found[call.tool, level[call.number]] += 1
         return found
 
-    def _edges(self) -> list[tuple[Made, dict[_Edge, int]]]:
-        """The calls that count, in order, the first ones of each tool; each with the edges into it, and of each edge
-        the number of the call that gave the value."""
+    def _edges(self) -> list[_Taken]:
+        """The calls that count, in order, the first ones of each tool; each with the edges into it."""
         if self._taken is None:
             self._taken = []
             looked_at: Counter[str] = Counter()
             for call, at in sorted(self._counted, key=lambda each: each[0].number):
                 looked_at[call.tool] += 1
                 if looked_at[call.tool] <= MAX_COUNT:
-                    edges: dict[_Edge, int] = {}
+                    taken = _Taken(call, {}, set())
                     for place in at:
-                        for edge, first in self._into(call, place):
-                            edges[edge] = min(first, edges.get(edge, first))
-                    self._taken.append((call, edges))
+                        for edge, first, is_whole in self._into(call, place):
+                            taken.edges[edge] = min(first, taken.edges.get(edge, first))
+                            if is_whole:
+                                taken.whole.add(edge)
+                    self._taken.append(taken)
         return self._taken
 
-    def _into(self, call: Made, place: ToolCall) -> Iterator[tuple[_Edge, int]]:
+    def _into(self, call: Made, place: ToolCall) -> Iterator[tuple[_Edge, int, bool]]:
+        """The edges into the arguments of a call, with the number of the call that gave it first, and whether whole."""
         parameters = parameters_of(self._tools[call.tool])
         originals = {parameter.name: parameter.original for parameter in parameters}
         for key, value in place.arguments.items():
@@ -168,13 +187,16 @@ class Answer:
                 name = originals.get(key)
             if name is None or name not in call.arguments:
                 continue
-            given = set(_scalars(call.arguments[name]))
+            given, has_records = set(_scalars(call.arguments[name])), _has_records(call.arguments[name])
             for origin, is_exact in value.parts():
                 if origin.tool != call.tool and origin.tool in self._tools:
                     table = self._table(origin, is_exact)
-                    for text in given & table.keys():
-                        before = ((path, first) for path, first in table[text].items() if first < call.number)
-                        yield from (((origin.tool, path, call.tool, name), first) for path, first in before)
+                    same = given & table.keys()
+                    for text in same:
+                        for path, first in table[text].items():
+                            if first < call.number:
+                                is_whole = not has_records or (same == given and (origin, path) in self._records)
+                                yield (origin.tool, path, call.tool, name), first, is_whole
 
     def _table(self, origin: Origin, is_exact: bool) -> dict[str, dict[Path, int]]:
         """What stands at an origin's place in the responses: each scalar, with its path and its first call."""
@@ -185,6 +207,8 @@ class Answer:
                     path = _named(origin, at)
                     if path is None or value is MISSING:
                         continue
+                    if is_exact and _has_records(value):
+                        self._records.add((origin, path))
                     for text in _scalars(value) if is_exact else _scalar(value):
                         table.setdefault(text, {}).setdefault(path, call.number)
             self._tables[origin, is_exact] = table
@@ -232,6 +256,11 @@ def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:
         else:
             return None
     return tuple(path) if len(at) == len(origin.path) else None
+
+
+def _has_records(value: Any) -> bool:
+    """Whether a value is a record or a list of records, and no plain value or list of these."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, dict) for each in value))
 
 
 def _scalars(value: Any) -> Iterator[str]:
