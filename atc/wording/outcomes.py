@@ -65,7 +65,7 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
     """
     if not variable:
         return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
-    way = f"pass auth={{{scheme!r}: …}} to the import or set {variable}"
+    way = f"pass auth={{{scheme!r}: …}} to the import (--auth {scheme}=…), or set {variable}"
     if not tools:
         return f"no credential is set for {scheme!r}: {way}"
     named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
