@@ -70,3 +70,9 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
         return f"no credential is set for {scheme!r}: {way}"
     named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
     return f"no credential is set for {scheme!r}, which {named} {'needs' if len(tools) == 1 else 'need'}: {way}"
+
+
+def other_address(named: str, found: str) -> str:
+    """That a document names another address than the one where it was found, and how to call the latter."""
+    way = f"base_url={found!r} (--service-url {found}) calls the latter"
+    return f"the document names {named}, and was read from {found}: {way}"
