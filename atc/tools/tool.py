@@ -357,7 +357,7 @@ class Toolset(Mapping[str, Tool]):
     def other_addresses(self) -> list[OtherAddress]:
         """The addresses that these tools' documents name, where they may be meant for another place."""
         transports = (tool.transport for tool in self.values())
-        found = (each.other_address for each in transports if isinstance(each, AddressedTransport))
+        found = (each.other_address if isinstance(each, AddressedTransport) else None for each in transports)
         return [*dict.fromkeys(each for each in found if each is not None)]
 
     @asynccontextmanager

@@ -126,8 +126,18 @@ def test_a_run_that_did_half_says_what_is_done_and_what_is_not() -> None:
     assert [made.arguments for made in result.not_done] == [{"to": "ben"}]
     with pytest.raises(RunFailed, match=r"done: send\(to='ann'\); not done: send\(to='ben'\)"):
         result.unwrap()
+    assert result.fault is not None
+    assert result.fault.hint.endswith("The program ended there: what it would have done after that was not tried.")
     read_back = Result.model_validate_json(result.model_dump_json())
     assert (read_back.done, read_back.not_done) == (result.done, result.not_done)
+
+
+def test_a_program_that_went_on_after_a_no_did_not_end_there() -> None:
+    text = "for to in ('ann', 'ben', 'cem'):\n    try:\n        send(to=to)\n    except ToolError:\n        answer = to"
+    result = run(text, send, approve=lambda request: request.arguments["to"] == "ann")
+    assert [made.arguments["to"] for made in result.not_done] == ["ben", "cem"]
+    assert result.fault is not None
+    assert "ended there" not in result.fault.hint
 
 
 def test_a_no_to_one_write_is_none_to_another() -> None:
