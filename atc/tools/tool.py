@@ -356,9 +356,11 @@ class Toolset(Mapping[str, Tool]):
 
     def other_addresses(self) -> list[OtherAddress]:
         """The addresses that these tools' documents name, where they may be meant for another place."""
-        transports = (tool.transport for tool in self.values())
-        found = (each.other_address if isinstance(each, AddressedTransport) else None for each in transports)
-        return [*dict.fromkeys(each for each in found if each is not None)]
+        found: dict[OtherAddress, None] = {}
+        for tool in self.values():
+            if isinstance(tool.transport, AddressedTransport) and (other := tool.transport.other_address) is not None:
+                found[other] = None
+        return [*found]
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Toolset]:
