@@ -98,10 +98,12 @@ class Sketch:
         why = {name: self.why.get(name) or Why(kind=kind) for name in tools}
         return replace(self, tools=tools, why=why)
 
-    def noting_credentials(self) -> Sketch:
-        """This sketch, with a notice for each credential that its tools ask for and that nobody has given."""
+    def noting_services(self) -> Sketch:
+        """This sketch, with a notice for each credential that its tools ask for and that nobody has given, and for each
+        address of theirs that may be meant for another place."""
         missing = self.tools.missing_credentials()
         told = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+        told += [wording.other_address(each.named, each.found) for each in self.tools.other_addresses()]
         return replace(self, notices=(*self.notices, *told)) if told else self
 
     def with_graph(self, graph: ToolGraph) -> Sketch:

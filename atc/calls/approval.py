@@ -173,7 +173,7 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
     return approve
 
 
-async def ask_at_terminal(request: ApprovalRequest) -> bool:
+async def ask_at_terminal(request: ApprovalRequest) -> bool | Refusal:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
     again = ""
@@ -185,7 +185,8 @@ async def ask_at_terminal(request: ApprovalRequest) -> bool:
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
     origins = plans.origins(request.feeds, request.arguments)
     about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
-    return await question.ask(heading, request.arguments, request.warnings, about)
+    answer = await question.ask(heading, request.arguments, request.warnings, about)
+    return Refusal("nobody could be asked to approve this call: the input has ended") if answer is None else answer
 
 
 @dataclass(frozen=True)

@@ -72,8 +72,12 @@ def has_terminal() -> bool:
 
 async def ask(
     heading: str, arguments: Mapping[str, Any], warnings: Sequence[str] = (), about: About = _NOTHING
-) -> bool:
-    """Ask once. The end of the input, and any answer but yes, is a no."""
+) -> bool | None:
+    """Ask once. Any answer but yes is a no.
+
+    Returns:
+        The answer; ``None`` where the input has ended and is no terminal: nobody was asked. At one, that is a key.
+    """
     async with _alone():
         whole = False
         while True:
@@ -86,9 +90,12 @@ async def ask(
             _forget_what_was_typed()
             more = cut and not whole
             _show("[y/N, or s to see all of it]: " if more else "[y/N]: ")
-            answer = (await _line()).strip().lower()
+            line = await _line()
             if not _echoes():
                 _show("\n")
+                if line is None:
+                    return None
+            answer = (line or "").strip().lower()
             if not (more and answer in _WHOLE):
                 return answer in _YES
             whole = True
@@ -111,7 +118,7 @@ async def ask_words(heading: str, text: str, limit: int) -> str:
         _show("\n".join([heading, *shown]) + "\n")
         _forget_what_was_typed()
         _show("[your answer, or an empty line if you cannot say]: ")
-        answer = (await _line(limit)).strip()
+        answer = (await _line(limit) or "").strip()
         if not _echoes():
             _show("\n")
         return answer
@@ -277,19 +284,22 @@ def _echoes() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-async def _line(limit: int = _MAX_ANSWER) -> str:
+async def _line(limit: int = _MAX_ANSWER) -> str | None:
     """The next line of standard input, read without a thread, so that an interrupt need not wait for the next key.
 
-    Empty where it has more bytes than ``limit``. It is read byte by byte: not a byte after it is taken, for that is the
-    next question's.
+    ``None`` where the input has ended, and empty where it has more bytes than ``limit``. It is read byte by byte: not a
+    byte after it is taken, for that is the next question's.
     """
     try:
         descriptor = sys.stdin.fileno()
     except (io.UnsupportedOperation, AttributeError):
-        return sys.stdin.readline() if sys.stdin is not None else ""  # no real input: nobody has to wait for it
+        text = sys.stdin.readline() if sys.stdin is not None else ""  # no real input: nobody has to wait for it
+        return text or None
     line = bytearray()
     while (byte := await _byte(descriptor)) not in (b"", b"\n"):
         line += byte[: limit + 1 - len(line)]
+    if not (line or byte):
+        return None
     return line.decode("utf-8", "replace") if len(line) <= limit else ""
 
 

@@ -116,7 +116,7 @@ def _may_go(in_doubt: dict[str, str]) -> bool:
             " out; the others are deleted"
         )
     heading = f"delete {len(in_doubt)} runs with a write in doubt? Nothing else says what may have happened"
-    return asyncio.run(question.ask(heading, in_doubt))
+    return bool(asyncio.run(question.ask(heading, in_doubt)))
 
 
 def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:

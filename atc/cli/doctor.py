@@ -253,7 +253,8 @@ def _tools(source: str) -> list[Check]:
     except AtcError as error:
         return [Check(f"tools {source}", False, "cannot be opened", str(error))]
     missing = opened.missing_credentials()
-    count = f"{len(opened)} tool{'s' * (len(opened) != 1)}"
+    others = [f"; {wording.other_address(each.named, each.found)}" for each in opened.other_addresses()]
+    count = f"{len(opened)} tool{'s' * (len(opened) != 1)}{''.join(others)}"
     if not missing:
         return [Check(f"tools {source}", True, count)]
     found = [f"{count}; no credential for {each.scheme!r}, which {len(each.tools)} need" for each in missing]

@@ -29,7 +29,8 @@ Only = Annotated[
     ),
 ]
 BaseUrl = Annotated[
-    str | None, typer.Option("--service-url", help="Address of the OpenAPI service, if its document names none.")
+    str | None,
+    typer.Option("--service-url", help="Address of the OpenAPI service, in place of what its document names."),
 ]
 Auth = Annotated[
     list[str] | None,

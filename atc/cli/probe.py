@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, ask_at_terminal, checked_approve
+from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Verdicts, ask_at_terminal, checked_approve
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
 from atc.cli.run import Model, ModelUrl
@@ -115,7 +115,7 @@ def _approve(choice: ApproveChoice | None, view: _View | None) -> Approve:
     if approve != "ask" or view is None:
         return approve
 
-    async def ask(request: ApprovalRequest) -> bool:
+    async def ask(request: ApprovalRequest) -> Verdicts:
         view.close()
         return await ask_at_terminal(request)
 

@@ -241,7 +241,7 @@ def report(result: Result, *, viewed: bool) -> None:
         err.print(f"not made: {warned} calls that depend on a warning of the check ({hint})", markup=False)
     denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
-        hint = "--approve ask or always makes them; declare a function that only reads with @atc.tool(effect='read')"
+        hint = "--approve ask or always makes them; a function of yours that only reads: @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
     if not viewed and result.status not in ("answered", "planned"):
         for line in outcomes.effects(result.done, result.not_done):

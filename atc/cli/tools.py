@@ -37,8 +37,10 @@ def list_tools(
 ) -> None:
     """List the tools of one or several sources: name, effect, arguments, what it does."""
     tools = options.opened(sources, only=only, openapi=openapi)
-    for missing in tools.missing_credentials():
-        told = wording.no_credential(missing.scheme, missing.variable, missing.tools)
+    missing = tools.missing_credentials()
+    notes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    notes += [wording.other_address(each.named, each.found) for each in tools.other_addresses()]
+    for told in notes:
         err.print(Text(clean(f"note: {told}"), style="yellow"))
     if as_json:
         print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])

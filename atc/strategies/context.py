@@ -195,7 +195,7 @@ class RunContext:
         asked, limit = self.frame.query(self.task), self.settings.max_tools
         found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
         tools = self._with_used(found.tools)
-        self.sketch = (found if tools is found.tools else found.offering(tools, "earlier")).noting_credentials()
+        self.sketch = (found if tools is found.tools else found.offering(tools, "earlier")).noting_services()
         if fixed is None:
             self.broker.repairs.respellings = bounded_respellings(self.whole_graph.learnt.respellings)
         self.emit("tools_chosen", chosen_event(self.sketch) | self._respellings())

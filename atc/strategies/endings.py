@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from atc.errors import Cause
 from atc.facts import Fault, Finding
-from atc.outcome import Outcome
+from atc.outcome import Outcome, ProgramError
 from atc.result import Call, RefusedBy, RunStatus
 from atc.strategies.base import Ending
+from atc.tools.tool import Tool
 
 STATUS: dict[Cause, RunStatus] = {
     "denied": "denied",
@@ -21,9 +22,12 @@ STATUS: dict[Cause, RunStatus] = {
 _DENIED: dict[RefusedBy, str] = {
     "user": "The answer to the question about this call was no, so it was not done.",
     "rule": "This call was not done. If it should be allowed, change the rule.",
-    "nobody": "This call was not done. Approve it (approve=, --approve), or declare a function that only reads as "
-    "@atc.tool(effect='read').",
+    "nobody": "This call was not done. Approve it (approve=, --approve).",
 }
+_OWN = "This call was not done. Approve it (approve=, --approve), or declare a function that only reads as " + (
+    "@atc.tool(effect='read')."
+)
+_ENDED = " The program ended there: what it would have done after that was not tried."
 _ADVICE: dict[Cause, str] = {
     "credential": "Give the service a credential that it accepts, then run again.",
     "unreachable": "See that the service runs at this address, then run again.",
@@ -33,17 +37,24 @@ _ADVICE: dict[Cause, str] = {
 }
 
 
-def advised(fault: Fault, calls: Iterable[Call]) -> Fault:
+def advised(fault: Fault, calls: Iterable[Call], tools: Mapping[str, Tool], error: ProgramError | None = None) -> Fault:
     """The fault, with what its user can do as its hint where no other program helps.
 
     Args:
         calls: of the run: who refused a call says what can be done about it.
+        tools: of the run, by name: only a function of the user's own can be declared anew.
+        error: that ended the program, if one did. After a no, what was next to do may be named nowhere.
     """
     if fault.cause is None:
         return fault
     if fault.cause == "denied":
         by = next((call.refused_by for call in calls if call.index == fault.call), None)
-        return fault.model_copy(update={"hint": _DENIED[by or "nobody"]})
+        tool = tools.get(fault.tool or "")
+        is_own = tool is not None and tool.protocol.source.kind == "function"
+        hint = _OWN if is_own and by not in ("user", "rule") else _DENIED[by or "nobody"]
+        if by in ("user", "rule") and error is not None and error.call == fault.call:
+            hint += _ENDED
+        return fault.model_copy(update={"hint": hint, "origins": ()})  # where arguments came from explains no refusal
     return fault.model_copy(update={"hint": _ADVICE[fault.cause]})
 
 

@@ -91,7 +91,7 @@ class Given(Strategy):
             context.recovery.restore(stored)
         tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
         why = {name: Why(kind="given") for name in tools}
-        context.sketch = Sketch(tools, of=len(context.all_tools), why=why).noting_credentials()
+        context.sketch = Sketch(tools, of=len(context.all_tools), why=why).noting_services()
         context.emit("tools_chosen", chosen_event(context.sketch))
         await context.offer(tools)
 

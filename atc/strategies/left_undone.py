@@ -45,7 +45,7 @@ def settled(ending: Ending, context: RunContext) -> Ending:
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
-    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone])
+    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone], context.broker.tools)
     return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
 
 

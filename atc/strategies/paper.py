@@ -97,7 +97,7 @@ class _Loop(ProgramLoop):
             if len(self.history) < self.context.settings.max_revisions:  # after the last program nothing is reflected
                 named = await self.writer.name_culprit(draft.source, fault.message, among_all=True)
                 fault = fault.model_copy(update={"tool": named, "by": "model"})
-        fault = advised(fault, self.grounds)
+        fault = advised(fault, self.grounds, self.context.broker.tools, outcome.error)
         self.context.emit("fault", {"attempt": len(self.context.revisions), "fault": fault.model_dump()})
         return fault
 

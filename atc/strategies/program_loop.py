@@ -294,7 +294,7 @@ class ProgramLoop:
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
         fault = await self.context.recovery.recovered(fault, self.requests.add, draft.program)
-        fault = advised(fault, own)
+        fault = advised(fault, own, self.context.broker.tools, outcome.error)
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
             fault = fault.model_copy(update={"traceback": made.traceback})

@@ -133,6 +133,28 @@ class MissingCredential:
     tools: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class OtherAddress:
+    """That a document names another address for its service than the one where it was found.
+
+    Attributes:
+        named: the base URL that the document names: calls go there.
+        found: the same at the place that the document was read from.
+    """
+
+    named: str
+    found: str
+
+
+class AddressedTransport(abc.ABC):
+    """Mixin of a transport to an address that a document names."""
+
+    @property
+    @abc.abstractmethod
+    def other_address(self) -> OtherAddress | None:
+        """The two addresses, where the one that is called may be meant for another place."""
+
+
 class CredentialedTransport(abc.ABC):
     """Mixin of a transport to a service whose document may ask for a credential."""
 
@@ -331,6 +353,14 @@ class Toolset(Mapping[str, Tool]):
             if isinstance(tool.transport, CredentialedTransport) and (missing := tool.transport.missing) is not None:
                 found.setdefault((missing.scheme, missing.variable), []).append(tool.name)
         return [MissingCredential(*key, tuple(tools)) for key, tools in found.items()]
+
+    def other_addresses(self) -> list[OtherAddress]:
+        """The addresses that these tools' documents name, where they may be meant for another place."""
+        found: dict[OtherAddress, None] = {}
+        for tool in self.values():
+            if isinstance(tool.transport, AddressedTransport) and (other := tool.transport.other_address) is not None:
+                found[other] = None
+        return [*found]
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Toolset]:

@@ -17,7 +17,7 @@ from atc.wording.feedback import (
     takes_place,
 )
 from atc.wording.findings import finding, finding_alone
-from atc.wording.outcomes import more_calls, no_credential, outcome
+from atc.wording.outcomes import more_calls, no_credential, other_address, outcome
 from atc.wording.parts import (
     HIDDEN,
     answer,
@@ -51,6 +51,7 @@ __all__ = [
     "is_down",
     "more_calls",
     "no_credential",
+    "other_address",
     "names_answer",
     "outcome",
     "repeat",

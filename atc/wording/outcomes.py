@@ -65,8 +65,14 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
     """
     if not variable:
         return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
-    way = f"pass auth={{{scheme!r}: …}} to the import or set {variable}"
+    way = f"pass auth={{{scheme!r}: …}} to the import (--auth {scheme}=…), or set {variable}"
     if not tools:
         return f"no credential is set for {scheme!r}: {way}"
     named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
     return f"no credential is set for {scheme!r}, which {named} {'needs' if len(tools) == 1 else 'need'}: {way}"
+
+
+def other_address(named: str, found: str) -> str:
+    """That a document names another address than the one where it was found, and how to call the latter."""
+    way = f"base_url={found!r} (--service-url {found}) calls the latter"
+    return f"the document names {named}, and was read from {found}: {way}"

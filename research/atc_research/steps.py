@@ -145,7 +145,7 @@ def fault_of_call(call: Call) -> Fault:
     message = f"{call.tool}: {call.error}"
     kind: FaultKind = "arguments" if refused else "tool"
     fault = Fault(kind=kind, reason=message, tool=call.tool, call=call.index, cause=call.cause)
-    return advised(fault, [call])
+    return advised(fault, [call], {})
 
 
 async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:

@@ -40,7 +40,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     os.close(theirs)
 
 
-def ask(arguments: dict[str, Any] | None = None, warnings: tuple[str, ...] = ()) -> bool:
+def ask(arguments: dict[str, Any] | None = None, warnings: tuple[str, ...] = ()) -> bool | None:
     return asyncio.run(question.ask("allow book? effect: write", arguments or {"n": 1}, warnings))
 
 
@@ -186,7 +186,7 @@ def test_from_a_pipe_each_line_answers_one_question(monkeypatch: pytest.MonkeyPa
     os.write(writer, b"y\nn\nYES\ny")
     os.close(writer)
     with answered(monkeypatch, reader):
-        assert [ask() for _ in range(5)] == [True, False, True, True, False]
+        assert [ask() for _ in range(5)] == [True, False, True, True, None]
     os.close(reader)
 
 
@@ -194,13 +194,13 @@ def test_so_it_is_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     (tmp_path / "answers").write_text("y\n\ny\n")
     reader = os.open(tmp_path / "answers", os.O_RDONLY)
     with answered(monkeypatch, reader):
-        assert [ask() for _ in range(4)] == [True, False, True, False]
+        assert [ask() for _ in range(4)] == [True, False, True, None]
     os.close(reader)
 
 
-def test_without_any_input_it_is_a_no(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_input_nobody_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", None)
-    assert ask() is False
+    assert ask() is None
     assert not question.has_terminal()
 
 

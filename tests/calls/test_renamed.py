@@ -510,7 +510,7 @@ def test_the_terminal_says_what_was_done(
     same: SameCall | None, heading: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", None)
-    assert asyncio.run(ask_at_terminal(request(same))) is False
+    assert asyncio.run(ask_at_terminal(request(same))) is not True
     assert heading in capsys.readouterr().err
 
 

@@ -90,6 +90,31 @@ def test_who_was_not_asked_is_told_how_to_approve() -> None:
     result = run("answer = send(to='x')", send, approve="never")
     ended_at_once(result, "denied", "denied", "Approve it")
     assert (result.calls[0].refused_by, result.done) == ("nobody", ())
+    assert result.fault is not None
+    assert result.fault.hint.endswith("@atc.tool(effect='read').")
+
+
+def test_only_a_function_of_ones_own_can_be_declared_as_a_read() -> None:
+    elsewhere = make_tool("send", counted({"ok": True})[1], WRITE)  # of a document
+    result = run("answer = send(n=1)", elsewhere, approve="never")
+    ended_at_once(result, "denied", "denied", "Approve it")
+    assert result.fault is not None
+    assert "@atc.tool" not in result.fault.hint
+
+
+def test_where_an_argument_came_from_explains_no_refusal() -> None:
+    result = run("n = double(n=2)\nanswer = send(to=str(n))", send, double, approve=lambda _: False)
+    ended_at_once(result, "denied", "denied", "did not approve")
+    assert result.fault is not None
+    assert (result.fault.origins, result.fault.evidence) == ((), "")
+
+
+def test_who_has_no_terminal_and_no_input_was_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open(os.devnull) as nothing:
+        monkeypatch.setattr("sys.stdin", nothing)
+        result = run("answer = send(to='x')", send, approve="ask")
+    ended_at_once(result, "denied", "denied", "nobody could be asked", "Approve it")
+    assert result.calls[0].refused_by == "nobody"
 
 
 def test_a_run_that_did_half_says_what_is_done_and_what_is_not() -> None:
@@ -101,8 +126,18 @@ def test_a_run_that_did_half_says_what_is_done_and_what_is_not() -> None:
     assert [made.arguments for made in result.not_done] == [{"to": "ben"}]
     with pytest.raises(RunFailed, match=r"done: send\(to='ann'\); not done: send\(to='ben'\)"):
         result.unwrap()
+    assert result.fault is not None
+    assert result.fault.hint.endswith("The program ended there: what it would have done after that was not tried.")
     read_back = Result.model_validate_json(result.model_dump_json())
     assert (read_back.done, read_back.not_done) == (result.done, result.not_done)
+
+
+def test_a_program_that_went_on_after_a_no_did_not_end_there() -> None:
+    text = "for to in ('ann', 'ben', 'cem'):\n    try:\n        send(to=to)\n    except ToolError:\n        answer = to"
+    result = run(text, send, approve=lambda request: request.arguments["to"] == "ann")
+    assert [made.arguments["to"] for made in result.not_done] == ["ben", "cem"]
+    assert result.fault is not None
+    assert "ended there" not in result.fault.hint
 
 
 def test_a_no_to_one_write_is_none_to_another() -> None:
@@ -471,7 +506,8 @@ def test_a_missing_credential_is_said_before_the_model_is_asked(server: Server) 
     kinds = [event.kind for event in heard]
     chosen = heard[kinds.index("tools_chosen")]
     assert kinds.index("tools_chosen") < kinds.index("model_started")
-    notice = "no credential is set for 'key', which op needs: pass auth={'key': …} to the import or set ATC_AUTH_KEY"
+    way = "pass auth={'key': …} to the import (--auth key=…), or set ATC_AUTH_KEY"
+    notice = f"no credential is set for 'key', which op needs: {way}"
     assert chosen.data["notices"] == [notice]
     assert result.sketch is not None
     assert result.sketch.notices == (notice,)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from collections.abc import Iterator
 
 import pytest
 
-from atc.errors import ToolImportError
+from atc import wording
+from atc.errors import ToolError, ToolImportError
 from atc.tools.openapi import discover, import_openapi
+from atc.tools.openapi.servers import other_place
 from atc.tools.sources import open_tools
+from tests.support.cli import atc
 from tests.support.openapi import Answer, Server, document, operation, running_server
 
 BODY = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": "/api"}])).encode()
@@ -94,3 +99,36 @@ def test_a_document_that_was_named_is_not_replaced_by_another(server: Server) ->
 def test_nobody_there_is_said_at_once() -> None:
     with pytest.raises(ToolImportError, match="cannot be read"):
         import_openapi("http://127.0.0.1:1")
+
+
+def test_a_document_that_names_another_port_is_told_of_before_a_call_and_after(server: Server) -> None:
+    named = "http://127.0.0.1:1/v1"  # where nothing listens
+    body = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": named}])).encode()
+    server.answers["/openapi.json"] = Answer(body)
+    tools = open_tools([server.url])
+    told = f"the document names {named}, and was read from {server.url}/v1: "
+    way = f"base_url='{server.url}/v1' (--service-url {server.url}/v1) calls the latter"
+    assert [wording.other_address(each.named, each.found) for each in tools.other_addresses()] == [told + way]
+    with pytest.raises(ToolError, match=re.escape(f"cannot reach http://127.0.0.1:1 (ConnectError); {told}{way}")):
+        asyncio.run(tools["op"].transport({}))
+    listed, looked = atc("tools", "list", server.url), atc("doctor", "--tools", server.url, "--json")
+    assert listed.stderr == f"note: {told}{way}\n"
+    assert json.loads(looked.stdout)[-1]["found"] == f"1 tool; {told}{way}"
+    assert import_openapi(server.url, base_url=named).other_addresses() == []
+
+
+@pytest.mark.parametrize(
+    ("named", "document_url", "told"),
+    [
+        ("http://127.0.0.1:8800", "http://127.0.0.1:8801/openapi.json", "http://127.0.0.1:8801"),
+        ("https://api.shop.example/v1", "http://localhost:8000/openapi.json", "http://localhost:8000/v1"),
+        ("https://shop.example:8443", "https://me:secret@shop.example/openapi.json", "https://shop.example"),
+        ("http://127.0.0.1:8800", "http://localhost:8800/openapi.json", ""),
+        ("https://shop.example/v1", "http://shop.example/openapi.json", ""),
+        ("https://api.shop.example/v1", "https://docs.shop.example/openapi.json", ""),
+        ("https://api.shop.example/v1", None, ""),
+        (None, "https://docs.shop.example/openapi.json", ""),
+    ],
+)
+def test_only_a_place_that_looks_like_a_slip_is_told_of(named: str | None, document_url: str | None, told: str) -> None:
+    assert other_place(named, document_url) == told

@@ -24,7 +24,7 @@ from atc.tools.openapi.refs import Resolver
 from atc.tools.openapi.returned import binary_schema, is_binary, value_schema
 from atc.tools.openapi.schema import SchemaConverter
 from atc.tools.openapi.schemes import Scheme
-from atc.tools.openapi.servers import server_url
+from atc.tools.openapi.servers import other_place, server_url
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import Example, Link, Protocol, Provenance, Source, Status, origin_of
 
@@ -166,6 +166,7 @@ class OperationReader:
             body=arguments.body,
             server=server,
             server_problem=problem,
+            found_at="" if self._base_url is not None else other_place(server, self._document.url),
             security=self._security(node, arguments.key_schemes),
             accepts=best_first(m for m, _ in contents if is_media_type(m)),
             returns=returns_kind,

@@ -71,6 +71,7 @@ class Operation:
         path: the path template, ``/users/{id}``.
         server: the base URL without a trailing slash, or ``None`` when the document gives none that can be used.
         server_problem: why there is none.
+        found_at: the base URL at the place that the document was read from, where ``server`` may be a slip.
         security: alternatives of scheme names, each to be met as a whole; an empty one allows anonymous calls.
         accepts: media types of its successful answers, the one to ask for first.
         returns: what its answers are by the document; ``None`` where it does not say.
@@ -85,6 +86,7 @@ class Operation:
     body: Body | None = None
     server: str | None = None
     server_problem: str = ""
+    found_at: str = ""
     security: tuple[tuple[str, ...], ...] = ()
     accepts: tuple[str, ...] = ()
     returns: ContentKind | None = None

@@ -8,9 +8,12 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from atc.errors import UsageError
+from atc.tools.protocol import origin_of
 
 _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
 _MAX_URL = 8_000
+THIS_MACHINE = "localhost"
+"""Whatever name it is called by."""
 _PASS_BASE_URL = "pass base_url='https://…' to the import (--service-url https://…)"
 
 
@@ -64,6 +67,31 @@ def server_url(servers: Any, document_url: str | None, given: dict[str, str]) ->
         return None, f"the document's server {first_problem or 'is missing'}: {_PASS_BASE_URL}"
     place = _place(usable[0])
     return next((url for url in usable if url.startswith("https:") and _place(url) == place), usable[0]), ""
+
+
+def other_place(server: str | None, document_url: str | None) -> str:
+    """The base URL at the place of a document's URL, where its server is another one that looks like a slip.
+
+    A document may well be published elsewhere than its service. But at another port of the same machine, or read from
+    this machine, it is as a rule one that its service hands out without knowing its own address.
+
+    Args:
+        server: the base URL that the document names.
+        document_url: the URL that the document was read from.
+    """
+    if server is None or document_url is None:
+        return ""
+    named, found = _address(server), _address(document_url)
+    if named == found or found[0] not in (named[0], THIS_MACHINE):
+        return ""
+    return origin_of(document_url) + urlsplit(server).path
+
+
+def _address(url: str) -> tuple[str, int | None]:
+    """Machine and port; no port for those of http and https, which a service often has both of."""
+    parts = urlsplit(url)
+    here = not is_open_to_others(f"http://{parts.netloc}")
+    return (THIS_MACHINE if here else parts.hostname or ""), (None if parts.port in (80, 443) else parts.port)
 
 
 def is_open_to_others(url: str) -> bool:

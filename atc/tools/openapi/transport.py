@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx
 
+from atc import wording
 from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.openapi.answers import error_of, next_page, value_of
@@ -21,11 +22,13 @@ from atc.tools.openapi.plan import Operation
 from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.security import Credentials
 from atc.tools.tool import (
+    AddressedTransport,
     AnnouncingTransport,
     Answered,
     CredentialedTransport,
     GradedTransport,
     MissingCredential,
+    OtherAddress,
     PagedTransport,
     Sending,
 )
@@ -85,7 +88,9 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
 
 
 @dataclass(frozen=True, eq=False)
-class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport, CredentialedTransport):
+class OperationTransport(
+    PagedTransport, AnnouncingTransport, GradedTransport, CredentialedTransport, AddressedTransport
+):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
@@ -109,6 +114,12 @@ class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport, C
     def sends_credential(self) -> bool:
         """Whether the operation asks for a credential that is there, or the user's own headers go with it."""
         return self.service.credentials.sent(self.operation.security)
+
+    @property
+    def other_address(self) -> OtherAddress | None:
+        """The address that the document names and the one where it was found, if the former looks like a slip."""
+        operation = self.operation
+        return OtherAddress(operation.server or "", operation.found_at) if operation.found_at else None
 
     def opened(self) -> AbstractAsyncContextManager[Any]:
         """The service: tools of one import share it."""
@@ -269,8 +280,10 @@ class OperationTransport(PagedTransport, AnnouncingTransport, GradedTransport, C
         if isinstance(error, _NOT_SENT):
             url = httpx.URL(self.operation.server or "")
             place = f"{url.scheme}://{url.netloc.decode()}"  # a server's URL holds no credential
+            found = self.other_address
+            more = f"; {wording.other_address(found.named, found.found)}" if found is not None else ""
             return ToolError(
-                f"{label} cannot reach {place} ({type(error).__name__})",
+                f"{label} cannot reach {place} ({type(error).__name__}){more}",
                 status="unreachable",
                 transient=True,
                 cause="unreachable",
