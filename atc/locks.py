@@ -19,24 +19,6 @@ def lock(file: IO[Any]) -> None:
     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def is_locked(file: IO[Any]) -> bool:
-    """Whether somebody has locked an open file, this process included. It may be open for reading alone.
-
-    To look, it takes a shared lock for a moment: two that look do not take each other for a holder.
-
-    Raises:
-        OSError: the file system has no locks.
-        EnvironmentProblem: the operating system has no such locks.
-    """
-    fcntl = _fcntl()
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    unlock(file)
-    return False
-
-
 def unlock(file: IO[Any]) -> None:
     """Release a lock before its file is closed: a process that another thread is just starting may have it open too."""
     fcntl = _fcntl()

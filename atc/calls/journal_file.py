@@ -11,7 +11,6 @@ import errno
 import json
 import os
 import re
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -125,7 +124,7 @@ class JournalFile:
         self._file = os.fdopen(os.open(self.path, flags, 0o600), "r+b", buffering=0)
         close_file(self._file.fileno())
         try:
-            _lock(self._file)
+            lock(self._file)
         except BlockingIOError:
             raise RunInUse(f"the journal {self.path} is in use: another process works on this run") from None
         if new:
@@ -152,23 +151,6 @@ class JournalFile:
             self._file.truncate(len(content) - len(last) + (0 if torn else len(ended)))
             if not torn and self._file.write(b"\n") != 1:
                 raise OSError(errno.EIO, "the last line cannot be ended")
-
-
-def _lock(file: BinaryIO) -> None:
-    """Lock a journal. Who lists runs has it locked for a moment, too, to see whether it is: a try or two outlast that.
-
-    Raises:
-        BlockingIOError: another holds it.
-        OSError: the file system has no locks.
-    """
-    for pause_s in (0.002, 0.02):
-        try:
-            lock(file)
-        except BlockingIOError:
-            time.sleep(pause_s)
-        else:
-            return
-    lock(file)
 
 
 def boot_id() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -206,7 +205,6 @@ def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
     run = made(store, 1, status="")
     index = RunIndex(store)
     assert not index.latest()[0].waits
-    journal = run.open_journal()
     for kind, waits in (("approval_asked", True), ("call_started", False), ("call_ended", False)):
         write(run, kind, index=1, tool="send")
         assert [index.latest()[0].waits, RunIndex(store).latest()[0].waits] == [waits, waits]
@@ -214,60 +212,13 @@ def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
     write(run, "call_ended", index=1, tool="send")  # of another call
     assert index.latest()[0].waits
     assert "  waits for you  " in atc("runs").stdout
-    journal.close()  # whoever would have heard the answer has ended
-    assert [(row.status, row.waits) for row in index.latest() + RunIndex(store).latest()] == [("cut off", False)] * 2
-    assert "  cut off  " in atc("runs").stdout
-    journal = run.open_journal()
     write(run, "call_ended", index=2, tool="send")  # the answer was no
     assert not index.latest()[0].waits
     write(run, "call_started", index=3, tool="ask_user")
     write(run, "question_asked", question="Which?", number=1)
     assert index.latest()[0].waits
-    journal.close()
     write(run, "run_ended", status="needs_input", answer="", usage={"seconds": 1.5})
     assert index.latest()[0].waits
     write(run, "run_started", task="Rome", model="m", run_id=run.run_id)
     write(run, "run_ended", status="answered", answer="", usage={"seconds": 1.5})
     assert not index.latest()[0].waits
-
-
-def test_a_run_goes_on_as_long_as_a_process_holds_it(store: FileStore) -> None:
-    run, dead = made(store, 2, status=""), made(store, 1, status="")
-    index = RunIndex(store)
-
-    def statuses() -> list[str]:
-        assert [row.status for row in RunIndex(store).latest()] == [row.status for row in index.latest()]
-        assert [row["status"] for row in json.loads(atc("runs", "--json").stdout)] == [
-            row.status for row in index.rows()
-        ]
-        return [row.status for row in index.rows()]
-
-    assert statuses() == ["cut off", "cut off"]
-    journal = run.open_journal()
-    assert [list(part) for part in index.refresh()] == [
-        [run.run_id]
-    ]  # a page hears of it, though its trace is as it was
-    assert statuses() == ["running", "cut off"]
-    assert [row["run_id"] for row in json.loads(atc("runs", "--search", "status:running", "--json").stdout)] == [
-        run.run_id
-    ]
-    write(run, "answered", value=7)
-    assert statuses() == ["running", "cut off"]
-    journal.close()
-    assert [list(part) for part in index.refresh()] == [[run.run_id]]
-    assert statuses() == ["cut off", "cut off"]
-    assert not dead.has_journal, "a look makes no file"
-
-
-def test_who_looks_whether_a_run_is_held_keeps_nobody_from_it(
-    store: FileStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run = made(store, 1, status="")
-    run.open_journal().close()
-    with run.journal.open("rb") as looks:
-        fcntl.flock(looks, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        assert not run.is_held(), "two that look"
-        monkeypatch.setattr("atc.calls.journal_file.time.sleep", lambda _: fcntl.flock(looks, fcntl.LOCK_UN))
-        journal = run.open_journal()
-    assert run.is_held()
-    journal.close()

@@ -20,7 +20,6 @@ from typing import Any, BinaryIO, cast
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.locks import is_locked
 from atc.private_folders import close_file, make_private, others_can_write, why_strange
 from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
@@ -177,13 +176,6 @@ class FileRun(StoredRun):
 
     def open_journal(self) -> Journal:
         return Journal(self.journal)
-
-    def is_held(self) -> bool:
-        try:
-            with _plain(self.journal) as file:
-                return is_locked(file)
-        except (OSError, EnvironmentProblem):
-            return False  # it has no journal, or cannot be locked here: so nobody has
 
     def keep_traceback(self, number: int, text: str) -> str | None:
         path = self.folder / f"traceback-{number}.txt"
