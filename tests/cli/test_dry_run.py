@@ -98,8 +98,8 @@ def test_json_has_the_same(endpoint: Any) -> None:
     first, second, *_ = result["dry_run"]["planned"]
     assert (first["tool"], first["arguments"], first["line"]) == ("cancel", {"order": "o17"}, 2)
     path = ["orders", 0, "id"]
-    feed = {"argument": "order", "kind": "response", "call": 1, "tool": "find_orders", "path": path, "row": {}}
-    assert first["feeds"] == [feed]
+    feed = {"argument": "order", "inside": [], "kind": "response", "call": 1, "tool": "find_orders", "path": path}
+    assert first["feeds"] == [{**feed, "row": {}, "more": 0}]
     assert (second["effect"], second["unknown"]) == ("unknown", {"about": "done['receipt']"})
     stop = result["dry_run"]["stop"]
     assert (stop["line"], stop["needs"], stop["path"]) == (5, 4, ["ok"])
