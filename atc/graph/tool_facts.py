@@ -153,7 +153,3 @@ class ToolFacts:
     def field(self, path: Path) -> Field:
         """The field at a path of the response."""
         return self._places[1].at(path)
-
-    def owner_at(self, path: Path) -> frozenset[str]:
-        """Words, each of which names the thing that the object at a path of the response is."""
-        return self._places[1].owner_at(path)
