@@ -98,12 +98,6 @@ class Settings(BaseSettings):
         "does not count",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
-    vectors: str | None = Field(
-        None,
-        description="where such an index keeps its vectors: `own` (its files), `qdrant-edge`, or a collection of a "
-        "Qdrant server, `https://HOST:6333/COLLECTION`; default: where they are now, at first in its files",
-    )
-    vectors_key: SecretStr | None = Field(None, description="API key of that server")
     rerank_base_url: str | None = Field(
         None,
         description="address of a reranking server, without `/rerank` at its end: its cross-encoder orders what a "
@@ -277,9 +271,9 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: keys of the model, the reranking server, the sandbox service and the vectors;
-        passwords of the store."""
-        kept = (self.api_key, self.rerank_key, self.sandbox_token, self.vectors_key)
+        """What no trace may show: keys of the model, the reranking server and the sandbox service; passwords
+        of the store."""
+        kept = (self.api_key, self.rerank_key, self.sandbox_token)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
 

@@ -19,7 +19,6 @@ from atc.cli.progress import stages
 from atc.errors import UsageError
 from atc.retrieval.code_words import WIDTH, Entry, Menu
 from atc.retrieval.code_words import Path as Place
-from atc.retrieval.engines.choice import Choice
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.tools.sources import FORMS
@@ -142,7 +141,7 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
     if (folder is None) == (not sources):
         raise UsageError("give an index with --index DIR, or where the tools are: one of the two, not both")
     if folder is not None:
-        index = ToolIndex.load(folder, vectors=Choice.of(settings))
+        index = ToolIndex.load(folder)
         for notice in index.notices:
             err.print(clean(notice), style="yellow", markup=False)
         return index

@@ -22,7 +22,6 @@ from atc.models.base import Message, Reply
 from atc.retrieval.co_usage import MAX_TOGETHER
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
-from atc.retrieval.engines.choice import OWN, Choice
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.menu import WordGroups
@@ -50,14 +49,6 @@ def index(
     encoder: Annotated[
         str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
-    vectors: Annotated[
-        str | None,
-        typer.Option(
-            help="Where its vectors are kept: own (its files), qdrant-edge, or a Qdrant server's collection, "
-            "https://HOST:6333/COLLECTION (ATC_VECTORS_KEY is its key); default: as in the settings, or where they "
-            "are now."
-        ),
-    ] = None,
     codes: index_codes.Codes = False,
     levels: index_codes.Levels = None,
     code_size: index_codes.CodeSize = None,
@@ -81,26 +72,16 @@ def index(
     used = read_used(used_together, frozenset(tools)) if used_together is not None else None
     began = time.perf_counter()
     chosen = _encoder(encoder, needed=codes)
-    settings = Settings.load(vectors=vectors)
-    place = Choice.of(settings)
-    if vectors not in (None, OWN) and chosen is None:
-        raise UsageError("--vectors is for an index by meaning, and there is no encoder: give --encoder with it")
     if wanted is not None:
         index_codes.check(wanted, chosen, len(tools))
     with stages() as report:
         if (folder / "index.json").exists():
-            made = ToolIndex.load(folder, chosen, place)
-            if settings.vectors is not None and place.where != made.vectors_at and made.encoder_digest:
-                made.keep_vectors(place, folder)
-            if wanted is not None:
-                index_codes.check_place(made.vectors_at if settings.vectors is None else place.where)
+            made = ToolIndex.load(folder, chosen)
             made.update(tools, report)
             made.remove([name for name in made.ids if name not in tools])
             made.save(folder, report)
         else:
-            if wanted is not None:
-                index_codes.check_place(place.where)
-            made = ToolIndex.build(tools, chosen, folder, report, vectors=place)
+            made = ToolIndex.build(tools, chosen, folder, report)
         if used is not None:
             made.use_together(used.sets.items())
             made.save(folder)
@@ -112,7 +93,7 @@ def index(
     if used is not None and wanted is None and made.codes is not None:
         err.print("the codes know nothing of that file yet: --codes makes them anew", style="yellow", markup=False)
     summary: dict[str, Any] = {
-        "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None, "vectors": made.vectors_at
+        "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None
     }  # fmt: skip
     if used is not None:
         summary["used_together"] = {
@@ -124,8 +105,6 @@ def index(
         print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
     how = f"words and {chosen.name}" if chosen else "words alone"
-    if made.vectors_at != OWN:
-        how += f"; their vectors are in {made.vectors_at}"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
     if used is not None:
         sets = "1 set" if len(used.sets) == 1 else f"{len(used.sets):,} sets"
@@ -175,7 +154,7 @@ def search(
     settings = Settings.load(scorers=scorers)
     way = way or settings.retrieval
     if folder is not None:
-        searched = ToolIndex.load(folder, vectors=Choice.of(settings))
+        searched = ToolIndex.load(folder)
         for notice in searched.notices:
             err.print(notice, style="yellow", markup=False)
     else:

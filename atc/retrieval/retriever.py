@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from atc.graph.tool_graph import ToolGraph
     from atc.retrieval.code_words import Menu
     from atc.retrieval.encoder import Encoder
-    from atc.retrieval.engines.choice import Choice
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
@@ -110,7 +109,6 @@ class IndexRetriever:
         vocabulary: of ``codes``: ``words``, or ``tokens`` for a model that was taught those of the codes of the index
             (:mod:`atc.retrieval.code_tokens`).
         columns: what was learnt for an index; asked before each search.
-        vectors: the server that may be asked for the vectors of a saved index, where it names one.
         reranker: a cross-encoder that orders what was found (:mod:`atc.retrieval.rerank`).
         turns: how a planner is spoken to; one that was trained is given the turns of its training data.
     """
@@ -126,15 +124,13 @@ class IndexRetriever:
         scorers: Collection[str] = SCORERS,
         vocabulary: Vocabulary = "words",
         columns: Columns | None = None,
-        vectors: Choice | None = None,
         reranker: Reranker | None = None,
         turns: Turns | None = None,
     ) -> None:
         if isinstance(index, str | Path):
-            from atc.retrieval.engines.choice import OWN_FILES
             from atc.retrieval.index import ToolIndex
 
-            index = ToolIndex.load(index, vectors=vectors or OWN_FILES)
+            index = ToolIndex.load(index)
         self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites

@@ -127,16 +127,12 @@ class Cosines:
     share: float | None = None
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
-        vectors, engine = self.snapshot.vectors, self.snapshot.engine
-        if query.vector is not None and engine is not None:
-            return engine.scores(query.vector, np.arange(len(self.snapshot)) if rows is None else rows)
+        vectors = self.snapshot.vectors
         if query.vector is None or vectors is None:
             return None
         return (vectors if rows is None else vectors.take(rows)).scores(query.vector)
 
     def proposed(self, query: Query, count: int) -> Rows:
-        if query.vector is not None and self.snapshot.engine is not None:
-            return self.snapshot.engine.nearest(query.vector, count)[0]
         if query.vector is None or self.snapshot.nearest is None:
             return np.zeros(0, np.int64)
         return self.snapshot.nearest.rows(query.vector, count)

@@ -29,7 +29,6 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
-    from atc.retrieval.engines.rows import EngineVectors
     from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
@@ -57,7 +56,6 @@ class Snapshot:
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
         nearest: proposes rows in an index that was saved and is too large to compare all.
-        engine: the vectors, where another engine keeps them; ``vectors`` and ``nearest`` are ``None`` then.
         codes: of the documents, where they were made.
         co_usage: what was used together, where it was given.
         notices: what the user may want to know of how it was read, a sentence each.
@@ -71,7 +69,6 @@ class Snapshot:
     lexical: LexicalIndex
     vectors: Vectors | None = None
     nearest: Nearest | None = None
-    engine: EngineVectors | None = None
     codes: Codes | None = None
     co_usage: CoUsage | None = None
     notices: tuple[str, ...] = ()

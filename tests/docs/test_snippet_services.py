@@ -62,8 +62,6 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc learn ranking", KEPT, {}),
     (r"^atc tools index .*--json", r'"levels": 3', {}),
     (r"^atc tools index .*--codes", r"tools are in tools-index, found by words and hashed\neach has its own of", {}),
-    (r"^atc tools index .*qdrant-edge", r"their vectors are in qdrant-edge", {}),
-    (r"^ATC_\S+ atc tools index", r"their vectors are in http://127\S+/my-tools", {}),
     (r"^atc tools index", r"29 tools are in tools-index, found by words and hashed", {}),
     (r"atc tools search \"convert", r"\n *1 +convert_money +read", {}),
     (r"^atc tools search .*--way codes", r'"picked": \[\s+\{\s+"tool": "\w+",\s+"path": \[\s+"\w', {}),

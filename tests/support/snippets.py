@@ -54,7 +54,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^echo '", RUN, "tests/docs/test_snippets.py"),
     (r"^atc (ui|serve)\b", RUN, SERVICES),
     (r"^atc learn (codes|decoder|ranking --(codes|index|pairs|tools))", RUN, SERVICES),
-    (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:|qdrant)", RUN, SERVICES),
+    (r"^atc .*(--sandbox (docker|http)|--on ray|host\.example|127\.0\.0\.1:8321|uvx|HOST:)", RUN, SERVICES),
     (r"^ATC_\w+=", RUN, SERVICES),
     (r"^atc probe ", RUN, SERVICES),
     (r"--index (tools-index|DIR)", RUN, SERVICES),

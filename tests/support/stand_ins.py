@@ -34,7 +34,6 @@ from tests.support import code_head, docker, mcp, openapi, probe, ruler, service
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import Handler, says, serving
 from tests.support.probe_services import add_goods
-from tests.support.qdrant import QdrantDouble, served
 from tests.support.ranking import SmallEncoder, ran
 from tests.support.retrieval import protocol
 from tests.support.tiny_model import model_in
@@ -48,7 +47,6 @@ class Encoder(SmallEncoder):
     digest = hashlib.sha256(b"hashed").hexdigest()
 
 
-KEY = "a-key"
 ENCODERS = (
     "atc.retrieval.minilm.MiniLM",
     "atc.cli.find.MiniLM",
@@ -196,7 +194,6 @@ def ferries(folder: Path) -> Iterator[str]:
 ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "http://127.0.0.1:8321": lambda _: goods(),
     "https://host.example/mcp": mcp.shop_over_http,
-    "https://HOST:6333": lambda _: served(QdrantDouble(KEY)),
     "http://127.0.0.1:8700": lambda _: sandboxes(),
     "0.0.0.0": lambda _: nullcontext("127.0.0.1"),
     "tools.example.org": lambda _: nullcontext(f"127.0.0.1:{os.environ['ATC_MCP_PORT']}"),
@@ -355,11 +352,6 @@ def an_engine(_: Path) -> None:
     docker.needs_image()
 
 
-def edge(_: Path) -> None:
-    """The engine of vectors that is a package."""
-    pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install -e '.[vectors]'")
-
-
 def ray(_: Path) -> None:
     """The package of clusters."""
     pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
@@ -386,7 +378,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "mcp-server.md-0": a_client_with_a_server,
     "mcp-server.md-2": credentials,
     "mcp-server.md-3": a_client_with_a_server,
-    "retrieval.md-1": edge,
     "ruler.md-0": the_benchmarks,
     "ruler.md-2": data_of_paths,
 }
