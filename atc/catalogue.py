@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from atc.graph.store import GraphStore
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.own_adapters import OwnAdapters
-    from atc.retrieval.rerank import Reranker
     from atc.retrieval.scorers import Column
     from atc.traces.stores.base import StoredRun
 
@@ -100,7 +99,6 @@ class Catalogue:
             folder=self._folder / "indexes",
             scorers=settings.scorers,
             columns=self._columns if self._learns and "adapter" in settings.scorers else None,
-            reranker=_reranker(settings),
         )
         self._store = store
         self._own_store = store is None
@@ -373,12 +371,3 @@ def _called(run: StoredRun | Result) -> dict[str, None]:
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _reranker(settings: Settings) -> Reranker | None:
-    """The cross-encoder that the settings name; its code is loaded where there is one only."""
-    if settings.rerank_base_url is None:
-        return None
-    from atc.retrieval.rerank import Reranker
-
-    return Reranker.of(settings)

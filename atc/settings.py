@@ -98,13 +98,6 @@ class Settings(BaseSettings):
         "does not count",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
-    rerank_base_url: str | None = Field(
-        None,
-        description="address of a reranking server, without `/rerank` at its end: its cross-encoder orders what a "
-        "search found",
-    )
-    rerank_model: str | None = Field(None, description="name of the cross-encoder there; many servers need none")
-    rerank_key: SecretStr | None = Field(None, description="key of the reranking server")
     find_tools: bool = Field(
         True,
         description="let programs ask for tools that were left out and for documents that were cut, and look at values",
@@ -271,9 +264,8 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: keys of the model, the reranking server and the sandbox service; passwords
-        of the store."""
-        kept = (self.api_key, self.rerank_key, self.sandbox_token)
+        """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
+        kept = (self.api_key, self.sandbox_token)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
 

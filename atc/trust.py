@@ -33,8 +33,8 @@ FREE = frozenset({
     "cache", "find_tools", "max_tools", "retrieval", "revision_temperature", "seed", "sentence", "temperature",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
-SECRET = frozenset({"api_key", "rerank_key", "sandbox_token", "store"})
-RETIRED = frozenset({"vectors", "vectors_key"})
+SECRET = frozenset({"api_key", "sandbox_token", "store"})
+RETIRED = frozenset({"rerank_base_url", "rerank_key", "rerank_model", "vectors", "vectors_key"})
 """Settings of older versions. They are ignored, and a warning says so."""
 MAX_FILE = 100_000
 """Bytes of a settings file: whoever is to trust it reads it."""

@@ -29,7 +29,6 @@ from atc.retrieval.menu_walk import GROUPS, MenuWalk
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
-from atc.retrieval.rerank import CANDIDATES, Reranker, reranked
 from atc.retrieval.retriever import Way, encoder_for
 from atc.retrieval.used_file import Used, read_used
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
@@ -170,12 +169,11 @@ def search(
         if way in ("planned", "codes"):
             found = asyncio.run(_by_model(way, searched, query, limit, model))
         else:
-            depth = limit if settings.rerank_base_url is None else max(limit, CANDIDATES)
-            found = search_without_plan(searched, query, depth)
+            found = search_without_plan(searched, query, limit)
     seconds = time.perf_counter() - began
     for warning in warned:
         err.print(str(warning.message), style="yellow", markup=False)
-    ranked = _ranked(searched, found, limit, settings)
+    ranked = found.ranked(limit)
     if as_json:
         hits = {hit.id: hit for hit in found.turns[0].hits}
         tools = [
@@ -185,16 +183,6 @@ def search(
         print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages} | found.summary())
         return
     _print(searched, found, ranked)
-
-
-def _ranked(index: ToolIndex, found: Trajectory, limit: int, settings: Settings) -> list[str]:
-    """The tools in their order: that of a cross-encoder, where the settings name one."""
-    if (reranker := Reranker.of(settings)) is None:
-        return found.ranked(limit)
-    ordered = asyncio.run(reranked(found, index.protocol, reranker, limit))
-    if ordered.notice:
-        err.print(clean(ordered.notice), style="yellow", markup=False)
-    return ordered.ranking
 
 
 def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:

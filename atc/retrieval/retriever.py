@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
-    from atc.retrieval.rerank import Reranker
     from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
     from atc.retrieval.snapshot import Progress
@@ -109,7 +108,6 @@ class IndexRetriever:
         vocabulary: of ``codes``: ``words``, or ``tokens`` for a model that was taught those of the codes of the index
             (:mod:`atc.retrieval.code_tokens`).
         columns: what was learnt for an index; asked before each search.
-        reranker: a cross-encoder that orders what was found (:mod:`atc.retrieval.rerank`).
         turns: how a planner is spoken to; one that was trained is given the turns of its training data.
     """
 
@@ -124,7 +122,6 @@ class IndexRetriever:
         scorers: Collection[str] = SCORERS,
         vocabulary: Vocabulary = "words",
         columns: Columns | None = None,
-        reranker: Reranker | None = None,
         turns: Turns | None = None,
     ) -> None:
         if isinstance(index, str | Path):
@@ -136,7 +133,7 @@ class IndexRetriever:
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
         self._scorers, self._vocabulary, self._given_columns = scorers, vocabulary, columns
-        self._reranker, self._turns = reranker, turns
+        self._turns = turns
         self._menu: tuple[Sequence[str], Menu] | None = None
         self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
@@ -172,10 +169,6 @@ class IndexRetriever:
         columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
         index = made.with_scorers((*columns, *self._runs_of(graph)), self._on)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
-        if self._reranker is not None:
-            from atc.retrieval.rerank import CANDIDATES
-
-            more = max(more, CANDIDATES)
         if self._way == "planned":
             planner = QueryPlanner(
                 index, ask, prerequisites=self._prerequisites, graph=graph, turns=self._turns or PRODUCT
@@ -188,12 +181,7 @@ class IndexRetriever:
             found = search_without_plan(
                 index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
             )
-        ranked = found.ranked(most := more + len(found.prerequisites))
-        if self._reranker is not None:
-            from atc.retrieval.rerank import reranked
-
-            ordered = await reranked(found, index.protocol, self._reranker, most)
-            ranked, notices = ordered.ranking, (*notices, *([ordered.notice] if ordered.notice else []))
+        ranked = found.ranked(more + len(found.prerequisites))
         names = [name for name in ranked if name in tools]
         if ranked and not names:
             raise UsageError(
