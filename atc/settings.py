@@ -240,6 +240,9 @@ class Settings(BaseSettings):
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if "codes" in names:  # of an older version
+            warnings.warn("the scorer `codes` is ignored, there is none any more", FutureWarning, 2)
+            names = tuple(name for name in names if name != "codes")
         unknown = [name for name in names if name not in SCORERS]
         if unknown or not {"words", "vectors"} & set(names):
             problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"

@@ -108,6 +108,12 @@ def test_a_setting_of_an_older_version_is_ignored_with_a_line(
         assert not hasattr(Settings.load(), name)
 
 
+def test_a_scorer_of_an_older_version_is_ignored_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATC_SCORERS", "words,vectors,codes")
+    with pytest.warns(FutureWarning, match="`codes` is ignored"):
+        assert Settings.load().scorers == ("words", "vectors")
+
+
 def test_a_file_that_is_not_trusted_names_no_type_to_import() -> None:
     Path("atc.toml").write_text("answer = 'stranger:Type'\n")
     with pytest.raises(SettingsError, match="not trusted"):

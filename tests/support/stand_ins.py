@@ -30,7 +30,7 @@ from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from benchmarks import batch_kills
-from tests.support import code_head, docker, mcp, openapi, probe, ruler, service
+from tests.support import docker, mcp, openapi, probe, ruler, service, slang
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import Handler, says, serving
 from tests.support.probe_services import add_goods
@@ -133,12 +133,12 @@ def many_tools() -> list[Protocol]:
     """More tools than are all shown to a model."""
     kinds, things = ("convert", "count"), ("money", "songs", "words")
     more = [protocol(f"{a}_{b}", f"To {a} {b}.", "name") for a in kinds for b in things]
-    return more + [each for each in code_head.tools() if each.name.islower()]
+    return more + [each for each in slang.tools() if each.name.islower()]
 
 
 def asked() -> list[Pair]:
     """Queries for these tools, in words of users."""
-    return [pair for pair in code_head.pairs() if pair.gold[0].islower()]
+    return [pair for pair in slang.pairs() if pair.gold[0].islower()]
 
 
 # -- services ----------------------------------------------------------------------------------------------------------
@@ -370,9 +370,9 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "benchmarks.md-2": a_decoder_and_catalogues,
     "codes.md-1": runs_and_an_index,
     "codes.md-3": tools_used_together,
-    "codes.md-5": grouped_index,
-    "codes.md-6": index_of_the_catalogue,
-    "codes.md-7": a_model_and_chats,
+    "codes.md-4": grouped_index,
+    "codes.md-5": index_of_the_catalogue,
+    "codes.md-6": a_model_and_chats,
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
     "mcp-server.md-0": a_client_with_a_server,
