@@ -86,11 +86,10 @@ class Settings(BaseSettings):
     max_tools: int = Field(
         20, ge=1, description="most tools offered to the model at once; if there are more, the best are chosen"
     )
-    retrieval: Literal["auto", "lexical", "hybrid", "planned", "codes"] = Field(
+    retrieval: Literal["auto", "lexical", "hybrid", "planned"] = Field(
         "auto",
         description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
-        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries) or `codes` (the model "
-        "picks from a menu)",
+        "(by words), `hybrid` (all that the index can) or `planned` (the model plans the queries)",
     )
     scorers: Names = Field(
         SCORERS,
@@ -236,6 +235,14 @@ class Settings(BaseSettings):
         default_factory=lambda: Path(platformdirs.user_cache_dir("atc")) / "catalogue",
         description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
+
+    @field_validator("retrieval", mode="before")
+    @classmethod
+    def _known_way(cls, way: Any) -> Any:
+        if way != "codes":
+            return way
+        warnings.warn("`codes` is ignored, there is no such way to find tools any more: it is `auto`", FutureWarning, 2)
+        return "auto"
 
     @field_validator("scorers")
     @classmethod

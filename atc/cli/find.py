@@ -24,8 +24,6 @@ from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
-from atc.retrieval.menu import WordGroups
-from atc.retrieval.menu_walk import GROUPS, MenuWalk
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
@@ -33,8 +31,6 @@ from atc.retrieval.retriever import Way, encoder_for
 from atc.retrieval.used_file import Used, read_used
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
-from atc.sketch_facts import SketchFacts, Why
-from atc.sketch_wording import why
 from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset
 
@@ -130,7 +126,7 @@ def search(
     way: Annotated[
         Way | None,
         typer.Option(
-            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid, planned or codes."
+            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid or planned."
         ),
     ] = None,
     scorers: Annotated[
@@ -139,7 +135,7 @@ def search(
             help=f"What ranks tools: {', '.join(SCORERS)}; several with commas between. Default: the setting."
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model that plans or picks, named as for `atc run`.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that plans, named as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
@@ -166,8 +162,8 @@ def search(
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
-        if way in ("planned", "codes"):
-            found = asyncio.run(_by_model(way, searched, query, limit, model))
+        if way == "planned":
+            found = asyncio.run(_planned(searched, query, model))
         else:
             found = search_without_plan(searched, query, limit)
     seconds = time.perf_counter() - began
@@ -196,23 +192,21 @@ def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
 
 def index_of(tools: Toolset, way: Way) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
-    encoder, notices = encoder_for(len(tools)) if way in ("auto", "codes") else (None, [])
+    encoder, notices = encoder_for(len(tools)) if way == "auto" else (None, [])
     with stages() as report:
-        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report, codes=way == "codes")
+        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report)
     for notice in (*notices, *([problem] if problem else [])):
         err.print(notice, style="yellow", markup=False)
     return made
 
 
-async def _by_model(way: Way, index: ToolIndex, query: str, limit: int, spec: str | None) -> Trajectory:
+async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
     model = resolve_model(Settings.load(), spec)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
         return await model.complete(messages, max_tokens=max_tokens, **form)
 
     try:
-        if way == "codes":
-            return await MenuWalk(index, WordGroups(index.menu(GROUPS)), ask).search(query, limit)
         return await QueryPlanner(index, ask).search(query)
     finally:
         await model.aclose()
@@ -231,10 +225,6 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         protocol = index.protocol(name)
         table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
     print_table(table)
-    for each in found.said:
-        if each.id in ranked:
-            reason = why(Why(kind="said", path=each.path), SketchFacts())
-            out.print(Text(clean(f"{each.id}: {reason}")), style="dim")
     for prerequisite in found.prerequisites:
         out.print(Text(clean(str(prerequisite))), style="dim")
 

@@ -114,6 +114,12 @@ def test_a_scorer_of_an_older_version_is_ignored_with_a_line(monkeypatch: pytest
         assert Settings.load().scorers == ("words", "vectors")
 
 
+def test_a_way_to_find_tools_of_an_older_version_is_ignored_with_a_line() -> None:
+    Path("atc.toml").write_text("retrieval = 'codes'\n")
+    with pytest.warns(FutureWarning, match="it is `auto`"):
+        assert Settings.load().retrieval == "auto"
+
+
 def test_a_file_that_is_not_trusted_names_no_type_to_import() -> None:
     Path("atc.toml").write_text("answer = 'stranger:Type'\n")
     with pytest.raises(SettingsError, match="not trusted"):

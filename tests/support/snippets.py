@@ -59,7 +59,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^atc probe ", RUN, SERVICES),
     (r"--index (tools-index|DIR)", RUN, SERVICES),
     (r"^atc tools index (catalogue\.yaml|(-t )?tools/)", RUN, SERVICES),
-    (r"--tools shop\.(yaml|json)|--retrieval codes|--documents|catalogue\.yaml", RUN, SERVICES),
+    (r"--tools shop\.(yaml|json)|--documents|catalogue\.yaml", RUN, SERVICES),
     (r"^atc trust", RUN, SERVICES),
     (r"^atc graph (draw|correct)", RUN, "tests/docs/test_snippets.py"),
     (r"^atc ", RUN, "tests/docs/test_snippets.py"),

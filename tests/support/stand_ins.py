@@ -47,6 +47,7 @@ class Encoder(SmallEncoder):
     digest = hashlib.sha256(b"hashed").hexdigest()
 
 
+KEY = "a-key"
 ENCODERS = (
     "atc.retrieval.minilm.MiniLM",
     "atc.cli.find.MiniLM",
@@ -371,8 +372,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "codes.md-1": runs_and_an_index,
     "codes.md-3": tools_used_together,
     "codes.md-4": grouped_index,
-    "codes.md-5": index_of_the_catalogue,
-    "codes.md-6": a_model_and_chats,
+    "codes.md-5": a_model_and_chats,
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
     "mcp-server.md-0": a_client_with_a_server,
