@@ -114,7 +114,8 @@ def test_a_scorer_of_an_older_version_is_ignored_with_a_line(monkeypatch: pytest
         assert Settings.load().scorers == ("words", "vectors")
 
 
-def test_a_way_to_find_tools_of_an_older_version_is_ignored_with_a_line() -> None:
+def test_a_way_to_find_tools_of_an_older_version_is_ignored_with_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ATC_RETRIEVAL")
     Path("atc.toml").write_text("retrieval = 'codes'\n")
     with pytest.warns(FutureWarning, match="it is `auto`"):
         assert Settings.load().retrieval == "auto"
