@@ -87,9 +87,6 @@ def ranking(
         bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
     ] = False,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
-    codes: Annotated[
-        bool, typer.Option("--codes", help="Learn a head for the codes of the index instead, and keep it there.")
-    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Learn which tools your queries are for, so that the right ones come first: in seconds, on this machine.
@@ -99,13 +96,9 @@ def ranking(
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """
-    from atc.cli import learn_head, learn_ranking
+    from atc.cli import learn_ranking
 
     given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    if codes:
-        if tools or auth or any(given.values()):
-            raise UsageError("--codes learns for an index: name its folder with --index, and no tools")
-        learn_head.learn(pairs, index, rollback=rollback, seed=seed, as_json=as_json)
     learn_ranking.learn(pairs, tools, index, given, auth, rollback=rollback, seed=seed, as_json=as_json)
 
 

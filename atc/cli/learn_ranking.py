@@ -19,7 +19,6 @@ from atc.learn.dataset import read_examples
 from atc.learn.keeping import MIN_HELD_OUT, Compared
 from atc.learn.pairs import Pair, TooLittle, usable
 from atc.programs.lessons.reading import tasks_of
-from atc.retrieval.engines.choice import Choice
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
@@ -169,7 +168,7 @@ def _index(
     """The index that a run with these tools searches."""
     folder = folder or (Path(settings.tool_index) if settings.tool_index and not tools else None)
     if folder is not None:
-        return ToolIndex.load(folder, vectors=Choice.of(settings))
+        return ToolIndex.load(folder)
     source = {"tools": list(tools), **given} if tools else latest_source(runs)
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     kept |= {name: value for name, value in given.items() if value}

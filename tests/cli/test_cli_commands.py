@@ -203,13 +203,12 @@ def test_the_doctor_looks_at_what_the_settings_ask_for(monkeypatch: pytest.Monke
     from atc.cli import doctor
 
     assert doctor._runs().ok
-    assert (doctor._telemetry(), doctor._vectors()) == ([], [])
+    assert doctor._telemetry() == []
     monkeypatch.setenv("ATC_STORE", "mysql://me:geheim@host/base")
     monkeypatch.setenv("ATC_OTEL", "true")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "pigeons")
-    monkeypatch.setenv("ATC_VECTORS", "nowhere")
-    found = [doctor._runs(), *doctor._telemetry(), *doctor._vectors()]
-    assert [(check.ok, check.needed) for check in found] == [(False, True), (False, True), (False, False)]
+    found = [doctor._runs(), *doctor._telemetry()]
+    assert [(check.ok, check.needed) for check in found] == [(False, True), (False, True)]
     assert "geheim" not in str(found)
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "ray" else object())
     assert (doctor._extras().ok, "[ray]" in doctor._extras().fix) == (False, True)
