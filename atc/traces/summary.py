@@ -16,6 +16,9 @@ from atc.traces.stores.base import StoredRun
 MAX_TASK, MAX_ANSWER = 4_000, 2_000
 """Characters of a summary's task and answer, as JSON writes them in ASCII."""
 
+CUT_OFF, RUNNING = "cut off", "running"
+"""The status of a run whose trace has no end: where no process works on it, and where one does."""
+
 
 def begun(text: str, room: int) -> str:
     """A text that takes ``room`` characters of JSON at most: the whole, or its beginning and an ellipsis."""
@@ -37,7 +40,8 @@ class RunSummary:
 
     Attributes:
         run_id: its name.
-        status: as of its result; ``cut off`` where it has none, or is in progress; ``damaged``.
+        status: as of its result; ``cut off`` where it has none, which is ``running`` in an
+            :class:`~atc.traces.index.RunIndex` while a process works on it; ``damaged``.
         task: the last one, of a conversation; of a long one the beginning, as of a long answer.
         model: its name.
         strategy: its name.
@@ -55,7 +59,7 @@ class RunSummary:
     """
 
     run_id: str
-    status: str = "cut off"
+    status: str = CUT_OFF
     task: str = ""
     model: str = ""
     strategy: str = ""
@@ -91,7 +95,7 @@ class RunSummary:
         """
         match kind:
             case "run_started":
-                self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
+                self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], CUT_OFF
                 self.strategy, self.answer = data.get("strategy", ""), None
                 self.partial, self.remarks = False, 0
                 self.began = at if self.began is None else self.began
@@ -123,7 +127,7 @@ class RunSummary:
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")
-        self.waits = self.status == "needs_input" or (self.status == "cut off" and bool(self._asked))
+        self.waits = self.status == "needs_input" or (self.status == CUT_OFF and bool(self._asked))
 
 
 def summary_of(stored: StoredRun) -> RunSummary:

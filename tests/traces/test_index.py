@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from atc import locks
 from atc.errors import UsageError
 from atc.settings import Settings
 from atc.traces import index as indexes
@@ -205,6 +207,7 @@ def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
     run = made(store, 1, status="")
     index = RunIndex(store)
     assert not index.latest()[0].waits
+    journal = run.open_journal()
     for kind, waits in (("approval_asked", True), ("call_started", False), ("call_ended", False)):
         write(run, kind, index=1, tool="send")
         assert [index.latest()[0].waits, RunIndex(store).latest()[0].waits] == [waits, waits]
@@ -212,13 +215,89 @@ def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
     write(run, "call_ended", index=1, tool="send")  # of another call
     assert index.latest()[0].waits
     assert "  waits for you  " in atc("runs").stdout
+    journal.close()  # whoever would have heard the answer has ended
+    assert [(row.status, row.waits) for row in index.latest() + RunIndex(store).latest()] == [("cut off", False)] * 2
+    assert "  cut off  " in atc("runs").stdout
+    journal = run.open_journal()
     write(run, "call_ended", index=2, tool="send")  # the answer was no
     assert not index.latest()[0].waits
     write(run, "call_started", index=3, tool="ask_user")
     write(run, "question_asked", question="Which?", number=1)
     assert index.latest()[0].waits
+    journal.close()
     write(run, "run_ended", status="needs_input", answer="", usage={"seconds": 1.5})
     assert index.latest()[0].waits
     write(run, "run_started", task="Rome", model="m", run_id=run.run_id)
     write(run, "run_ended", status="answered", answer="", usage={"seconds": 1.5})
     assert not index.latest()[0].waits
+
+
+def test_a_run_goes_on_as_long_as_a_process_holds_it(store: FileStore) -> None:
+    run, dead = made(store, 2, status=""), made(store, 1, status="")
+    index = RunIndex(store)
+
+    def statuses() -> list[str]:
+        assert [row.status for row in RunIndex(store).latest()] == [row.status for row in index.latest()]
+        assert [row["status"] for row in json.loads(atc("runs", "--json").stdout)] == [
+            row.status for row in index.rows()
+        ]
+        return [row.status for row in index.rows()]
+
+    assert statuses() == ["cut off", "cut off"]
+    journal = run.open_journal()
+    assert [list(part) for part in index.refresh()] == [
+        [run.run_id]
+    ]  # a page hears of it, though its trace is as it was
+    assert statuses() == ["running", "cut off"]
+    assert [row["run_id"] for row in json.loads(atc("runs", "--search", "status:running", "--json").stdout)] == [
+        run.run_id
+    ]
+    write(run, "answered", value=7)
+    assert statuses() == ["running", "cut off"]
+    journal.close()
+    assert [list(part) for part in index.refresh()] == [[run.run_id]]
+    assert statuses() == ["cut off", "cut off"]
+    assert not dead.has_journal, "a look makes no file"
+
+
+def test_who_looks_whether_a_run_is_held_takes_no_lock(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, free = made(store, 1, status=""), made(store, 2, status="")
+    free.open_journal().close()
+    journal = held.open_journal()
+    monkeypatch.setattr(fcntl, "flock", lambda *_: pytest.fail("it locks"))
+    monkeypatch.setattr(fcntl, "lockf", lambda *_: pytest.fail("it locks"))
+    assert (store.held([held.run_id, free.run_id]), free.is_held()) == ({held.run_id}, False)
+    monkeypatch.undo()
+    journal.close()
+
+
+def test_where_the_kernel_has_no_table_of_locks_a_run_is_cut_off(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = made(store, 1, status="")
+    journal = run.open_journal()
+    monkeypatch.setattr("atc.locks._TABLE", tmp_path / "none")
+    assert [row.status for row in RunIndex(store).latest()] == ["cut off"]
+    journal.close()
+
+
+def test_a_lock_is_of_one_file_on_one_device(store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = made(store, 1, status="")
+    journal = run.open_journal()
+    kernels = locks._TABLE.read_text()
+    table = tmp_path / "locks"
+    monkeypatch.setattr("atc.locks._TABLE", table)
+    inode = run.journal.stat().st_ino
+    (own,) = (line for line in kernels.splitlines() if f":{inode} " in line)
+    for changed, is_held in (
+        ("", True),
+        ("-> FLOCK", False),  # it waits for a lock
+        ("POSIX", False),
+        (f"ff:ff:{inode}", False),
+    ):
+        parts = own.split()
+        if changed:
+            parts[5 if ":" in changed else 1] = changed
+        table.write_text(f"rubbish\n{' '.join(parts)}\n")
+        assert run.is_held() is is_held, changed
+    journal.close()
