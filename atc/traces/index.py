@@ -24,7 +24,7 @@ from atc.traces.summary import CUT_OFF, RUNNING, RunSummary, summary_of
 
 NOTE = "summary"
 """The name of the note beside a run."""
-FORM = 2
+FORM = 3
 """Of the note: another one is not read."""
 MOST_NOTE = 9_000
 """Bytes of a note: a summary that takes more is not kept."""

@@ -86,7 +86,7 @@ def test_an_interrupt_stops_the_task_and_the_next_one_goes_on(endpoint: Any) -> 
         terminal.type("be slow\n")
         terminal.wait_for("slow …")
         terminal.process.send_signal(signal.SIGINT)
-        terminal.wait_for("stopped; what it did")
+        terminal.wait_for("stopped; what it did until then is kept; after the chat, `atc resume ")
         terminal.type("double 21\n")
         terminal.wait_for("value: 42")
 

@@ -22,6 +22,7 @@ from atc.traces.searching import search
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.traces.stores.files import FileRun, FileStore
 from atc.traces.summary import MAX_TASK, RunSummary, begun
+from atc.wording.outcomes import DONE
 from tests.support.cli import atc
 
 
@@ -301,3 +302,49 @@ def test_a_lock_is_of_one_file_on_one_device(store: FileStore, monkeypatch: pyte
         table.write_text(f"rubbish\n{' '.join(parts)}\n")
         assert run.is_held() is is_held, changed
     journal.close()
+
+
+def test_a_run_that_was_killed_and_resumed_is_counted_as_one(store: FileStore) -> None:
+    run = store.run("20260101-000000-000001")
+    run.make()
+    trace = run.open_trace()
+    call = {"tool": "t", "arguments": {}, "error": None, "seconds": 0.1, "notes": []}
+    started = ("run_started", {"task": "Rome", "model": "m", "run_id": run.run_id})
+    kinds: list[tuple[Any, dict[str, Any]]] = [
+        started,
+        ("program_written", {"attempt": 0, "program": "a"}),
+        ("call_ended", {"index": 1, "status": "ok", **call}),
+        ("program_written", {"attempt": 1, "program": "b"}),
+        ("call_started", {"index": 2, "tool": "t", "arguments": {}}),  # after 4 s it is killed
+        started,
+        ("call_ended", {"index": 3, "status": "replayed", **call}),
+        ("call_started", {"index": 4, "tool": "t", "arguments": {}}),
+        ("call_ended", {"index": 4, "status": "ok", **call}),
+        ("program_written", {"attempt": 1, "program": "c"}),
+        ("run_ended", {"status": "answered", "answer": "7", "value": 7, "usage": {"seconds": 6.0}}),
+    ]
+    for n, (kind, data) in enumerate(kinds):
+        trace.write(Event(kind, data, at=1_750_000_000.0 + n + (3_600 if n > 4 else 0)))
+    trace.close()
+    row = RunIndex(store).latest()[0]
+    assert (row.seconds, row.calls, row.revisions) == (10.0, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("effect", "status", "answer", "shown"),
+    [
+        ("write", "ok", "null", DONE),
+        ("write", "replayed", "", DONE),
+        ("write", "ok", "Ann is reminded.", "Ann is reminded."),
+        ("write", "refused", "null", "null"),
+        ("read", "ok", "null", "null"),
+    ],
+)
+def test_a_run_without_a_value_says_that_it_is_done(
+    store: FileStore, effect: str, status: str, answer: str, shown: str
+) -> None:
+    run = made(store, 1, status="")
+    call = {"index": 1, "tool": "t", "arguments": {}, "error": None, "seconds": 0.1, "notes": []}
+    write(run, "call_ended", **call, effect=effect, status=status)
+    write(run, "run_ended", status="answered", answer=answer, value=None, usage={"seconds": 1.5})
+    assert RunIndex(store).latest()[0].answer == shown
