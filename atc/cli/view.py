@@ -329,7 +329,8 @@ class RunView:
             tokens += f", {money_text(Decimal(str(cost)), data.get('currency', ''))}"
         since = "since the resume, " if self._resumed else ""
         self.line(
-            f"{since}{usage['seconds']:.1f} s: {usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
+            f"{since}{usage['seconds']:.1f} s: "
+            f"{usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
             f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); "
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",

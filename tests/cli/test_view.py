@@ -106,7 +106,12 @@ def numbers(text: str) -> list[str]:
 def test_calls_that_are_made_together_are_shown_by_their_numbers() -> None:
     shown, file = pipe()
     begun = [Event("call_started", {"index": n, "tool": "f", "arguments": {}}) for n in (1, 2, 3)]
-    for event in (*begun, Event("call_ended", a_call(3)), Event("call_ended", a_call(4)), Event("call_ended", a_call(1))):
+    for event in (
+        *begun,
+        Event("call_ended", a_call(3)),
+        Event("call_ended", a_call(4)),
+        Event("call_ended", a_call(1)),
+    ):
         shown(event)
     assert numbers(file.getvalue()) == ["1"], "2 has not ended"
     shown(Event("call_ended", a_call(2)))
@@ -135,7 +140,9 @@ def test_a_run_that_was_cut_off_and_resumed_is_read_back_as_one() -> None:
     ):
         shown(event)
     lines = file.getvalue().splitlines()
-    assert [line.split(",")[0].strip("─ ") for line in lines if "program" in line] == [f"program {n}" for n in (1, 2, 3)]
+    assert [line.split(",")[0].strip("─ ") for line in lines if "program" in line] == [
+        f"program {n}" for n in (1, 2, 3)
+    ]
     at = lines.index("  … 1. f(n=1)  not ended")
     assert lines[at + 1] == "── resumed: what succeeded is not done again ──"
     assert lines[-1].startswith("since the resume, 2.0 s: ")
