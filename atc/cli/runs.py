@@ -180,12 +180,13 @@ def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) ->
 def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None:
     """Print a run; what cannot be read of it goes to ``damage``."""
     view = RunView(out, stored=True, verbose=verbose)
-    task = None
+    task, ended = None, False
     for number, event in stored.numbered(damage.append):
         kind, data = event["kind"], event["data"]
         if kind == "run_started" and (data.get("turn"), data["task"]) != task:
             task = (data.get("turn"), data["task"])  # a conversation has several; a resume none
             view.line(f"task: {task[1]}", "bold")
+        ended = kind == "run_ended" or (ended and kind != "run_started")
         if kind in ("indexing", "model_started", "model_waiting"):
             continue
         try:
@@ -193,6 +194,12 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
         except FAILS as error:
             damage.append(damaged(stored.where, number, error))
     view.close()
+    if ended:
+        return
+    if stored.is_held():
+        view.line("── running: a process works on it ──", "bold")
+    else:
+        view.line(f"── cut off: `atc resume {stored.run_id}` goes on with it ──", "bold yellow")
 
 
 @guarded
