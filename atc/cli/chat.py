@@ -202,7 +202,7 @@ class _Chat:
         except KeyboardInterrupt:
             if not self._terminal:
                 raise
-            again = f"; after the chat, `atc resume {self._conversation.id}` goes on with it" if self._kept else ""
+            again = f"; if you leave now, `atc resume {self._conversation.id}` goes on with it" if self._kept else ""
             self._say(f"stopped; what it did until then is kept{again}")
             return
         finally:
