@@ -164,7 +164,7 @@ KEYED = {
 def test_a_missing_credential_is_named_before_a_run(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint(says(GOOD))
     Path("shop.json").write_text(json.dumps(KEYED))
-    way = "pass auth={'shop_key': …} to the import (--auth shop_key=…), or set ATC_AUTH_SHOP_KEY"
+    way = "pass auth={'shop_key': …} to the import (`atc run --auth shop_key=…`), or set ATC_AUTH_SHOP_KEY"
     told = f"no credential is set for 'shop_key', which pens, inks need: {way}"
     for arguments in (["tools", "list", "shop.json"], ["tools", "list", "shop.json", "--json"]):
         ran = atc(*arguments)
