@@ -127,5 +127,6 @@ def learn(
         return
     from atc.cli import learn_ranking
 
+    learn_ranking.report_links("links" in entry_points(group=GROUP).names)
     given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
     learn_ranking.learn(pairs, tools, index, given, auth, rollback=rollback, seed=seed, as_json=as_json)

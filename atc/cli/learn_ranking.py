@@ -29,6 +29,9 @@ from atc.tools.tool import Toolset
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore
 
+LINKS = "links.json"
+"""The model that ``atc learn links`` keeps beside what runs taught. What it predicted is in the graph already."""
+
 
 def learn(
     pairs: Path | None,
@@ -83,6 +86,14 @@ def learn(
     else:
         _print(found, unknown, settings.scorers)
     raise typer.Exit(SOLVED)
+
+
+def report_links(used: bool) -> None:
+    """Print a line if the folder has a model of links, and no package that uses it is installed."""
+    if not used and (file := Settings.load().catalogue / LINKS).exists():
+        err.print(
+            f"atc: {file} is not used: `atc learn links` is in atc-runtime-research", markup=False, style="yellow"
+        )
 
 
 def pairs_of_runs(runs: RunStore, *, silent: bool = False) -> Iterator[Pair]:

@@ -13,7 +13,7 @@ codes, with the mean vector of its tools in place of ``v``. Logits are not norma
 would then have to be right before anything is known of the second. An untrained head gives the cosines, exactly; tools
 that it never saw keep about theirs.
 
-Nothing of ATC trains one any more.
+:mod:`atc.learn.head` trains it.
 """
 
 from __future__ import annotations

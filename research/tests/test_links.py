@@ -170,6 +170,13 @@ def test_the_command_learns_rolls_back_and_says_so(memory: list[dict[Any, float]
     assert atc("learn", "links", "--tools", "any.json", "--rollback").exit_code == 2
 
 
+def test_atc_names_the_file_that_is_left_without_this_package() -> None:
+    from atc.cli.learn_ranking import LINKS
+    from atc_research.naviagent import links
+
+    assert links._CURRENT == LINKS
+
+
 def test_the_command_needs_tools_and_runs(
     memory: list[dict[Any, float]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.cli import learn
+from atc.cli import learn, learn_ranking
 from tests.support.cli import atc
 
 
@@ -88,6 +88,20 @@ def test_without_research_a_command_of_it_says_how_to_get_it(name: str, monkeypa
     assert said in ran.stderr
     assert atc("learn", name, "--help").exit_code == 3
     assert atc("learn", "nothing").exit_code == 2
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_model_of_links_is_left_and_a_line_says_so_without_research(
+    there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "catalogue").mkdir(exist_ok=True)
+    (tmp_path / "catalogue" / learn_ranking.LINKS).write_text("{}")
+    if not there:
+        monkeypatch.setattr(learn, "entry_points", lambda **_: EntryPoints())
+    ran = atc("learn", "--tools", "nowhere.json")
+    assert ran.exit_code == 2
+    assert ("links.json is not used: `atc learn links` is in" in ran.stderr) is not there
+    assert (tmp_path / "catalogue" / learn_ranking.LINKS).read_text() == "{}"
 
 
 def test_nothing_that_runs_a_task_imports_what_trains() -> None:
