@@ -48,7 +48,7 @@ demo: $(if $(filter docker%,$(SANDBOX)),docker-engine $(VENV)/.docker docker-ima
 test: $(VENV)/.test  ## the tests: quick and offline
 	$(BIN)/python -m pytest -m "not slow" -rs -n auto --dist worksteal
 
-test-research: $(VENV)/.test  ## the tests of the strategies in research/ alone
+test-research: $(VENV)/.test  ## the tests of research/ alone
 	$(BIN)/python -m pytest -rs research/tests
 
 test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that take long, tasks with the embedded model among them

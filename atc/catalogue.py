@@ -161,7 +161,7 @@ class Catalogue:
         return replace(found, of=len(self.tools), why=why)
 
     def _columns(self, index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
-        """What `atc learn ranking` left for an index."""
+        """What `atc learn` left for an index."""
         if self._adapters is None:
             from atc.retrieval.own_adapters import OwnAdapters
 

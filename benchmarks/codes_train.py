@@ -22,13 +22,13 @@ from rich import box
 from rich.table import Table
 
 from atc.cli.console import guarded, out, print_json
-from atc.learn.code_measures import measured
 from atc.retrieval.clustering import nearest
 from atc.retrieval.code_space import into_space
 from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.smoothing import smoothed
 from atc.retrieval.tokenizer import LEVELS, tokenize, useful_size
 from atc.retrieval.vectors import Floats
+from atc_research.toolweaver.code_measures import measured
 from benchmarks.codes_data import CodesData
 from benchmarks.codes_tokens import perplexity
 
@@ -53,9 +53,9 @@ def train(
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
 ) -> None:
     """Compare trained codes with those in closed form."""
-    from atc.learn.code_training import Options
-    from atc.learn.code_training import train as trained
-    from atc.learn.codes import TRAINED, codes_of
+    from atc_research.toolweaver.code_training import Options
+    from atc_research.toolweaver.code_training import train as trained
+    from atc_research.toolweaver.codes import TRAINED, codes_of
 
     source = CodesData(data, kept)
     lines: list[dict[str, Any]] = []

@@ -22,11 +22,10 @@ import typer
 
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EncoderUnavailable, EnvironmentProblem, UsageError
-from atc.graph import link_features, link_model
-from atc.graph.link_features import Matrix
 from atc.graph.structure import suppliers_of
-from atc.learn import link_fit
 from atc.retrieval.minilm import MiniLM
+from atc_research.naviagent import link_features, link_fit, link_model
+from atc_research.naviagent.link_features import Matrix
 from benchmarks import links_data, links_methods
 from benchmarks.common import print_json, show
 from benchmarks.links_data import KINDS, MEASURED, Part, Split, by_consumer, gold, splits

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atc.graph.link_features import FEATURES, LinkFeatures, Matrix
-from atc.graph.link_model import LinkModel
-from atc.learn.link_fit import Examples, fit, none
 from atc.retrieval.encoder import Encoder
+from atc_research.naviagent.link_features import FEATURES, LinkFeatures, Matrix
+from atc_research.naviagent.link_fit import Examples, fit, none
+from atc_research.naviagent.link_model import LinkModel
 from benchmarks.links_data import Gold, Part, by_consumer
 
 if TYPE_CHECKING:
-    from atc.learn.link_gnn import LinkGraph
+    from atc_research.naviagent.link_gnn import LinkGraph
 
 _BLOCK = 256
 
@@ -82,7 +82,7 @@ class Features:
 
     def graph(self, gold: Gold) -> LinkGraph:
         """The structure of a source's tools, for networks alone."""
-        from atc.learn.link_gnn import LinkGraph
+        from atc_research.naviagent.link_gnn import LinkGraph
 
         if gold.source not in self._graphs:
             assert self._encoder is not None

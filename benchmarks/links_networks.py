@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from atc.graph.link_features import Matrix
-from atc.learn.link_gnn import Kind, LinkGraph, Options, Predictions, train
+from atc_research.naviagent.link_features import Matrix
+from atc_research.naviagent.link_gnn import Kind, LinkGraph, Options, Predictions, train
 from benchmarks.links_data import Gold, Part
 from benchmarks.links_methods import Features, Method
 

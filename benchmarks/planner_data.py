@@ -15,13 +15,14 @@ from rich.progress import Progress
 
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
-from atc.learn.dataset import Output
-from atc.learn.document_teacher import NAME, DocumentSynthesiser
-from atc.learn.trajectories import Example, Skipped, Synthesiser
+from atc.learn.examples import Example
 from atc.models import resolve_model
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.turns import PAPER, PRODUCT, Turns
 from atc.settings import Settings
+from atc_research.toolqp.dataset import Output
+from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
+from atc_research.toolqp.trajectories import Skipped, Synthesiser
 from benchmarks.common import print_json
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import Bench

@@ -32,7 +32,7 @@ from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import Bench
 
 if TYPE_CHECKING:
-    from atc.learn.planner import Policy
+    from atc_research.toolqp.planner import Policy
 
 UNSEEN = ("acebench", "complexfuncbench", "toolalpaca", "workbench")
 """Sources that nothing was learnt of and that are asked."""
@@ -68,9 +68,9 @@ def main(
     """Train a small planner, and search with it before and after."""
     if data is None:
         raise EnvironmentProblem("held-out queries are the benchmark's: give --data DIR or ATC_DATA")
-    from atc.learn.code_decoder import opened, torch
-    from atc.learn.decoder_training import Options, Progress, train
-    from atc.learn.planner import Planner, Policy, examples, read_lines
+    from atc_research.toolqp.planner import Planner, Policy, examples, read_lines
+    from atc_research.toolweaver.code_decoder import opened, torch
+    from atc_research.toolweaver.decoder_training import Options, Progress, train
 
     torch.set_num_threads(2)
     catalogues = Catalogues(data)
@@ -126,7 +126,7 @@ def main(
 
 async def _ranked(bench: Bench, policy: Policy, wanted: Sequence[Query], queries: int) -> list[dict[str, Any]]:
     """Search for each query with a plan; all at once, so that the model answers them in batches."""
-    from atc.learn.rewards import ends_by_stop, well_formed
+    from atc_research.toolqp.rewards import ends_by_stop, well_formed
 
     indexes: dict[str, ToolIndex] = {}
     for query in wanted:

@@ -65,10 +65,9 @@ PAGES = {"commands.md": commands_page, "settings.md": settings_page}
 def _commands(command: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Each command below one, with its words. (typer has a copy of click: its classes are not click's.)"""
     inner_commands = getattr(command, "commands", None)
-    if inner_commands is None:
+    if inner_commands is None or command.invoke_without_command:
         yield path, command
-        return
-    for name, inner in inner_commands.items():
+    for name, inner in (inner_commands or {}).items():
         if not inner.hidden:
             yield from _commands(inner, f"{path} {name}")
 

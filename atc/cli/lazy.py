@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
     "graph": ("graph:app", "Show which tool feeds which, and why; draw it; correct it."),
     "atlas": ("atlas:app", "The bundled offline tools: serve or export them."),
-    "learn": ("learn:app", "Learn from your own runs; make training data for models that search."),
+    "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),
     "sandbox": ("sandbox:app", "Check that a sandbox keeps its promises."),
     "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs that call them."),
     "permissions": ("permissions:app", "See which calls are made unasked, which need a yes, and which are denied."),
@@ -79,11 +79,21 @@ class LazyGroup(TyperGroup):
 def loaded(name: str) -> Any:
     """A command of :data:`COMMANDS`, with its parameters or its own commands."""
     module, _, attribute = COMMANDS[name][0].partition(":")
-    found = getattr(import_module(f"atc.cli.{module}"), attribute)
+    return command_of(name, getattr(import_module(f"atc.cli.{module}"), attribute))
+
+
+def command_of(name: str, found: Any, **attributes: Any) -> Any:
+    """The command that a function or a Typer of several is, under a name.
+
+    Args:
+        name: as the user types it.
+        found: the function or the Typer.
+        attributes: of the command, if it is a function.
+    """
     holder = typer.Typer(add_completion=False)
     holder.callback()(lambda: None)  # a group, also with one command
     if isinstance(found, typer.Typer):
         holder.add_typer(found, name=name)
     else:
-        holder.command(name)(found)
+        holder.command(name, **attributes)(found)
     return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]

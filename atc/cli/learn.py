@@ -1,72 +1,98 @@
-"""``atc learn``: what the user's own runs teach; and training data for models that search."""
+"""``atc learn``: what the user's own runs teach the ranking of tools; and commands of other packages that train."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Coroutine
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
+from typer.core import TyperGroup
 
-from atc.blocking import wait_for
-from atc.cli import learn_codes, learn_decoder, learn_planner, options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
-from atc.cli.run import ModelUrl
-from atc.errors import LexicalOnly, UsageError
-from atc.models import Budget, BudgetedModel, Model, resolve_model
-from atc.settings import Settings
+from atc.cli import options
+from atc.cli.console import clean, guarded
+from atc.cli.lazy import command_of
+from atc.errors import EnvironmentProblem, UsageError
 
-if TYPE_CHECKING:
-    from atc.learn.dataset import Progress
-    from atc.learn.trajectories import Skipped, Trajectory
-    from atc.retrieval.index import ToolIndex
+GROUP = "atc.learn"
+"""Entry points of other packages: ``name = "module:name"``, a function with Typer's annotations or a Typer app."""
+RESEARCH = frozenset({"codes", "decoder", "links", "planner", "trajectories"})
+"""The names of those in ``research/``, a package of its own that who wants to train installs."""
 
-app = typer.Typer(help="Learn from your own runs; make training data for models that search.")
-app.command("codes")(learn_codes.codes)
-app.command("planner")(learn_planner.planner)
-app.add_typer(learn_decoder.app, name="decoder")
+
+class Learners(TyperGroup):
+    """The commands of :data:`GROUP`, each imported when it is named; and all of them for the help."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted({*super().list_commands(ctx), *entry_points(group=GROUP).names})
+
+    def get_command(self, ctx: Any, name: str) -> Any:
+        """A command; ``None`` where nothing has this name. One that cannot be had says so when it runs."""
+        if (built_in := super().get_command(ctx, name)) is not None:
+            return built_in  # no other package can take its name
+        try:
+            found = learner(name)
+        except (UsageError, EnvironmentProblem) as error:
+            return _refusing(name, error)
+        return None if found is None else command_of(name, found)
+
+
+def learner(name: str) -> Any:
+    """What another package has under a name of :data:`GROUP`; ``None`` where there is nothing.
+
+    Raises:
+        UsageError: two packages have this name, or its code cannot be imported.
+        EnvironmentProblem: it is a name of ``research/``, which is not installed.
+    """
+    points = {point.value: point for point in entry_points(group=GROUP, name=name)}
+    if len(points) > 1:
+        several = ", ".join(sorted(map(_origin, points.values())))
+        raise UsageError(f"`atc learn {name}` is a command of several packages ({several}): uninstall all but one")
+    for point in points.values():
+        try:
+            return point.load()
+        except EnvironmentProblem as error:
+            raise EnvironmentProblem(f"`atc learn {name}`: {error}") from error
+        except (Exception, SystemExit) as error:
+            what = f"{type(error).__name__}: {error}"
+            raise UsageError(f"`atc learn {name}` ({_origin(point)}) cannot be imported: {what}") from error
+    if name in RESEARCH:
+        raise EnvironmentProblem(
+            f"`atc learn {name}` is in the package atc-runtime-research, which is not installed: "
+            "run `pip install ./research` in a checkout of ATC"
+        )
+    return None
+
+
+def _origin(point: EntryPoint) -> str:
+    """The value of an entry point, with its package where that is known."""
+    return f"{point.dist.name}: {point.value}" if point.dist is not None else point.value
+
+
+def _refusing(name: str, problem: UsageError | EnvironmentProblem) -> Any:
+    """A command that takes whatever it is given, and ends with a problem."""
+
+    @guarded
+    def refuse(
+        given: Annotated[list[str] | None, typer.Argument(hidden=True)] = None, as_json: options.Json = False
+    ) -> None:
+        raise problem
+
+    return command_of(
+        name,
+        refuse,
+        help=clean(str(problem)),
+        context_settings={"ignore_unknown_options": True, "help_option_names": []},
+    )
+
+
+app = typer.Typer(cls=Learners)
 
 
 @app.callback(invoke_without_command=True)
 @guarded
 def learn(
     context: typer.Context,
-    tools: Annotated[
-        list[str] | None,
-        typer.Option("--tools", "-t", help="Where the tools are, as for `atc run`; else those of the latest run."),
-    ] = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
-    rollback: Annotated[
-        bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
-    ] = False,
-    as_json: options.Json = False,
-) -> None:
-    """Learn from your own runs; make training data for models that search.
-
-    Without a command: retrain the model that predicts which tool feeds which, compare it with the one before on runs
-    that it has not seen, and keep the better. It takes 10 runs in which a value went from tool to tool. Ranking is
-    learnt too (`atc learn ranking`), where an encoder is there and some 25 different tasks were answered.
-
-    Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
-    """
-    if context.invoked_subcommand is not None:
-        return
-    from atc.cli import learn_links
-
-    given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    learn_links.learn(tools, given, auth, rollback=rollback, as_json=as_json)
-
-
-@app.command()
-@guarded
-def ranking(
     pairs: Annotated[
         Path | None,
         typer.Option(help="Queries with known tools: JSON Lines with `query` and `gold`; else your own answered runs."),
@@ -89,145 +115,18 @@ def ranking(
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     as_json: options.Json = False,
 ) -> None:
-    """Learn which tools your queries are for, so that the right ones come first: in seconds, on this machine.
+    """Learn from your own runs which tools your tasks are for, so that the right ones come first.
 
-    What is learnt is one small matrix: no text of a task is in it. It is kept only where queries that were held out
-    are ranked better, beyond chance, and those for other tools no worse. It takes 25 answered runs, or more.
+    It takes seconds on this machine, and 25 answered runs or more. What is learnt is one small matrix: no text of a
+    task is in it. It is kept only where queries that were held out are ranked better, beyond chance, and those for
+    other tools no worse. A package that is installed beside ATC may have commands that train something else.
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """
+    if context.invoked_subcommand is not None:
+        return
     from atc.cli import learn_ranking
 
+    learn_ranking.report_links("links" in entry_points(group=GROUP).names)
     given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
     learn_ranking.learn(pairs, tools, index, given, auth, rollback=rollback, seed=seed, as_json=as_json)
-
-
-@app.command()
-@guarded
-def trajectories(
-    queries: Annotated[
-        Path, typer.Argument(help="Tasks with known tools: JSON Lines with `query` and `gold` (ids in the index).")
-    ],
-    index: Annotated[Path, typer.Option(help="Folder of the index that the tools are found in.")],
-    output: Annotated[
-        Path, typer.Option("-o", "--output", help="File to write; a run goes on where an earlier one stopped.")
-    ],
-    teacher: Annotated[
-        str | None,
-        typer.Option(
-            help="Who writes: `embedded`, `embedded:NAME`, a model at the endpoint; or `documents`, which is no model."
-        ),
-    ] = None,
-    base_url: ModelUrl = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of the first tasks.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
-    candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
-    turns: Annotated[
-        Literal["product", "paper"],
-        typer.Option(help="How they are written: as a run with `planned` speaks, or as ToolQP: a query for each step."),
-    ] = "product",
-    as_json: options.Json = False,
-) -> None:
-    """Make conversations that teach a model to plan and to search, each query verified against the index.
-
-    Exit codes: 0 there are trajectories, 1 there are none, 2 wrong use, 3 something is missing in the environment.
-    """
-    from atc.learn.dataset import Output, read_examples, synthesise
-    from atc.learn.document_teacher import NAME, DocumentSynthesiser
-    from atc.learn.trajectories import Synthesiser
-    from atc.retrieval.index import ToolIndex
-    from atc.retrieval.turns import PAPER, PRODUCT
-
-    examples = read_examples(queries, limit)
-    if output.exists() and output.samefile(queries):
-        raise UsageError(f"{output} is the file of the tasks itself: name another one to write to (-o)")
-    tools = ToolIndex.load(index)
-    _report_words_alone(tools)
-    spent = Budget()
-    with Output(output) as made:
-        writer = PAPER if turns == "paper" else PRODUCT
-        if teacher == NAME:
-            synthesiser: Synthesiser = DocumentSynthesiser(tools, seed=seed, turns=writer)
-        else:
-            model = BudgetedModel(_opened(teacher, base_url), spent)
-            synthesiser = Synthesiser(tools, model, seed=seed, candidates=candidates, turns=writer)
-        before = len(made.made)
-        view = _View(silent=as_json)
-        try:
-            wait_for(_closing(synthesise(examples, tools, synthesiser, made, view), synthesiser.teacher))
-        except BaseException:
-            if made.made:
-                kept = f"{len(made.made)} trajectories are kept in {output}: run it again to go on"
-                err.print(f"atc: {kept}", markup=False)
-            raise
-        finally:
-            view.close()
-    summary = {
-        "output": str(output),
-        "trajectories": len(made.made),
-        "new": len(made.made) - before,
-        "skipped": len(made.skipped),
-        "model_calls": spent.calls_used,
-        "prompt_tokens": spent.prompt_tokens,
-        "completion_tokens": spent.completion_tokens,
-    }
-    if as_json:
-        print_json(summary)
-    else:
-        out.print(
-            f"{len(made.made)} trajectories in {output}, {len(made.made) - before} of them new; "
-            f"{len(made.skipped)} tasks skipped{f', see {made.skipped_path}' if made.skipped else ''}; "
-            f"{spent.calls_used:,} model calls ({spent.prompt_tokens:,}+{spent.completion_tokens:,} tokens)",
-            markup=False,
-        )
-    raise typer.Exit(SOLVED if made.made else NOT_SOLVED)
-
-
-def _opened(teacher: str | None, base_url: str | None) -> Model:
-    return resolve_model(Settings.load(base_url=base_url), teacher)
-
-
-async def _closing(work: Coroutine[Any, Any, None], model: Model) -> None:
-    try:
-        await work
-    finally:
-        await model.aclose()
-
-
-def _report_words_alone(index: ToolIndex) -> None:
-    """Print one line, in place of a Python warning, if the index searches by words alone."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LexicalOnly)
-        index.search("tool", limit=1, mode="hybrid")
-    for warning in caught:
-        err.print(f"atc: {clean(str(warning.message))}", markup=False)
-
-
-class _View:
-    """How far it is: a bar on a terminal, a line a task elsewhere."""
-
-    def __init__(self, *, silent: bool) -> None:
-        self._silent, self._bar = silent, None
-        if not silent and err.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-            self._bar = Bar(*columns, console=err, transient=True)
-            self._task = self._bar.add_task("tasks", total=None)
-            self._bar.start()
-
-    def __call__(self, progress: Progress) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, completed=progress.done, total=progress.total)
-        elif not self._silent and progress.found is not None:
-            err.print(f"[{progress.done}/{progress.total}] {clean(_line(progress.found))}", markup=False)
-
-    def close(self) -> None:
-        """End the drawing."""
-        if self._bar is not None:
-            self._bar.stop()
-
-
-def _line(found: Trajectory | Skipped) -> str:
-    from atc.learn.trajectories import Skipped
-
-    what = f"skipped, {found.why}" if isinstance(found, Skipped) else f"{len(found.attempts)} queries"
-    return f"{found.example.id}: {what}"

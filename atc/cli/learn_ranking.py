@@ -1,4 +1,4 @@
-"""``atc learn ranking``: what the user's tasks, or pairs of a query and its tools, teach the ranking of tools."""
+"""``atc learn``: what the user's tasks, or pairs of a query and its tools, teach the ranking of tools."""
 
 from __future__ import annotations
 
@@ -11,13 +11,12 @@ import typer
 
 from atc.cli import options
 from atc.cli.console import SOLVED, clean, err, not_enough, out, print_json
-from atc.cli.learn_links import latest_source
 from atc.cli.progress import stages
-from atc.errors import EncoderUnavailable, UsageError
+from atc.errors import UsageError
 from atc.learn.adapter import Learnt, learn_adapter
-from atc.learn.dataset import read_examples
-from atc.learn.keeping import MIN_HELD_OUT, Compared
-from atc.learn.pairs import Pair, TooLittle, usable
+from atc.learn.examples import read_examples
+from atc.learn.keeping import Compared
+from atc.learn.pairs import Pair, TooLittle
 from atc.programs.lessons.reading import tasks_of
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
@@ -28,6 +27,9 @@ from atc.settings import Settings
 from atc.tools.tool import Toolset
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore
+
+LINKS = "links.json"
+"""The model that ``atc learn links`` keeps beside what runs taught. What it predicted is in the graph already."""
 
 
 def learn(
@@ -85,29 +87,12 @@ def learn(
     raise typer.Exit(SOLVED)
 
 
-def beside(settings: Settings, runs: RunStore, tools: Toolset, as_json: bool) -> dict[str, Any] | None:
-    """What bare ``atc learn`` does of it: learn from the runs where they are enough and an encoder is there.
-
-    Returns:
-        What came of it; ``None`` where nothing was tried.
-    """
-    pairs = usable(pairs_of_runs(runs, silent=True), tools)
-    if not settings.learn or len(pairs) < MIN_HELD_OUT or len(tools) > MAX_EMBEDDED:
-        return None
-    try:
-        index = _index_of(tools, settings, silent=as_json)
-        with stages(silent=as_json) as told:
-            found = learn_adapter(index, pairs, progress=told)
-    except (TooLittle, EncoderUnavailable) as error:
-        if not as_json:
-            err.print(f"atc: ranking: {clean(str(error))}", markup=False)
-        return None
-    path = OwnAdapters(settings.catalogue).keep(found.adapter, index) if found.adapter is not None else None
-    if not as_json:
-        was, now = 100 * found.held_out.before, 100 * found.held_out.after
-        kept = "kept; `atc learn ranking --rollback` goes back" if found.kept else "not kept"
-        out.print(f"ranking, of {found.pairs} different tasks: nDCG {was:.1f} before, {now:.1f} after; {kept}")
-    return _record(found, path, 0)
+def report_links(used: bool) -> None:
+    """Print a line if the folder has a model of links, and no package that uses it is installed."""
+    if not used and (file := Settings.load().catalogue / LINKS).exists():
+        err.print(
+            f"atc: {file} is not used: `atc learn links` is in atc-runtime-research", markup=False, style="yellow"
+        )
 
 
 def pairs_of_runs(runs: RunStore, *, silent: bool = False) -> Iterator[Pair]:
@@ -144,7 +129,7 @@ def _print(found: Learnt, unknown: int, scorers: Collection[str]) -> None:
     if found.kept and "adapter" not in scorers:
         out.print("kept, and not used: the setting `scorers` leaves `adapter` out")
     elif found.kept:
-        out.print("kept: searches of these tools use it; `atc learn ranking --rollback` goes back")
+        out.print("kept: searches of these tools use it; `atc learn --rollback` goes back")
     else:
         out.print("kept nothing: it is not better beyond chance, or worse for other tools")
 
@@ -169,10 +154,7 @@ def _index(
     folder = folder or (Path(settings.tool_index) if settings.tool_index and not tools else None)
     if folder is not None:
         return ToolIndex.load(folder)
-    source = {"tools": list(tools), **given} if tools else latest_source(runs)
-    kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
-    kept |= {name: value for name, value in given.items() if value}
-    found = options.opened(source["tools"], auth=auth, **kept)
+    found = tools_or_latest(runs, tools, given, auth)
     if len(found) > MAX_EMBEDDED:
         raise UsageError(
             f"to read {len(found):,} tools for their meaning takes minutes: make an index of them with "
@@ -189,3 +171,36 @@ def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
     if problem:
         err.print(clean(problem), style="yellow", markup=False)
     return index
+
+
+def tools_or_latest(
+    runs: RunStore, tools: Sequence[str] | None, given: Mapping[str, Any], auth: list[str] | None
+) -> Toolset:
+    """The tools that were named; else those of the latest run that says where its tools were.
+
+    Raises:
+        UsageError: no run says so.
+    """
+    source = {"tools": list(tools), **given} if tools else latest_source(runs)
+    kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
+    kept |= {name: value for name, value in given.items() if value}
+    return options.opened(source["tools"], auth=auth, **kept)
+
+
+def latest_source(runs: RunStore) -> dict[str, Any]:
+    """Where the tools of the latest run are that says so. What others may have written is not taken for it.
+
+    Raises:
+        UsageError: none does.
+    """
+    strange = ""
+    for stored in runs.list():
+        try:
+            source = options.source_from((stored.first("run_started") or {}).get("source"))
+        except (OSError, UsageError):
+            continue
+        if source.get("tools"):
+            if not (why := stored.why_strange()):
+                return source
+            strange = strange or f" ({stored.run_id} does, but {why})"
+    raise UsageError(f"no run in {runs.where} says where its tools were{strange}: name them with --tools")

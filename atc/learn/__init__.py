@@ -1,1 +1,1 @@
-"""Making training data and rewards for models that search. Nothing that runs a task imports this package."""
+"""What the user's own runs teach the ranking of tools."""

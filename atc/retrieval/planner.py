@@ -6,8 +6,8 @@ plan already says what is sought, and a small model's queries seldom say it bett
 beside the results (:mod:`atc.retrieval.prerequisites`). And a task that one tool fits clearly is not planned
 (:mod:`atc.retrieval.skip_planning`). :data:`~atc.retrieval.turns.PAPER` leaves out the first two.
 
-A :class:`Conversation` is held with any planner: with a model, which :class:`QueryPlanner` asks, or with the verified
-replies of a trajectory (:mod:`atc.learn.trajectories`).
+A :class:`Conversation` is held with any planner: with a model, which :class:`QueryPlanner` asks, or with replies that
+were verified, as training data has them.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Other papers' ways to solve a task, as strategies of ATC: they are there to be compared with."""
+"""Other papers' ways to solve a task, and what they train: they are there to be compared with."""

@@ -70,7 +70,7 @@ _OF_CATEGORY = {
 def _patterns() -> dict[str, re.Pattern[Any]]:
     found: dict[str, re.Pattern[Any]] = {}
     for info in pkgutil.walk_packages(atc.__path__, "atc."):
-        if info.name.startswith(("atc.learn", "atc.__main__")):  # what trains reads nothing of strangers
+        if info.name == "atc.__main__":
             continue
         with contextlib.suppress(ImportError):  # an extra that is not installed
             module = importlib.import_module(info.name)

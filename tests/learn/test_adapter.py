@@ -1,4 +1,4 @@
-"""``atc learn ranking``: what queries and their tools teach, and what is not kept."""
+"""``atc learn``: what queries and their tools teach, and what is not kept."""
 
 from __future__ import annotations
 
@@ -168,18 +168,18 @@ def test_the_command_learns_from_a_file_and_searches_use_it(catalogue: Path) -> 
         return str(found["tools"][0]["id"]) if found["tools"] else ""
 
     before = first()
-    said = printed("ranking", "--pairs", "pairs.jsonl", "--index", "index")
+    said = printed("--pairs", "pairs.jsonl", "--index", "index")
     assert said["kept"]
     assert said["held_out"]["after"] > said["held_out"]["before"]
     assert Path(said["file"]).parent == catalogue
     assert first() == "do_weather" != before
-    ran = atc("learn", "ranking", "--pairs", "pairs.jsonl", "--index", "index")
+    ran = atc("learn", "--pairs", "pairs.jsonl", "--index", "index")
     assert "kept: searches of these tools use it" in ran.stdout
     assert "10 tools" in ran.stdout
     for own in (True, False):
-        assert printed("ranking", "--index", "index", "--rollback")["own"] is own
+        assert printed("--index", "index", "--rollback")["own"] is own
     assert first() == before
-    assert "nothing to roll back" in printed("ranking", "--index", "index", "--rollback", code=2)["error"]["message"]
+    assert "nothing to roll back" in printed("--index", "index", "--rollback", code=2)["error"]["message"]
 
 
 def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -188,13 +188,13 @@ def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch:
     search = ("tools", "search", "umbrella quietly", "--index", "index", "--json")
     plain = json.loads(atc(*search).stdout)["tools"]
     monkeypatch.setenv("ATC_SCORERS", "words,vectors")
-    assert "not used" in atc("learn", "ranking", "--pairs", "pairs.jsonl", "--index", "index").stdout
+    assert "not used" in atc("learn", "--pairs", "pairs.jsonl", "--index", "index").stdout
     assert json.loads(atc(*search).stdout)["tools"] == plain
     monkeypatch.delenv("ATC_SCORERS")
     assert json.loads(atc(*search).stdout)["tools"] != plain
     monkeypatch.setenv("ATC_LEARN", "false")
     assert json.loads(atc(*search).stdout)["tools"] == plain
-    assert "`learn` is off" in printed("ranking", "--index", "index", code=2)["error"]["message"]
+    assert "`learn` is off" in printed("--index", "index", code=2)["error"]["message"]
 
 
 @pytest.mark.parametrize(
@@ -208,13 +208,13 @@ def test_setting_learn_off_neither_learns_nor_uses(catalogue: Path, monkeypatch:
     ],
 )
 def test_wrong_use_is_said(catalogue: Path, arguments: tuple[str, ...], message: str) -> None:
-    assert message in printed("ranking", *arguments, code=2)["error"]["message"]
+    assert message in printed(*arguments, code=2)["error"]["message"]
 
 
 def test_too_little_ends_with_one(catalogue: Path) -> None:
-    assert "0 different queries" in printed("ranking", "--index", "index", code=1)["why"]
+    assert "0 different queries" in printed("--index", "index", code=1)["why"]
     Path("pairs.jsonl").write_text('{"query": "a", "gold": ["gone"]}')
-    assert "0 different queries" in printed("ranking", "--pairs", "pairs.jsonl", "--index", "index", code=1)["why"]
+    assert "0 different queries" in printed("--pairs", "pairs.jsonl", "--index", "index", code=1)["why"]
 
 
 def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
@@ -230,15 +230,14 @@ def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
     (runs / "20260101-000901-abcdef" / "trace.jsonl").write_text("no JSON\n")
     found = list(pairs_of_runs(FileStore(runs)))
     assert {(pair.query, pair.gold) for pair in found} == {(pair.query, pair.gold) for pair in pairs()}
-    said = printed()["ranking"]  # bare: links and ranking, of the tools of the latest run
+    said = printed()  # of the tools of the latest run
     assert said["kept"]
     assert said["pairs"] == 120
     text = Path(said["file"]).read_text()
     assert not any(word in text for word in ("umbrella", "grandmother", "do_"))  # no text of a task
     whole = atc("learn")
     assert whole.exit_code == 0, whole.output
-    assert "too little to learn from: 0 runs passed a value" in whole.stderr
-    assert "ranking, of 120 different tasks: nDCG" in whole.stdout
+    assert "120 different queries for 10 tools; nDCG" in whole.stdout
     assert atc("graph", "forget", "--all").exit_code == 0
     assert not list(catalogue.glob("ranking-*"))
 
@@ -246,13 +245,13 @@ def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
 def test_an_interrupted_training_leaves_what_was_there(catalogue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from atc.cli import learn_ranking
 
-    before = printed("ranking", "--pairs", "pairs.jsonl", "--index", "index")["file"]
+    before = printed("--pairs", "pairs.jsonl", "--index", "index")["file"]
     content = Path(before).read_bytes()
 
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(learn_ranking, "learn_adapter", interrupted)
-    assert printed("ranking", "--pairs", "pairs.jsonl", "--index", "index", code=130)["error"]["kind"] == "Interrupted"
+    assert printed("--pairs", "pairs.jsonl", "--index", "index", code=130)["error"]["kind"] == "Interrupted"
     assert Path(before).read_bytes() == content
     assert len(list(catalogue.glob("ranking-*"))) == 1

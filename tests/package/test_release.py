@@ -147,7 +147,7 @@ def test_every_file_that_the_product_downloads_is_pinned() -> None:
 
 
 def test_all_is_everything_to_use_and_nothing_for_development() -> None:
-    development = {"bench", "dev", "fuzz", "train"} | {name for name in EXTRAS if name.startswith("peer-")}
+    development = {"bench", "dev", "fuzz"} | {name for name in EXTRAS if name.startswith("peer-")}
 
     def within(name: str) -> set[str]:
         inner = [re.fullmatch(r"atc-runtime\[(.*)\]", each) for each in EXTRAS[name]]

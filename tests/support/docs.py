@@ -9,7 +9,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "research/README.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "research").glob("*.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
 TUTORIALS = [path for path in DOCUMENTS if path.parent.name == "tutorials" and path.name != "index.md"]

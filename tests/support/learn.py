@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from atc.learn.trajectories import Example
+from atc.learn.examples import Example
 from atc.models import FakeModel
 from atc.models.base import Message
 from atc.retrieval.index import ToolIndex

@@ -1,1 +1,1 @@
-"""NaviAgent: decisions turn by turn, over the tool graph."""
+"""NaviAgent: decisions turn by turn, over the tool graph; and predicted links."""

@@ -1,0 +1,1 @@
+"""ToolQP: training data, rewards and trainings for models that plan and search."""

@@ -1,0 +1,1 @@
+"""ToolWeaver: trained codes of tools, and a decoder that says them."""

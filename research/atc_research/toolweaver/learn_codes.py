@@ -1,0 +1,104 @@
+"""``atc learn codes``: codes of tools by a trained network, kept where they are better than those that need none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from atc.cli import options
+from atc.cli.console import SOLVED, err, guarded, not_enough, out, print_json
+from atc.cli.progress import stages
+from atc.errors import UsageError
+
+if TYPE_CHECKING:
+    from atc_research.toolweaver.codes import Learnt
+
+
+@guarded
+def codes(
+    index: Annotated[Path, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")],
+    epochs: Annotated[int | None, typer.Option("--epochs", min=1, help="Passes over all tools.")] = None,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed of all random choices.")] = 0,
+    smoothing: Annotated[
+        float, typer.Option("--smoothing", min=0.0, max=1_000.0, help="How near tools come that are used together.")
+    ] = 1.0,
+    layers: Annotated[
+        str, typer.Option("--layers", help="Sizes of hidden layers, such as 1024,512,256,128; a linear map without.")
+    ] = "",
+    as_json: options.Json = False,
+) -> None:
+    """Train codes of tools (needs torch), and keep them only where they are better than codes that need no training.
+
+    Better means: of the held-out pairs of tools that were used together, more share their first code, and the first
+    codes say as much about the tools. Ctrl-C leaves the index as it was; run it again to go on.
+
+    Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
+    """
+    from atc.retrieval.index import ToolIndex
+    from atc_research.toolweaver import codes as learning
+    from atc_research.toolweaver.code_training import Options
+
+    o = Options(smoothing=smoothing, inner=_sizes(layers))
+    if epochs is not None:
+        o = o.for_epochs(epochs)
+    tools = ToolIndex.load(index)
+    kept = index / learning.FOLDER
+    with stages(silent=as_json) as report:
+        try:
+            found = learning.learn(tools.snapshot, tools.encoder_digest, options=o, seed=seed, kept=kept, told=report)
+        except learning.TooLittle as error:
+            raise not_enough(error, as_json=as_json) from None
+        except KeyboardInterrupt:
+            if kept.is_dir():
+                err.print("atc: the index is as it was; run the same command again to go on", markup=False)
+            raise
+    if found.codes is not None:
+        tools.use_codes(found.codes)
+        tools.save(index)
+    learning.forget(kept)
+    if as_json:
+        print_json(_summary(found, len(tools)))
+    else:
+        _print(found)
+        if tools.codes is None:
+            out.print("it has no codes; `atc tools index --codes` makes those in closed form")
+    raise typer.Exit(SOLVED)
+
+
+def _sizes(layers: str) -> tuple[int, ...]:
+    parts = layers.split(",") if layers else []
+    if len(parts) > _MOST_LAYERS or not all(part.strip().isdecimal() and 1 <= int(part) <= _WIDEST for part in parts):
+        raise UsageError(
+            f"--layers takes up to {_MOST_LAYERS} numbers from 1 to {_WIDEST:,} and commas, not {layers!r:.60}"
+        )
+    return tuple(map(int, parts))
+
+
+_MOST_LAYERS, _WIDEST = 8, 8_192
+
+
+def _summary(found: Learnt, tools: int) -> dict[str, Any]:
+    return {
+        "kept": found.codes is not None,
+        "tools": tools,
+        "pairs": found.pairs,
+        "held_out": len(found.trained.together),
+        "closed_form": found.closed_form.summary(),
+        "trained": found.trained.summary(),
+    }
+
+
+def _print(found: Learnt) -> None:
+    out.print(f"learnt from {found.pairs} pairs of tools, compared on {len(found.trained.together)} others")
+    for name, figures in (("closed form", found.closed_form), ("trained", found.trained)):
+        out.print(
+            f"  {name}: {figures.shared:.1%} of them share the first code (any two tools: {figures.chance:.1%}); "
+            f"first codes explain {figures.explained:.1%} of the vectors",
+            markup=False,
+        )
+    if found.codes is not None:
+        out.print("the trained codes are in the index now")
+    else:
+        out.print("the index stays as it was: the trained codes are not better")
