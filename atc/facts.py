@@ -173,12 +173,14 @@ class SameCall(Record):
         in_doubt: nobody knows whether it was done.
         own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
             that one is not there any more, or had this name.
+        was_read: its tool was said to read alone when it was made, and nobody knows what came of it.
     """
 
     number: int
     tool: str
     in_doubt: bool = False
     own: bool = False
+    was_read: bool = False
 
 
 class ArgumentRepair(Record):
