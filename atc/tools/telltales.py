@@ -109,7 +109,7 @@ def _disguised(name: str) -> str:
     letters = "".join(char for char in plain if not unicodedata.combining(char)) or name
     latin = letters.translate(_LOOKALIKES)
     for seen in dict.fromkeys((latin, latin.translate(_DIGITS))):
-        if found := (seen != name and telltale(seen)) or _cut(seen):
+        if found := (telltale(seen) if seen != name else "") or _cut(seen):
             return found
     return next((word for word in _WORD.findall(letters) if not word.isascii() and _mixes(word)), "")
 
