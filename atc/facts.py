@@ -43,10 +43,11 @@ FaultCase = Literal[
     "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread", "stated", "unresolved",
+    "unread", "stated", "unresolved", "tool_gone",
 ]  # fmt: skip
 """Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
-settle; it is a remark alone. ``partial`` stands in records of older versions alone."""
+settle; it is a remark alone, as ``tool_gone`` is: the run went on, and had a tool before that is not there any more.
+``partial`` stands in records of older versions alone."""
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:
@@ -172,12 +173,14 @@ class SameCall(Record):
         in_doubt: nobody knows whether it was done.
         own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
             that one is not there any more, or had this name.
+        was_read: its tool was said to read alone when it was made, and nobody knows what came of it.
     """
 
     number: int
     tool: str
     in_doubt: bool = False
     own: bool = False
+    was_read: bool = False
 
 
 class ArgumentRepair(Record):

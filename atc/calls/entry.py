@@ -132,7 +132,12 @@ class Entry:
     @property
     def in_doubt(self) -> bool:
         """Whether the call has effects and its outcome is unknown."""
-        return self.effect is not Effect.READ and (self.state == "unknown" or (self.state == "open" and self.sent))
+        return self.effect is not Effect.READ and self.is_unknown
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its tool may have received the call, and its outcome is unknown."""
+        return self.state == "unknown" or (self.state == "open" and self.sent)
 
     @classmethod
     def begun(cls, record: dict[str, Any]) -> tuple[Entry, str]:

@@ -19,6 +19,7 @@ from typing import cast
 
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry
+from atc.calls.record import cut_arguments
 from atc.errors import Cause
 from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
@@ -62,8 +63,15 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
                 )
 
 
+def tools_gone(context: RunContext) -> tuple[Fault, ...]:
+    """The tools that a resumed run had before and that are not there any more; however it ended."""
+    names = context.gone[:MAX_REMARKS]
+    return tuple(Fault(kind="environment", case="tool_gone", tool=name) for name in names)
+
+
 def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
-    """The calls with effects that a request has made, and those that were not approved and that none made later.
+    """The calls with effects that a request has made, and those that were refused and that none made later: nobody
+    approved them, or a write in doubt stood in their way.
 
     Args:
         broker: its journal has what earlier programs and processes did.
@@ -71,9 +79,11 @@ def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], 
     """
     stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
     done = [entry for entry in broker.writes if entry.number not in stated]
-    made = {(entry.tool, as_text(entry.arguments)) for entry in done}
-    denied = {(c.tool, as_text(c.arguments)): c for c in calls if c.effect is not Effect.READ and _is_denied(c)}
-    return [*map(invocation, done)], [invocation(call) for key, call in denied.items() if key not in made]
+    doubtful = [entry for entry in broker.journal.entries.values() if entry.in_doubt]
+    made = {_request(entry) for entry in chain(done, doubtful)}
+    writes = (call for call in calls if call.effect is not Effect.READ)
+    refused = {_request(call): call for call in writes if _is_denied(call) or _is_refused_in_doubt(call)}
+    return [*map(invocation, done)], [invocation(call) for key, call in refused.items() if key not in made]
 
 
 def refused_write(context: RunContext) -> bool:
@@ -187,9 +197,12 @@ class LeftUndone:
                 continue
             if call.index in self.broker.past_the_end or self._made.has_same(call):
                 continue
-            if call.effect is Effect.READ or not (
-                _is_denied(call) or _is_refused_in_doubt(call) or self._is_done(call) or self._is_mended(call)
-            ):
+            if call.effect is Effect.READ:
+                yield call
+            elif _is_refused_in_doubt(call):
+                if not self._is_told(call):
+                    yield call
+            elif not (_is_denied(call) or self._is_done(call) or self._is_mended(call)):
                 yield call
 
     def _stated(self) -> Iterator[Call]:
@@ -209,6 +222,13 @@ class LeftUndone:
             return False
         journal, key = self.broker.journal, self.broker.key_of(call)
         return journal.committed(key) is not None or journal.left(key) is not None
+
+    def _is_told(self, call: Call) -> bool:
+        """Whether a call that was refused for one in doubt is what ended the run, or that one asked for again."""
+        if self.write is not None and self.write.index == call.index:
+            return True
+        entries = self.broker.journal.entries.values()
+        return any(entry.in_doubt and _request(entry) == _request(call) for entry in entries)
 
     def _is_mended(self, call: Call) -> bool:
         """Whether another call of the tool, or of one that takes its place, did later what a write failed to do."""
@@ -243,6 +263,11 @@ class _Made:
             indices[-1] > call.index and (line != call.line or len(indices) == 1 or not line)
             for line, indices in self._lines.get(call.tool, {}).items()
         )
+
+
+def _request(made: Call | Entry) -> tuple[str, str]:
+    """What two calls have in common that ask for the same. A refused call has its arguments cut."""
+    return made.tool, as_text(cut_arguments(made.arguments))
 
 
 def _states_error(call: Call) -> bool:

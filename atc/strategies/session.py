@@ -27,7 +27,7 @@ from atc.strategies import dry_run, say
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
-from atc.strategies.left_undone import call_of, settled, writes_of
+from atc.strategies.left_undone import call_of, settled, tools_gone, writes_of
 from atc.traces.events import Answered, Emit
 from atc.traces.stores.base import StoredRun
 
@@ -128,7 +128,7 @@ class Session:
             not_done=tuple(not_done),
             fault=ending.fault,
             partial=ending.partial,
-            remarks=ending.remarks,
+            remarks=(*ending.remarks, *tools_gone(context)) if context is not None else ending.remarks,
             question=ending.fault.reason if ending.fault is not None and ending.fault.case == "asked" else None,
             usage=usage,
             cost=budget.cost,

@@ -66,6 +66,8 @@ def _fault(f: Fault) -> str:
             return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
         case "unresolved":
             return f"unresolved warning: {finding_alone(f.finding)}" if f.finding is not None else f.reason
+        case "tool_gone":
+            return f"{f.tool}, which this run had before, is not there any more"
         case "warned":
             return f"{_called(f, 80)} was not called: {f.reason}"
         case "not_called" | "invalid_arguments" | "refused" | "failed":

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 UNRESOLVED = "unresolved"
 """The case of a remark that is no failure, but a warning."""
+TOOL_GONE = "tool_gone"
+"""The case of a remark that a tool is not there any more which the run had before it was cut off."""
 
 
 def remark(message: str, case: str = "") -> str:
@@ -20,7 +22,7 @@ def remark(message: str, case: str = "") -> str:
         message: the fault's own.
         case: the fault's own.
     """
-    return message if case == UNRESOLVED else f"{message}; the program went on without it"
+    return message if case in (UNRESOLVED, TOOL_GONE) else f"{message}; the program went on without it"
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:

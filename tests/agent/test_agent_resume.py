@@ -12,6 +12,7 @@ import pytest
 from atc import Toolset, UsageError
 from atc.errors import ModelError
 from atc.result import Effect
+from atc.wording import went_on
 from tests.support.agent import GOOD, agent
 from tests.support.tools import make_tool
 
@@ -71,6 +72,27 @@ def test_a_run_goes_on_where_it_was_cut_off(keep_runs: bool) -> None:
     assert (result.fault.tool, result.fault.call) == ("book", result.in_doubt[0].index)
     once_more = again.resume(run_id)  # nobody has settled it since
     assert (once_more.status, once_more.value, booked) == ("in_doubt", [1, 2, "in_doubt"], [1, 2, 3])
+
+
+def test_a_resume_offers_what_the_run_called_and_names_what_is_gone() -> None:
+    run_id, booked = cut_off(BOOK)
+    trace = agent().store.run(run_id).trace
+    lines = [json.loads(line) for line in trace.read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "tools_chosen":
+            line["data"]["tools"] = ["other"]  # the last choice was another one than that of the first program
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    book = make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)
+    other = make_tool("other", lambda a: a["n"])
+    result = agent(tools=Toolset([book, other])).resume(run_id)
+    assert (result.value, booked, result.remarks) == ([1, 2, "in_doubt"], [1, 2, 3], ())
+    assert result.sketch is not None
+    assert [*result.sketch.tools] == ["other", "book"]
+    program = "```python\nanswer = other(n=5)\n```"
+    result = agent(program, program, tools=Toolset([other])).resume(run_id)
+    assert [(each.case, each.tool) for each in result.remarks][-1:] == [("tool_gone", "book")]
+    assert result.remarks[-1].message == "book, which this run had before, is not there any more"
+    assert "is not there any more" in went_on.remark(result.remarks[-1].message, result.remarks[-1].case)
 
 
 def test_a_run_that_answered_is_not_resumed() -> None:
