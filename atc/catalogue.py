@@ -26,7 +26,6 @@ from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.observations import Observations
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect, Result
-from atc.retrieval.engines.choice import Choice
 from atc.retrieval.retriever import Ask, IndexRetriever, Retriever, as_sketch
 from atc.settings import Settings
 from atc.sketch import Sketch, Why, all_of, protocols_of
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from atc.graph.store import GraphStore
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.own_adapters import OwnAdapters
-    from atc.retrieval.rerank import Reranker
     from atc.retrieval.scorers import Column
     from atc.traces.stores.base import StoredRun
 
@@ -76,10 +74,10 @@ class Catalogue:
         store: what runs have taught; by default the user's own, in the folder of the setting ``catalogue``.
         retriever: finds the tools for a task; an index over them when not given.
         settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval`` and ``tool_index``
-            with ``vectors`` and ``vectors_key`` count.
+            count.
 
     Raises:
-        UsageError: no tools were given, or the setting ``vectors`` names no engine.
+        UsageError: no tools were given.
         ToolIndexError: the setting ``tool_index`` names an index that cannot be read.
     """
 
@@ -101,8 +99,6 @@ class Catalogue:
             folder=self._folder / "indexes",
             scorers=settings.scorers,
             columns=self._columns if self._learns and "adapter" in settings.scorers else None,
-            vectors=Choice.of(settings) if settings.tool_index else None,
-            reranker=_reranker(settings),
         )
         self._store = store
         self._own_store = store is None
@@ -375,12 +371,3 @@ def _called(run: StoredRun | Result) -> dict[str, None]:
 
 def _reason(error: Exception) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
-
-
-def _reranker(settings: Settings) -> Reranker | None:
-    """The cross-encoder that the settings name; its code is loaded where there is one only."""
-    if settings.rerank_base_url is None:
-        return None
-    from atc.retrieval.rerank import Reranker
-
-    return Reranker.of(settings)

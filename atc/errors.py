@@ -10,7 +10,6 @@ AtcError
 │   ├── SandboxUnavailable  the isolation that was asked for is not available
 │   ├── ToolIndexError      an index of tools cannot be read or written
 │   └── EncoderUnavailable  a search by meaning was asked for, and its encoder is not available
-│       └── VectorsUnavailable  the engine that keeps an index's vectors is not available
 ├── ModelError              the model's endpoint failed during a call
 │   └── ContextExceeded     a prompt is longer than the model takes
 ├── ToolError               a tool refused or failed; the program in the sandbox may catch a copy of it
@@ -90,10 +89,6 @@ class ToolIndexError(EnvironmentProblem):
 
 class EncoderUnavailable(EnvironmentProblem):
     """A search by meaning was asked for, and its encoder is not available."""
-
-
-class VectorsUnavailable(EncoderUnavailable):
-    """The engine that keeps an index's vectors is down or damaged, or what it holds is not of this index."""
 
 
 class LexicalOnly(UserWarning):

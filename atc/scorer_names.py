@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-ScorerName = Literal["words", "vectors", "adapter", "co-usage", "codes"]
+ScorerName = Literal["words", "vectors", "adapter", "co-usage"]
 SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)
 WITHOUT_VECTORS: frozenset[str] = frozenset({"words", "co-usage"})
 """Those that need no vector of the query."""

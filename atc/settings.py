@@ -86,11 +86,10 @@ class Settings(BaseSettings):
     max_tools: int = Field(
         20, ge=1, description="most tools offered to the model at once; if there are more, the best are chosen"
     )
-    retrieval: Literal["auto", "lexical", "hybrid", "planned", "codes"] = Field(
+    retrieval: Literal["auto", "lexical", "hybrid", "planned"] = Field(
         "auto",
         description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
-        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries) or `codes` (the model "
-        "picks from a menu)",
+        "(by words), `hybrid` (all that the index can) or `planned` (the model plans the queries)",
     )
     scorers: Names = Field(
         SCORERS,
@@ -98,19 +97,6 @@ class Settings(BaseSettings):
         "does not count",
     )
     tool_index: str | None = Field(None, description="folder of an index of the tools (`atc tools index`)")
-    vectors: str | None = Field(
-        None,
-        description="where such an index keeps its vectors: `own` (its files), `qdrant-edge`, or a collection of a "
-        "Qdrant server, `https://HOST:6333/COLLECTION`; default: where they are now, at first in its files",
-    )
-    vectors_key: SecretStr | None = Field(None, description="API key of that server")
-    rerank_base_url: str | None = Field(
-        None,
-        description="address of a reranking server, without `/rerank` at its end: its cross-encoder orders what a "
-        "search found",
-    )
-    rerank_model: str | None = Field(None, description="name of the cross-encoder there; many servers need none")
-    rerank_key: SecretStr | None = Field(None, description="key of the reranking server")
     find_tools: bool = Field(
         True,
         description="let programs ask for tools that were left out and for documents that were cut, and look at values",
@@ -250,9 +236,20 @@ class Settings(BaseSettings):
         description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
 
+    @field_validator("retrieval", mode="before")
+    @classmethod
+    def _known_way(cls, way: Any) -> Any:
+        if way != "codes":
+            return way
+        warnings.warn("`codes` is ignored, there is no such way to find tools any more: it is `auto`", FutureWarning, 2)
+        return "auto"
+
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        if "codes" in names:  # of an older version
+            warnings.warn("the scorer `codes` is ignored, there is none any more", FutureWarning, 2)
+            names = tuple(name for name in names if name != "codes")
         unknown = [name for name in names if name not in SCORERS]
         if unknown or not {"words", "vectors"} & set(names):
             problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"
@@ -277,9 +274,8 @@ class Settings(BaseSettings):
 
     @property
     def secrets(self) -> list[str]:
-        """What no trace may show: keys of the model, the reranking server, the sandbox service and the vectors;
-        passwords of the store."""
-        kept = (self.api_key, self.rerank_key, self.sandbox_token, self.vectors_key)
+        """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
+        kept = (self.api_key, self.sandbox_token)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
 

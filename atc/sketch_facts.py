@@ -14,8 +14,8 @@ WhyKind = Literal[
 ]
 """Why a tool is offered: all are; the task's words, or their meaning, find it; it supplies an argument of another; it
 was used together with another in runs; a sub-goal of the plan finds it, or a query of the model; the model picked it
-from a menu; an earlier task of the conversation used it; nothing fits the task, and it is among the first; the user's
-own retriever gave it."""
+from a menu (in traces of older versions alone); an earlier task of the conversation used it; nothing fits the task, and
+it is among the first; the user's own retriever gave it."""
 
 
 class Why(Record):

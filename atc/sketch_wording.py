@@ -64,7 +64,7 @@ def lines(chosen: SketchFacts, *, whole: bool = False) -> Iterator[str]:
     if not whole:
         return
     if len(chosen.layers) > 1:
-        yield "in this order: " + "; then ".join(", ".join(layer) for layer in chosen.layers)
+        yield "layers, each of which may feed the next: " + "; then ".join(", ".join(layer) for layer in chosen.layers)
     yield from map(feed, chosen.feeds)
     yield from (f"instead of {tool}: {' or '.join(others)}" for tool, others in chosen.substitutes.items())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +33,9 @@ FREE = frozenset({
     "cache", "find_tools", "max_tools", "retrieval", "revision_temperature", "seed", "sentence", "temperature",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
-SECRET = frozenset({"api_key", "rerank_key", "sandbox_token", "store", "vectors_key"})
+SECRET = frozenset({"api_key", "sandbox_token", "store"})
+RETIRED = frozenset({"rerank_base_url", "rerank_key", "rerank_model", "vectors", "vectors_key"})
+"""Settings of older versions. They are ignored, and a warning says so."""
 MAX_FILE = 100_000
 """Bytes of a settings file: whoever is to trust it reads it."""
 State = Literal["trusted", "changed", "gone"]
@@ -197,6 +200,7 @@ class TrustedFileSource(PydanticBaseSettingsSource):
             SettingsError: the file cannot be read, or sets what needs trust and is not trusted.
         """
         file = SettingsFile.read(Path(FILE))
+        _warn_of_retired(file)
         if file is None:
             return {}
         counts = {name: value for name, value in file.guarded.items() if name not in self.current_state}
@@ -207,7 +211,15 @@ class TrustedFileSource(PydanticBaseSettingsSource):
                 f"{file.path} is not trusted, so it may not set {shown}: read it, and accept it with `atc trust`; or "
                 "set this by argument or by ATC_* variables, which are stronger than the file"
             )
-        return file.values
+        return {name: value for name, value in file.values.items() if name not in RETIRED}
+
+
+def _warn_of_retired(file: SettingsFile | None) -> None:
+    found = [name for each in sorted(RETIRED) if (name := f"ATC_{each.upper()}") in os.environ]
+    found += [f"{name} in {FILE}" for name in sorted(RETIRED & file.values.keys())] if file is not None else []
+    if found:
+        what = ", ".join(found)
+        warnings.warn(f"{what}: ignored, there is no such setting any more (docs/upgrading.md)", FutureWarning, 2)
 
 
 def settings_file(path: Path) -> SettingsFile:

@@ -11,8 +11,6 @@ from benchmarks import (
     codes_adapter,
     codes_browse,
     codes_decoder,
-    codes_head,
-    codes_menu,
     codes_retrieval,
     codes_tokens,
     codes_train,
@@ -31,9 +29,7 @@ for _name, _part, _about in (
     ("adapter", codes_adapter.adapter, "Adapters of queries, for tools seen and unseen."),
     ("tokens", codes_tokens.tokens, "Codes without training, by λ, K and L."),
     ("train", codes_train.train, "Trained codes beside those without training."),
-    ("head", codes_head.main, "A head that says codes, beside an adapter."),
     ("browse", codes_browse.browse, "The names of the menu that people browse."),
-    ("menu", codes_menu.main, "What a model picks from a menu."),
     ("decoder", codes_decoder.main, "A small decoder, trained to say tools by codes."),
 ):
     app.command(_name, short_help=_about)(_part)

@@ -27,7 +27,7 @@ from atc.models.base import Message, Model, Reply
 from atc.prompting import fenced
 from atc.retrieval.dialogue import MAX_TASK, TOP, parse_plan, parse_query, show_results, visible_reply
 from atc.retrieval.index import Hit, Mode, ToolIndex
-from atc.retrieval.rank_fusion import multi_view, reciprocal_rank
+from benchmarks.rank_fusions import multi_view, reciprocal_rank
 
 COUNT = 5
 """Texts that the model writes of one task (N of Tab. 5)."""

@@ -64,7 +64,6 @@ def measured(count: int, services: int) -> dict[str, Any]:
         "one tool's feeds": _least(lambda: ToolGraph(tools).feeds(keys[-1])),
         f"{OFFERED} offered": _least(lambda: ToolGraph(offered).suppliers),
         f"{OFFERED} in layers": _least(lambda: whole.layers(keys[:OFFERED])),
-        "clusters": _least(lambda: ToolGraph(tools).clusters),
     }
 
 

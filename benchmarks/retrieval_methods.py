@@ -21,11 +21,11 @@ from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.rank_fusion import FUSIONS
 from atc.retrieval.turns import PAPER, Turns
 from atc.scorer_names import ScorerName
 from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
 from benchmarks.expansion import COUNT, EXPANSIONS, Intents
+from benchmarks.rank_fusions import FUSIONS
 from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]

@@ -4,6 +4,7 @@ Whatever cannot be had raises ``OSError``: a jail is whole or it is not there.
 """
 
 import contextlib
+import mmap
 import os
 import resource
 import signal
@@ -12,12 +13,14 @@ import struct
 import sys
 import sysconfig
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import kernel
 
 NOBODY = 65534
 MAX_THREADS = 256
+_STACK, _FIRST_STEPS = 1 << 20, 1 << 18  # bytes of a thread
 _ROOT = "/tmp"  # a place to build the new root on: it exists everywhere, and is hidden for us alone
 _DATA = ("/usr/share/zoneinfo", "/etc/localtime")
 _HIDDEN = ("site-packages", "dist-packages")
@@ -234,6 +237,25 @@ def _be_counted() -> None:
 
 def spare_memory() -> None:
     """Have threads take little address space: the limit counts what is reserved, not what is used."""
-    threading.stack_size(1 << 20)
+    threading.stack_size(_STACK)
     kernel.spare_memory()
     sys.setrecursionlimit(1000)
+    for name in ("_start_new_thread", "_start_joinable_thread"):  # from Python 3.13 on it is the second
+        if hasattr(threading, name):
+            setattr(threading, name, _refusing_without_room(getattr(threading, name)))
+
+
+def _refusing_without_room(start: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what starts a thread only if there is room for its stack and for its first steps.
+
+    `Thread.start` waits until the thread has begun. CPython waits without end if the stack was the last that fitted.
+    """
+
+    def started(*args: Any, **kwargs: Any) -> Any:
+        try:
+            mmap.mmap(-1, _STACK + _FIRST_STEPS, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS).close()
+        except OSError:
+            raise RuntimeError("can't start new thread") from None
+        return start(*args, **kwargs)
+
+    return started

@@ -65,6 +65,11 @@ class ApprovalRequest:
         """Whether it may do again what was done. A program may call one tool twice: that is no repeat."""
         return bool(self.repeats) or (self.same_as is not None and not self.same_as.own)
 
+    @property
+    def is_ordinary(self) -> bool:
+        """Whether there is nothing to ask about but the call itself."""
+        return not (self.warnings or self.instead_of or self.repeats or self.same_as is not None)
+
 
 @dataclass(frozen=True)
 class Refusal:
@@ -175,6 +180,12 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
 
 async def ask_at_terminal(request: ApprovalRequest) -> bool | Refusal:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
+    answer = await question.ask(*_question(request))
+    return _NOBODY if answer is None else answer
+
+
+def _question(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[str, ...], question.About]:
+    """Heading, arguments and warnings of a question, and what else it says."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
     again = ""
     if request.is_repeat:
@@ -185,8 +196,47 @@ async def ask_at_terminal(request: ApprovalRequest) -> bool | Refusal:
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
     origins = plans.origins(request.feeds, request.arguments)
     about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
-    answer = await question.ask(heading, request.arguments, request.warnings, about)
-    return Refusal("nobody could be asked to approve this call: the input has ended") if answer is None else answer
+    return heading, request.arguments, request.warnings, about
+
+
+_NOBODY = Refusal("nobody could be asked to approve this call: the input has ended")
+_STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
+_ALL_OF_TOOL, _NO_MORE = "a", "q"
+
+
+class Series:
+    """The questions of one task at the terminal. From the second one on, an answer may hold for those that follow.
+
+    A yes to all calls of a tool holds for none with something of its own to ask about: a warning, a repeat, the place
+    of another tool.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+        self._allowed: set[str] = set()
+        self._stopped = False
+
+    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
+        """What an earlier answer says of a call; ``None`` where it is asked about."""
+        if self._stopped:
+            return _STOPPED
+        return True if request.is_ordinary and request.tool in self._allowed else None
+
+    async def ask(self, request: ApprovalRequest) -> Verdicts:
+        """Ask at the terminal, as :func:`ask_at_terminal` does."""
+        if not (self._asked and question.has_terminal()):
+            self._asked = True
+            return await ask_at_terminal(request)
+        others = {_ALL_OF_TOOL: plans.yes_to_all(question.visible_name(request.tool))} if request.is_ordinary else {}
+        answer = await question.choose(*_question(request), others | {_NO_MORE: plans.NO_TO_ALL})
+        if answer is None:
+            return _NOBODY
+        if answer == _NO_MORE:
+            self._stopped = True
+            return _STOPPED
+        if answer == _ALL_OF_TOOL:
+            self._allowed.add(request.tool)
+        return answer in (question.YES, _ALL_OF_TOOL)
 
 
 @dataclass(frozen=True)

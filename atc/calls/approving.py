@@ -9,7 +9,16 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from atc import wording
-from atc.calls.approval import Approval, ApprovalRequest, Asker, EarlierWrite, Judgement, Refusal
+from atc.calls.approval import (
+    Approval,
+    ApprovalRequest,
+    Asker,
+    EarlierWrite,
+    Judgement,
+    Refusal,
+    Series,
+    ask_at_terminal,
+)
 from atc.calls.bans import Bans
 from atc.calls.entry import CallKey, Entry
 from atc.calls.own_exceptions import OwnExceptions
@@ -53,10 +62,12 @@ class Approving:
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
+        self._series = Series()
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
+        self._series = Series()
 
     async def approve(
         self, approval: Approval, record: CallRecord, tool: Tool, key: CallKey, warnings: tuple[str, ...]
@@ -168,9 +179,17 @@ class Approving:
             if (known := self._denied.get(key)) is not None:
                 before, record.refused_by = known
                 raise _refused(before)
+            request = replace(request, same_as=self.same(record, key))  # one that was under way may have begun
+            if asker is ask_at_terminal:
+                if (ruled := self._series.ruled(request)) is True:
+                    record.notes.append("allowed by your yes to all calls of this tool")
+                    return
+                if ruled is not None:
+                    record.refused_by = "user"
+                    raise _refused(ruled)
+                asker = self._series.ask
             try:
                 with self.waiting():
-                    request = replace(request, same_as=self.same(record, key))  # one that was under way may have begun
                     if announced and request.effect is not Effect.READ:
                         request = await self.explained(record, request)
                         self._emit_asked(record, request)

@@ -39,6 +39,7 @@ _MAX_ANSWER = 100
 _GUTTER = "  | "  # before every line that an argument can fill: no line of a question begins with text from outside
 _CODE = "    "  # in Markdown a line that begins so is code: nothing in it is a link, an image or bold
 _YES, _WHOLE = {"y", "yes"}, {"s", "show"}
+YES = "y"
 
 Origins = Mapping[str, Sequence[tuple[str, str]]]
 
@@ -59,6 +60,7 @@ class About:
 
 
 _NOTHING = About()
+_NO_OTHERS: Mapping[str, str] = {}
 _one_at_a_time = threading.Lock()  # of the process: two runs share one terminal
 
 
@@ -78,6 +80,25 @@ async def ask(
     Returns:
         The answer; ``None`` where the input has ended and is no terminal: nobody was asked. At one, that is a key.
     """
+    answer = await choose(heading, arguments, warnings, about)
+    return None if answer is None else answer == YES
+
+
+async def choose(
+    heading: str,
+    arguments: Mapping[str, Any],
+    warnings: Sequence[str] = (),
+    about: About = _NOTHING,
+    others: Mapping[str, str] = _NO_OTHERS,
+) -> str | None:
+    """Ask once, with other answers beside yes and no.
+
+    Args:
+        others: letters, and what each says; neither ``y`` nor ``s``.
+
+    Returns:
+        :data:`YES`, one of the letters, or an empty text for all else, which is a no; ``None`` as :func:`ask`.
+    """
     async with _alone():
         whole = False
         while True:
@@ -86,10 +107,12 @@ async def ask(
             lines += _done(about.done)
             if about.wait_s is not None:
                 lines.append(f"the run waits {about.wait_s:,.0f} s for you; then it ends")
+            lines += [f"{letter}: {visible(meaning)}" for letter, meaning in others.items()]
             _show("\n".join([heading, *lines]) + "\n")
             _forget_what_was_typed()
             more = cut and not whole
-            _show("[y/N, or s to see all of it]: " if more else "[y/N]: ")
+            letters = "/".join(["y", *others, "N"])
+            _show(f"[{letters}, or s to see all of it]: " if more else f"[{letters}]: ")
             line = await _line()
             if not _echoes():
                 _show("\n")
@@ -97,7 +120,7 @@ async def ask(
                     return None
             answer = (line or "").strip().lower()
             if not (more and answer in _WHOLE):
-                return answer in _YES
+                return YES if answer in _YES else answer if answer in others else ""
             whole = True
 
 

@@ -14,6 +14,7 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.permissions.audit import AuditRecord, read_audit
+from atc.permissions.of_agent import permissions_file, user_path
 from atc.settings import Settings
 
 Pattern = Annotated[str | None, typer.Option(metavar="<pattern>", help="Only tools whose name fits this pattern.")]
@@ -38,13 +39,14 @@ def audit(
 
     Exit codes: 0, also where nothing was written down yet; 3 the log cannot be read.
     """
-    path = Settings.load(audit=file).audit
+    settings = Settings.load(audit=file)
+    path = settings.audit
     found, damaged = _found(path, last, tool, client, verdict, run)
+    if not found and not damaged:
+        (err if as_json else out).print(Text(clean(_nothing(settings))))
     if as_json:
         print_json([record.model_dump(mode="json") for record in found])
-    elif not found:
-        out.print(Text(f"nothing in {clean(str(path))}"))
-    else:
+    elif found:
         table = Table("at", "verdict", "by", "who", "call", "run", box=None, header_style="bold")
         for record in found:
             repeats = f" (as run {record.repeats})" if record.repeats else ""
@@ -55,6 +57,21 @@ def audit(
         where, line = damaged[0]
         what = f"{len(damaged)} lines of {path} cannot be read, the first is line {line} of {where}"
         err.print(f"{clean(what)}: what was decided there is not known", markup=False)
+
+
+def _nothing(settings: Settings) -> str:
+    """What to say where no decision is found: why there is none, and what writes some."""
+    if settings.audit.exists():
+        return f"no decision in {settings.audit} fits"
+    if settings.read_only or permissions_file(settings) is not None:
+        return (
+            f"nothing is written in {settings.audit} yet: no call that needs a decision was made with your permissions"
+        )
+    return (
+        f"nothing is written in {settings.audit} yet. `atc mcp` writes all its decisions there; `atc run`, `atc chat` "
+        "and `atc ui` only with permissions, and you have none: name a file with --permissions or ATC_PERMISSIONS, or "
+        f"write {user_path()} (docs/mcp-server.md, Permissions). What was approved without them, `atc show RUN` says"
+    )
 
 
 def _found(

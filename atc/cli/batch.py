@@ -17,7 +17,7 @@ import typer
 from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Refusal
 from atc.calls.ask_user import AskUserChoice
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, guarded
+from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, guarded
 from atc.cli.run import (
     Answer,
     Cache,
@@ -223,8 +223,11 @@ def _run(work: Batch, view: Any, agent: Agent | None = None) -> None:
             async for result in found:
                 view.add(result)
 
-    with view:
-        asyncio.run(all_of_it())
+    try:
+        with view:
+            asyncio.run(all_of_it())
+    except KeyboardInterrupt:
+        raise Interrupted("the same command goes on") from None
 
 
 def _cluster(opened: AgentOptions, on: str, store: RunStore) -> Executor:

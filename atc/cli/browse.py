@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,6 @@ from atc.cli.progress import stages
 from atc.errors import UsageError
 from atc.retrieval.code_words import WIDTH, Entry, Menu
 from atc.retrieval.code_words import Path as Place
-from atc.retrieval.engines.choice import Choice
 from atc.retrieval.index import ToolIndex
 from atc.settings import Settings
 from atc.tools.sources import FORMS
@@ -50,7 +48,7 @@ def browse(
 ) -> None:
     """Browse the tools as a menu: groups of similar tools, each named by its typical words.
 
-    On a terminal it asks where to go; with --path, --depth or --tool, and in a pipe, it prints what is there.
+    It prints the first page; --path goes down, --depth shows more levels at once, and --tool shows where a tool stands.
     """
     if path and tool is not None:
         raise UsageError("--path and --tool both say where to begin: give one of them")
@@ -63,10 +61,6 @@ def browse(
         _write_page(index, menu, html, as_json)
     elif as_json:
         print_json(_data(index, menu, begin, depth, limit, tool))
-    elif tool is None and not path and depth is None and sys.stdin.isatty() and out.is_terminal:
-        from atc.cli.browse_walk import walk
-
-        walk(index, menu)
     else:
         print_part(index, menu, begin, depth or 1, limit, tool)
 
@@ -142,7 +136,7 @@ def _opened(sources: list[str] | None, folder: Path | None, openapi: list[str] |
     if (folder is None) == (not sources):
         raise UsageError("give an index with --index DIR, or where the tools are: one of the two, not both")
     if folder is not None:
-        index = ToolIndex.load(folder, vectors=Choice.of(settings))
+        index = ToolIndex.load(folder)
         for notice in index.notices:
             err.print(clean(notice), style="yellow", markup=False)
         return index

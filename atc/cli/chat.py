@@ -145,6 +145,7 @@ class _Chat:
         self._agent, self._view, self._source = agent, view, source
         self._as_json, self._terminal = as_json, terminal
         self._code = 0
+        self._kept = agent.settings.keep_runs
         self._conversation = agent.conversation()
 
     def to_the_end(self) -> int:
@@ -201,7 +202,8 @@ class _Chat:
         except KeyboardInterrupt:
             if not self._terminal:
                 raise
-            self._say("stopped; what it did until then is kept")
+            again = f"; if you leave now, `atc resume {self._conversation.id}` goes on with it" if self._kept else ""
+            self._say(f"stopped; what it did until then is kept{again}")
             return
         finally:
             if self._view is not None:

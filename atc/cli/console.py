@@ -40,6 +40,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C in the middle of what can be gone on with; ``hint`` says how."""
+
+    def __init__(self, hint: str) -> None:
+        super().__init__()
+        self.hint = hint
+
+
 def clean(text: str) -> str:
     """Return text from outside without what could steer a terminal."""
     return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text)
@@ -113,15 +121,17 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(command)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        def failed(code: int, kind: str, message: str) -> NoReturn:
+        def failed(code: int, kind: str, message: str, hint: str = "") -> NoReturn:
             if kwargs.get("as_json"):
-                print_error(kind, message, _DOCTOR if code == ENVIRONMENT else "")
-            fail(code, message)
+                print_error(kind, message, _DOCTOR if code == ENVIRONMENT else hint)
+            fail(code, "; ".join(filter(None, [message, hint])))
 
         try:
             return command(*args, **kwargs)
         except AtcError as error:
             failed(exit_code_of(error), type(error).__name__, str(error))
+        except Interrupted as error:
+            failed(INTERRUPTED, "Interrupted", "interrupted; nothing is left running", error.hint)
         except KeyboardInterrupt:
             failed(INTERRUPTED, "Interrupted", "interrupted; nothing is left running")
         except BrokenPipeError:

@@ -22,7 +22,6 @@ from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.extras import install_command
 from atc.models import EmbeddedModel, choose_model
 from atc.models.machine import described, this_machine
-from atc.retrieval.engines.choice import EDGE, OWN, Choice
 from atc.retrieval.minilm import MiniLM, how_to_get_it
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
@@ -31,9 +30,6 @@ from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
 from atc.traces.stores import open_store
-
-EDGE_PACKAGE = "qdrant_edge"
-"""What `qdrant-edge` is imported from."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +70,6 @@ def doctor(
         _docker(),
         _runs(),
         *_telemetry(),
-        *_vectors(),
         _extras(),
         *(check for source in tools or () for check in _tools(source)),
     ]
@@ -232,20 +227,6 @@ def _telemetry() -> list[Check]:
     return [Check("telemetry", True, "on (ATC_OTEL); no collector was asked")]
 
 
-def _vectors() -> list[Check]:
-    """Whether the engine for the vectors of an index can be had, where one is named; a server is not asked."""
-    try:
-        settings = Settings.load()
-        choice = Choice.of(settings)
-        if choice.where == OWN:
-            return []
-        if choice.where == EDGE and find_spec(EDGE_PACKAGE) is None:
-            return [Check("vectors", False, f"{EDGE} is not installed", install_command("vectors"), False)]
-    except AtcError as error:
-        return [Check("vectors", False, str(error), needed=False)]
-    return [Check("vectors", True, f"in {choice.where}{'' if choice.where == EDGE else ' (not asked)'}", needed=False)]
-
-
 def _tools(source: str) -> list[Check]:
     """Whether tools can be opened, and what credentials their documents ask for that are not set."""
     try:
@@ -284,7 +265,6 @@ _EXTRAS = {
     "ray": ("ray",),
     "service": ("starlette", "uvicorn", "websockets"),
     "ui": ("starlette", "uvicorn", "h11"),
-    "vectors": (EDGE_PACKAGE,),
 }
 """Of what no other line tells: a package or more by which each is known."""
 

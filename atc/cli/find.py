@@ -22,21 +22,15 @@ from atc.models.base import Message, Reply
 from atc.retrieval.co_usage import MAX_TOGETHER
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.endpoint import EndpointEncoder
-from atc.retrieval.engines.choice import OWN, Choice
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
-from atc.retrieval.menu import WordGroups
-from atc.retrieval.menu_walk import GROUPS, MenuWalk
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
-from atc.retrieval.rerank import CANDIDATES, Reranker, reranked
 from atc.retrieval.retriever import Way, encoder_for
 from atc.retrieval.used_file import Used, read_used
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
-from atc.sketch_facts import SketchFacts, Why
-from atc.sketch_wording import why
 from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset
 
@@ -50,14 +44,6 @@ def index(
     encoder: Annotated[
         str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
-    vectors: Annotated[
-        str | None,
-        typer.Option(
-            help="Where its vectors are kept: own (its files), qdrant-edge, or a Qdrant server's collection, "
-            "https://HOST:6333/COLLECTION (ATC_VECTORS_KEY is its key); default: as in the settings, or where they "
-            "are now."
-        ),
-    ] = None,
     codes: index_codes.Codes = False,
     levels: index_codes.Levels = None,
     code_size: index_codes.CodeSize = None,
@@ -81,26 +67,16 @@ def index(
     used = read_used(used_together, frozenset(tools)) if used_together is not None else None
     began = time.perf_counter()
     chosen = _encoder(encoder, needed=codes)
-    settings = Settings.load(vectors=vectors)
-    place = Choice.of(settings)
-    if vectors not in (None, OWN) and chosen is None:
-        raise UsageError("--vectors is for an index by meaning, and there is no encoder: give --encoder with it")
     if wanted is not None:
         index_codes.check(wanted, chosen, len(tools))
     with stages() as report:
         if (folder / "index.json").exists():
-            made = ToolIndex.load(folder, chosen, place)
-            if settings.vectors is not None and place.where != made.vectors_at and made.encoder_digest:
-                made.keep_vectors(place, folder)
-            if wanted is not None:
-                index_codes.check_place(made.vectors_at if settings.vectors is None else place.where)
+            made = ToolIndex.load(folder, chosen)
             made.update(tools, report)
             made.remove([name for name in made.ids if name not in tools])
             made.save(folder, report)
         else:
-            if wanted is not None:
-                index_codes.check_place(place.where)
-            made = ToolIndex.build(tools, chosen, folder, report, vectors=place)
+            made = ToolIndex.build(tools, chosen, folder, report)
         if used is not None:
             made.use_together(used.sets.items())
             made.save(folder)
@@ -112,7 +88,7 @@ def index(
     if used is not None and wanted is None and made.codes is not None:
         err.print("the codes know nothing of that file yet: --codes makes them anew", style="yellow", markup=False)
     summary: dict[str, Any] = {
-        "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None, "vectors": made.vectors_at
+        "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None
     }  # fmt: skip
     if used is not None:
         summary["used_together"] = {
@@ -124,8 +100,6 @@ def index(
         print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
     how = f"words and {chosen.name}" if chosen else "words alone"
-    if made.vectors_at != OWN:
-        how += f"; their vectors are in {made.vectors_at}"
     out.print(f"{len(made)} tools are in {folder}, found by {how}", markup=False)
     if used is not None:
         sets = "1 set" if len(used.sets) == 1 else f"{len(used.sets):,} sets"
@@ -152,7 +126,7 @@ def search(
     way: Annotated[
         Way | None,
         typer.Option(
-            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid, planned or codes."
+            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid or planned."
         ),
     ] = None,
     scorers: Annotated[
@@ -161,7 +135,7 @@ def search(
             help=f"What ranks tools: {', '.join(SCORERS)}; several with commas between. Default: the setting."
         ),
     ] = None,
-    model: Annotated[str | None, typer.Option(help="Model that plans or picks, named as for `atc run`.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model that plans, named as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
@@ -175,7 +149,7 @@ def search(
     settings = Settings.load(scorers=scorers)
     way = way or settings.retrieval
     if folder is not None:
-        searched = ToolIndex.load(folder, vectors=Choice.of(settings))
+        searched = ToolIndex.load(folder)
         for notice in searched.notices:
             err.print(notice, style="yellow", markup=False)
     else:
@@ -188,15 +162,14 @@ def search(
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
-        if way in ("planned", "codes"):
-            found = asyncio.run(_by_model(way, searched, query, limit, model))
+        if way == "planned":
+            found = asyncio.run(_planned(searched, query, model))
         else:
-            depth = limit if settings.rerank_base_url is None else max(limit, CANDIDATES)
-            found = search_without_plan(searched, query, depth)
+            found = search_without_plan(searched, query, limit)
     seconds = time.perf_counter() - began
     for warning in warned:
         err.print(str(warning.message), style="yellow", markup=False)
-    ranked = _ranked(searched, found, limit, settings)
+    ranked = found.ranked(limit)
     if as_json:
         hits = {hit.id: hit for hit in found.turns[0].hits}
         tools = [
@@ -206,16 +179,6 @@ def search(
         print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages} | found.summary())
         return
     _print(searched, found, ranked)
-
-
-def _ranked(index: ToolIndex, found: Trajectory, limit: int, settings: Settings) -> list[str]:
-    """The tools in their order: that of a cross-encoder, where the settings name one."""
-    if (reranker := Reranker.of(settings)) is None:
-        return found.ranked(limit)
-    ordered = asyncio.run(reranked(found, index.protocol, reranker, limit))
-    if ordered.notice:
-        err.print(clean(ordered.notice), style="yellow", markup=False)
-    return ordered.ranking
 
 
 def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
@@ -229,23 +192,21 @@ def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
 
 def index_of(tools: Toolset, way: Way) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
-    encoder, notices = encoder_for(len(tools)) if way in ("auto", "codes") else (None, [])
+    encoder, notices = encoder_for(len(tools)) if way == "auto" else (None, [])
     with stages() as report:
-        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report, codes=way == "codes")
+        made, problem = kept_index(tools, encoder, Settings.load().catalogue / INDEXES, report)
     for notice in (*notices, *([problem] if problem else [])):
         err.print(notice, style="yellow", markup=False)
     return made
 
 
-async def _by_model(way: Way, index: ToolIndex, query: str, limit: int, spec: str | None) -> Trajectory:
+async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
     model = resolve_model(Settings.load(), spec)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
         return await model.complete(messages, max_tokens=max_tokens, **form)
 
     try:
-        if way == "codes":
-            return await MenuWalk(index, WordGroups(index.menu(GROUPS)), ask).search(query, limit)
         return await QueryPlanner(index, ask).search(query)
     finally:
         await model.aclose()
@@ -264,10 +225,6 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         protocol = index.protocol(name)
         table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
     print_table(table)
-    for each in found.said:
-        if each.id in ranked:
-            reason = why(Why(kind="said", path=each.path), SketchFacts())
-            out.print(Text(clean(f"{each.id}: {reason}")), style="dim")
     for prerequisite in found.prerequisites:
         out.print(Text(clean(str(prerequisite))), style="dim")
 

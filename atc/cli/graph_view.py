@@ -11,7 +11,8 @@ from rich.text import Text
 
 from atc.cli.console import clean, out, print_table, short
 from atc.graph.edge_text import WORDS, WORDS_OF_SUBSTITUTES, path_text, place_text
-from atc.graph.edges import Counts, Evidence, Feed, Place, Substitute
+from atc.graph.edges import Counts, Evidence, Feed, Substitute
+from atc.graph.substitutes import same_parameters
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.tools.observed import is_documented
@@ -69,21 +70,11 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
 
 
 def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
-    """For each argument what it means, on what that rests, and arguments of other tools that mean the same."""
-    made = []
-    for each in parameters_of(graph.protocols[tool]):
-        found = graph.clusters.of(Place(tool, (each.original,), True))
-        others = [place for place in graph.clusters.members(found.cluster) if place.taken and place.tool != tool]
-        made.append(
-            {
-                "name": each.original,
-                "means": found.cluster,
-                "evidence": list(found.why),
-                "same": [f"{place.tool}.{place.path[0]}" for place in others[:SAME]],
-                "others": len(others),
-            }
-        )
-    return made
+    """For each argument those of other tools that mean the same."""
+    return [
+        {"name": name, "same": [f"{each.tool}.{each.path[0]}" for each in same[:SAME]], "others": len(same)}
+        for name, same in same_parameters(graph, tool).items()
+    ]
 
 
 def _fed(feed: Feed) -> dict[str, Any]:
@@ -159,7 +150,7 @@ def print_tool(found: Mapping[str, Any]) -> None:
     for each in found["means"]:
         if each["same"]:
             more = f" and {each['others'] - SAME:,} more" if each["others"] > SAME else ""
-            _say(f"{each['name']} is {each['means']}, as {', '.join(each['same'])}{more}")
+            _say(f"{each['name']} means the same as {', '.join(each['same'])}{more}")
     for key, parameter in found["respelt"].items():
         _say(f"{key} was read as {parameter}")
     for title, rows in (("ran right after it", found["followed_by"]), ("ran right before it", found["follows"])):

@@ -10,7 +10,6 @@ import typer
 
 from atc.errors import UsageError
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.engines.choice import OWN
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.snapshot import Progress
 from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, useful_size
@@ -81,16 +80,6 @@ def check(asked: Wanted, encoder: Encoder | None, tools: int) -> None:
     useful_size(tools, asked.levels, asked.size)
     if not 0 <= asked.smoothing < float("inf"):
         raise UsageError(f"--smoothing {asked.smoothing} is not possible: give a number from 0 on")
-
-
-def check_place(vectors: str) -> None:
-    """Refuse codes of vectors that are not in the index's own files, before anything is embedded.
-
-    Raises:
-        UsageError: they are elsewhere.
-    """
-    if vectors != OWN:
-        raise UsageError(f"codes are made of the vectors in an index's own files, not in {vectors}: leave one out")
 
 
 def make(index: ToolIndex, asked: Wanted, report: Progress) -> None:

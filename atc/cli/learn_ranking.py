@@ -18,7 +18,6 @@ from atc.learn.examples import read_examples
 from atc.learn.keeping import Compared
 from atc.learn.pairs import Pair, TooLittle
 from atc.programs.lessons.reading import tasks_of
-from atc.retrieval.engines.choice import Choice
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
@@ -154,7 +153,7 @@ def _index(
     """The index that a run with these tools searches."""
     folder = folder or (Path(settings.tool_index) if settings.tool_index and not tools else None)
     if folder is not None:
-        return ToolIndex.load(folder, vectors=Choice.of(settings))
+        return ToolIndex.load(folder)
     found = tools_or_latest(runs, tools, given, auth)
     if len(found) > MAX_EMBEDDED:
         raise UsageError(

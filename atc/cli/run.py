@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.cli import options
-from atc.cli.console import clean, err, exit_code_of_run, guarded, out, print_json
+from atc.cli.console import Interrupted, clean, err, exit_code_of_run, guarded, out, print_json
 from atc.models.resolve import prepare_model
 from atc.wording import outcomes
 from atc.wording.went_on import caveats
 
 if TYPE_CHECKING:
+    from atc.cli.view import RunView
     from atc.result import Result
+    from atc.traces.events import Event
 
 Model = Annotated[
     str | None,
@@ -60,7 +64,7 @@ ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(help="How tools are chosen among many: auto (default), lexical, hybrid, planned or codes.")
+    str | None, typer.Option(help="How tools are chosen among many: auto (default), lexical, hybrid or planned.")
 ]
 StrategyName = Annotated[
     str | None,
@@ -174,7 +178,7 @@ def run(
     if no_answer:
         err.print("--no-answer is --no-sentence now; it works for one more version", markup=False)
         sentence = False if sentence is None else sentence
-    view = None if as_json else RunView(out, verbose=verbose)
+    view = Shown(None if as_json else RunView(out, verbose=verbose))
     agent = Agent(
         toolset,
         model=model,
@@ -203,13 +207,45 @@ def run(
         on_event=view,
     )
     source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
-    try:
+    with view.shown(kept=agent.settings.keep_runs):
         text = sys.stdin.read() if task == "-" else task
         result = asyncio.run(agent.arun(text, images=image or (), source=source, dry_run=dry_run))
-    finally:
-        if view is not None:
-            view.close()
     finish(result, as_json=as_json, trace=trace)
+
+
+class Shown:
+    """Hands the events of a run to its view, and says after Ctrl-C how to go on with the run.
+
+    Args:
+        view: of the run; ``None`` where nothing is shown.
+    """
+
+    def __init__(self, view: RunView | None) -> None:
+        self._view = view
+        self._run_id = ""
+
+    def __call__(self, event: Event) -> None:
+        if event.kind == "run_started" and not event.data.get("dry_run"):  # of that there is nothing to go on with
+            self._run_id = event.data["run_id"]
+        if self._view is not None:
+            self._view(event)
+
+    @contextlib.contextmanager
+    def shown(self, *, kept: bool) -> Iterator[None]:
+        """Show what happens in a block, which is a run. ``kept``: the run is, and so can be resumed.
+
+        Raises:
+            Interrupted: it was stopped by Ctrl-C, and can be gone on with.
+        """
+        try:
+            yield
+        except KeyboardInterrupt:
+            if kept and self._run_id:
+                raise Interrupted(f"`atc resume {self._run_id}` goes on with it") from None
+            raise
+        finally:
+            if self._view is not None:
+                self._view.close()
 
 
 def finish(result: Result, *, as_json: bool, trace: bool) -> None:

@@ -30,6 +30,7 @@ from atc.cli.run import (
     ModelUrl,
     NoLearn,
     Sentence,
+    Shown,
     Verbose,
     WarningsOption,
     finish,
@@ -179,19 +180,26 @@ def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) ->
 def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None:
     """Print a run; what cannot be read of it goes to ``damage``."""
     view = RunView(out, stored=True, verbose=verbose)
-    task = None
+    task, ended = None, False
     for number, event in stored.numbered(damage.append):
         kind, data = event["kind"], event["data"]
         if kind == "run_started" and (data.get("turn"), data["task"]) != task:
             task = (data.get("turn"), data["task"])  # a conversation has several; a resume none
             view.line(f"task: {task[1]}", "bold")
-        if kind in ("indexing", "model_started", "model_waiting", "call_started"):
+        ended = kind == "run_ended" or (ended and kind != "run_started")
+        if kind in ("indexing", "model_started", "model_waiting"):
             continue
         try:
             view(Event(kind, data, event["at"]))
         except FAILS as error:
             damage.append(damaged(stored.where, number, error))
     view.close()
+    if ended:
+        return
+    if stored.is_held():
+        view.line("── running: a process works on it ──", "bold")
+    else:
+        view.line(f"── cut off: `atc resume {stored.run_id}` goes on with it ──", "bold yellow")
 
 
 @guarded
@@ -245,7 +253,7 @@ def resume(
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
     kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
     toolset = options.opened(source["tools"], auth=auth, **kept)
-    view = None if as_json else RunView(out)
+    view = Shown(None if as_json else RunView(out))
     agent = Agent(
         toolset,
         model=model,
@@ -262,13 +270,10 @@ def resume(
         on_event=view,
         strategy=strategy,
     )
-    try:
+    with view.shown(kept=True):
         result = asyncio.run(
             agent.aresume(stored.run_id, answer=answer, images=image or (), reply=reply, trust_run=trust_run)
         )
-    finally:
-        if view is not None:
-            view.close()
     finish(result, as_json=as_json, trace=False)
 
 

@@ -68,7 +68,12 @@ class RunView:
         self._console, self._stored, self._verbose = console, stored, verbose
         self._status: Status | None = None
         self._program = ""
+        self._programs = 0  # of the task
         self._acted = False  # a call with effects was done for this task
+        self._turn: Any = self  # of the last task; of none yet
+        self._resumed = False
+        self._open: dict[int, dict[str, Any]] = {}  # calls that have begun, by number
+        self._ended: dict[int, dict[str, Any]] = {}  # calls to show once those before them have ended
 
     def __call__(self, event: Event) -> None:
         handler = getattr(self, f"_on_{event.kind}", None)
@@ -78,6 +83,7 @@ class RunView:
     def close(self) -> None:
         """End the drawing; nothing is drawn later."""
         self._wait_for(None)
+        self._show_calls(whole=True)
 
     def line(self, text: str, style: str = "") -> None:
         """Print one line; text from outside cannot steer the terminal."""
@@ -92,6 +98,12 @@ class RunView:
             self._status.start()
 
     def _on_run_started(self, data: dict[str, Any]) -> None:
+        self._show_calls(whole=True)
+        self._resumed, self._turn = self._turn == data.get("turn"), data.get("turn")
+        if self._resumed:
+            self.line("── resumed: what succeeded is not done again ──", "bold")
+            return
+        self._programs = 0
         where = f" at {data['endpoint']}" if data.get("endpoint") else ""
         how = f"  strategy {name}" if (name := data.get("strategy", "chain")) != "chain" else ""
         self.line(f"run {data['run_id']}  model {data['model']}{where}{how}", "dim")
@@ -158,7 +170,8 @@ class RunView:
         program = clean(data["program"])
         if not program:
             return
-        title = f"program {data['attempt'] + 1}"
+        self._programs = max(self._programs, data["attempt"]) + 1  # a resume counts its attempts anew
+        title = f"program {self._programs}"
         if self._program:
             lines = difflib.unified_diff(
                 self._program.splitlines(), program.splitlines(), "before", "after", lineterm="", n=2
@@ -187,6 +200,7 @@ class RunView:
         self._wait_for("running …")
 
     def _on_approval_asked(self, data: dict[str, Any]) -> None:
+        self._open[data["index"]] = data
         self._wait_for(None)  # a spinner would write over the question
         if self._stored:  # else it is on the screen, or on a page
             self.line(f"  asked: {data['tool']}({_arguments(data['arguments'])})", "yellow")
@@ -197,10 +211,32 @@ class RunView:
         self._wait_for(None)  # the call that asks is shown by itself
 
     def _on_call_started(self, data: dict[str, Any]) -> None:
-        self._wait_for(f"{data['tool']} …")
+        self._open[data["index"]] = data
+        if not self._stored:
+            self._wait_for(f"{data['tool']} …")
 
     def _on_call_ended(self, data: dict[str, Any]) -> None:
         self._wait_for("running …")
+        self._open.pop(data["index"], None)
+        self._ended[data["index"]] = data
+        self._show_calls()
+
+    def _show_calls(self, *, whole: bool = False) -> None:
+        """Show calls that have ended, by their numbers; one that ended early waits for those that began before it.
+
+        Args:
+            whole: no more comes: all that have ended are shown, and of a stored run those that have no end.
+        """
+        first_open = min(self._open, default=None)
+        for number in sorted(self._ended | (self._open if whole else {})):
+            if not whole and first_open is not None and number > first_open:
+                return
+            if (data := self._ended.pop(number, None)) is not None:
+                self._show_call(data)
+            elif (data := self._open.pop(number)) and self._stored:
+                self.line(f"  … {number}. {data['tool']}({_arguments(data['arguments'])})  not ended", "yellow")
+
+    def _show_call(self, data: dict[str, Any]) -> None:
         mark, style = _MARKS[data["status"]]
         awaits = dict.fromkeys(f"{visible_name(feed['argument'])}=…" for feed in data.get("awaits", ()))
         arguments = ", ".join(filter(None, [_arguments(data["arguments"]), *awaits]))
@@ -224,12 +260,14 @@ class RunView:
 
     def _on_program_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
+        self._show_calls(whole=True)
         if data["stdout"].strip():
             self.line("  printed: " + data["stdout"].strip()[:500], "dim")
         if names := data.get("looked"):
             self.line(f"looked at {', '.join(map(visible_name, names))}: the next program has them", "dim")
 
     def _on_fault(self, data: dict[str, Any]) -> None:
+        self._show_calls(whole=True)
         fault = data["fault"]
         tool = f" of {fault['tool']}" if fault["tool"] else ""
         self.line(f"── fault{tool} ({fault['kind']}) ──", "bold red")
@@ -264,6 +302,7 @@ class RunView:
 
     def _on_run_ended(self, data: dict[str, Any]) -> None:
         self._wait_for(None)
+        self._show_calls(whole=True)
         found = DryRun.model_validate_json(json.dumps(data["dry_run"])) if data.get("dry_run") else None
         if found is not None and (found.planned or data["status"] == "answered"):
             self._show_planned(found)
@@ -288,8 +327,10 @@ class RunView:
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:
             tokens += f", {money_text(Decimal(str(cost)), data.get('currency', ''))}"
+        since = "since the resume, " if self._resumed else ""
         self.line(
-            f"{usage['seconds']:.1f} s: {usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
+            f"{since}{usage['seconds']:.1f} s: "
+            f"{usage['model_calls']} model calls ({tokens}, {usage['model_seconds']:.1f} s), "
             f"{usage['tool_calls']} tool calls ({usage['tool_seconds']:.2f} s); "
             f"isolation: {data['isolation'] or 'not run'}",
             "dim",

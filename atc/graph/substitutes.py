@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 from atc.graph.acts import acts_otherwise, undoes
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
-from atc.graph.edges import Path, Substitute
+from atc.graph.edges import Path, Place, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import scope_of
 from atc.lazy import lazy
@@ -86,6 +86,23 @@ def substitutes_of(graph: ToolGraph, tool: str, reads: Collection[Path] = ()) ->
         if why:
             found.append(Substitute(tool, by, round(min(weight, 1.0), 3), match.arguments, tuple(why)))
     return tuple(sorted(found, key=lambda each: (-each.weight, each.by))[:MOST])
+
+
+def same_parameters(graph: ToolGraph, tool: str) -> Mapping[str, Sequence[Place]]:
+    """For each parameter of a tool those of other tools that mean the same, the surest first (NaviAgent App. A).
+
+    It is what substitutes rest on, and the user's word counts above all. Of a great catalogue the tools of the same
+    service are compared first, and others until :data:`MAX_COMPARED`.
+    """
+    index, left = _index_of(graph), MAX_COMPARED
+    given = index.parameters(tool)
+    found: dict[str, list[tuple[float, Place]]] = {each.name: [] for each in given}
+    for by in dict.fromkeys([*index.near(tool), *graph.protocols]):
+        wanted = index.parameters(by) if by != tool and left > 0 else ()
+        left -= len(given) * len(wanted)
+        for score, a, b in _alike(given, wanted, index.foreign(tool, by), _said(graph, tool, by)) if wanted else ():
+            found[given[a].name].append((score, Place(by, (wanted[b].name,), True)))
+    return {name: [place for _, place in sorted(each, key=lambda e: (-e[0], e[1]))] for name, each in found.items()}
 
 
 def may_repeat(graph: ToolGraph, tool: str, by: str) -> bool:
@@ -181,18 +198,7 @@ def _paired(
         said: by the names of two parameters, whether they mean the same by the user's word, which counts above all.
     """
 
-    def likeness_of(one: Concept, other: Concept) -> float:
-        if (same := said.get((one.name, other.name))) is not None:
-            return float(same)
-        apart = foreign and _is_own(one.name) and _is_own(other.name)
-        return 0.0 if apart else _likeness_of_parameters(one, other)
-
-    scored = [
-        (score, a, b)
-        for a, one in enumerate(given)
-        for b, other in enumerate(wanted)
-        if one.many == other.many and (score := likeness_of(one, other)) >= ALIKE
-    ]
+    scored = _alike(given, wanted, foreign, said)
     pairs, left, right = [], set(range(len(given))), set(range(len(wanted)))
     for score, a, b in sorted(scored, key=lambda each: (-each[0], each[1], each[2])):
         if a in left and b in right:
@@ -200,6 +206,25 @@ def _paired(
             left.remove(a)
             right.remove(b)
     return pairs
+
+
+def _alike(
+    given: Sequence[Concept], wanted: Sequence[Concept], foreign: bool, said: Mapping[tuple[str, str], bool]
+) -> list[tuple[float, int, int]]:
+    """All pairs of parameters that mean the same, with how surely; arguments as of :func:`_paired`."""
+
+    def likeness_of(one: Concept, other: Concept) -> float:
+        if (same := said.get((one.name, other.name))) is not None:
+            return float(same)
+        apart = foreign and _is_own(one.name) and _is_own(other.name)
+        return 0.0 if apart else _likeness_of_parameters(one, other)
+
+    return [
+        (score, a, b)
+        for a, one in enumerate(given)
+        for b, other in enumerate(wanted)
+        if one.many == other.many and (score := likeness_of(one, other)) >= ALIKE
+    ]
 
 
 def _likeness_of_parameters(one: Concept, other: Concept) -> float:

@@ -13,7 +13,6 @@ from dataclasses import replace
 from typing import get_args
 
 from atc.graph.acts import writers
-from atc.graph.clusters import ParameterClusters
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
 from atc.graph.structure import Structure
@@ -294,11 +293,6 @@ class ToolGraph:
             self._shared = made._shared
         return made
 
-    @lazy
-    def clusters(self) -> ParameterClusters:
-        """The parameters and fields that mean the same (NaviAgent App. A), the user's word first."""
-        return ParameterClusters(self.protocols_with_shapes, self.learnt.corrected_same)
-
     def suppliers_taught(self, consumer: str, parameter: str) -> list[str]:
         """The tools that runs, the user or a model name as suppliers of a parameter, whether they are in this graph or
         not, in the order of their keys."""
@@ -313,7 +307,7 @@ class ToolGraph:
         """
         made = copy(self)
         made.learnt, made._shared, made._feeds = learnt, self._shared.with_learnt(learnt), {}
-        for name in ("suppliers", "hints", "hints_inside", "clusters"):
+        for name in ("suppliers", "hints", "hints_inside"):
             made.__dict__.pop(name, None)
         if learnt.shapes != self.learnt.shapes:
             for name in ("structure", "protocols_with_shapes"):

@@ -62,15 +62,25 @@ def permissions_named(settings: Settings) -> Permissions | None:
         UsageError: there is no such file.
         SettingsError: something in it is not understood.
     """
-    path = settings.permissions or user_file()
+    path = permissions_file(settings)
     if path is not None:
         return Permissions.load(path, read_only=settings.read_only)
     return Permissions.default(read_only=True) if settings.read_only else None
 
 
+def permissions_file(settings: Settings) -> Path | None:
+    """The file that the settings name, or the one in the user's configuration folder; ``None`` where there is none."""
+    return settings.permissions or user_file()
+
+
+def user_path() -> Path:
+    """Where a file counts without being named, in the user's configuration folder."""
+    return platformdirs.user_config_path("atc") / FILE
+
+
 def user_file() -> Path | None:
     """The file in the user's configuration folder, if it is there."""
-    path = platformdirs.user_config_path("atc") / FILE
+    path = user_path()
     return path if path.exists() else None
 
 

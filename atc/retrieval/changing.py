@@ -11,7 +11,6 @@ from atc.errors import ToolIndexError, UsageError
 from atc.retrieval.code_column import carried
 from atc.retrieval.embedding import embedded
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.engines.base import Engine
 from atc.retrieval.index_store import BLOCKS
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, read
 from atc.retrieval.vectors import Floats
@@ -29,7 +28,6 @@ def changed(
     encoder: Encoder | None,
     progress: Progress | None = None,
     folder: Path | None = None,
-    engine: Engine | None = None,
     *,
     only_new: bool = False,
 ) -> Snapshot:
@@ -42,7 +40,6 @@ def changed(
         encoder: of the vectors; ``None`` where the index has none.
         progress: told of each stage.
         folder: where vectors are kept while the others are made, and the documents of a long stream.
-        engine: that keeps the vectors; ``None``: the index itself.
         only_new: refuse tools that are there.
 
     Raises:
@@ -58,11 +55,7 @@ def changed(
     report("ordering", 0, len(batch.ids))
     made = assembled(old, gone, batch)
     report("ordering", len(batch.ids), len(batch.ids))
-    if encoder is not None and engine is not None:
-        from atc.retrieval.engines.keeping import kept
-
-        made = replace(made, engine=kept(made, old, encoder, engine, report))
-    elif encoder is not None:
+    if encoder is not None:
         before = old if old.vectors is not None else None
         try:
             vectors = embedded(made, before, encoder, report, folder / BLOCKS if folder else None)

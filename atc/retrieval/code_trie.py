@@ -1,8 +1,7 @@
 """The trie of codes: which codes go on after a prefix, and which documents lie below it (ToolWeaver §3.4).
 
 It is no tree in memory: the rows are sorted by their codes once, so that all documents below a prefix lie side by side,
-and a prefix is found by one binary search a level. Who asks for one prefix after the other takes this; a beam that goes
-through all beginnings of a level at once takes :mod:`atc.retrieval.code_tree`.
+and a prefix is found by one binary search a level.
 """
 
 from __future__ import annotations

@@ -14,13 +14,10 @@ DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks.md)."""
 ADAPTER_SHARE = 1.0
 """The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.codes adapter``."""
-CODES_SHARE = 2.0
-"""The weight of what a head says where nothing else was found; chosen by ``python -m benchmarks.codes head``."""
 SHARES: Mapping[str, float] = {
     "words": 1 - DENSE_SHARE,
     "vectors": DENSE_SHARE,
     "adapter": ADAPTER_SHARE,
-    "codes": CODES_SHARE,
 }
 """The weight of each scorer, by name."""
 ADDED: frozenset[str] = frozenset({"co-usage"})

@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 
-from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError, VectorsUnavailable
+from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
 from atc.retrieval.changing import changed
 from atc.retrieval.co_usage import CoUsage
@@ -19,8 +19,6 @@ from atc.retrieval.code_words import WIDTH, Menu
 from atc.retrieval.codes import Codes
 from atc.retrieval.embedding import forget
 from atc.retrieval.encoder import Encoder, Floats
-from atc.retrieval.engines.base import Engine
-from atc.retrieval.engines.choice import FOLDER, OWN, OWN_FILES, Choice
 from atc.retrieval.index_store import BLOCKS, Coded
 from atc.retrieval.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
@@ -31,6 +29,12 @@ from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.tools.protocol import Protocol
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
+
+_NO_VECTORS = "the index has no vectors, for it was built without an encoder: build it with one"
+_VECTORS_ELSEWHERE = (
+    "an older version kept the vectors of this index in another engine, which is not asked any more: "
+    "`atc tools index` embeds its tools anew"
+)
 
 
 class ToolIndex:
@@ -43,8 +47,6 @@ class ToolIndex:
         self._snapshot = snapshot
         self._encoder = encoder
         self._coded = coded
-        self._engine: Engine | None = None
-        self._choice, self._moves = OWN_FILES, False
         self._told = False
         self._columns: tuple[Column, ...] = ()
         self._on: frozenset[str] = frozenset(SCORERS)
@@ -57,7 +59,6 @@ class ToolIndex:
         folder: str | Path | None = None,
         progress: Progress | None = None,
         parts: str | Path | None = None,
-        vectors: Choice = OWN_FILES,
     ) -> ToolIndex:
         """Index tools.
 
@@ -68,7 +69,6 @@ class ToolIndex:
             folder: where it is saved. A build that is interrupted while it embeds goes on from there.
             progress: told of each stage.
             parts: where vectors are kept while the others are made, if not in ``folder``: :meth:`save` there ends it.
-            vectors: the engine that keeps the vectors; the index's own files when not given.
 
         Raises:
             UsageError: two tools have the same id, or something is no protocol.
@@ -78,26 +78,24 @@ class ToolIndex:
         """
         index = cls(_EMPTY, encoder, Coded.of(encoder) if encoder is not None else None)
         kept = folder or parts
-        index._engine = vectors.engine(Path(folder) if folder else None) if encoder is not None else None
         index._change(set(), tools, progress, Path(kept) if kept else None)
         if folder is not None:
             index.save(folder, progress)
         return index
 
     @classmethod
-    def load(cls, folder: str | Path, encoder: Encoder | None = None, vectors: Choice = OWN_FILES) -> ToolIndex:
+    def load(cls, folder: str | Path, encoder: Encoder | None = None) -> ToolIndex:
         """Open an index that was saved.
 
         Args:
             folder: where it is.
             encoder: the one that it was built with; the one of this machine when not given and it is that one's.
-            vectors: the server that may be asked for its vectors, where it names one.
 
         Raises:
             ToolIndexError: there is none, or it is damaged, foreign or of another version.
             UsageError: its vectors are of another encoder.
         """
-        snapshot, coded = index_store.read(Path(folder), vectors)
+        snapshot, coded = index_store.read(Path(folder))
         if encoder is None and coded is not None:
             encoder = coded.own()
         elif encoder is not None and coded is not None and encoder.digest != coded.digest:
@@ -105,10 +103,7 @@ class ToolIndex:
                 f"the vectors in {folder} are of the encoder {coded.name!r}, not of {encoder.name!r}: "
                 "load it with that one, or build it anew"
             )
-        index = cls(snapshot, encoder, coded)
-        index._engine = snapshot.engine.engine if snapshot.engine is not None else None
-        index._choice = vectors
-        return index
+        return cls(snapshot, encoder, coded)
 
     def __len__(self) -> int:
         return len(self._snapshot)
@@ -133,11 +128,6 @@ class ToolIndex:
     def encoder_digest(self) -> str:
         """Of the encoder that the vectors are from; empty where there are none."""
         return self._coded.digest if self._coded else ""
-
-    @property
-    def vectors_at(self) -> str:
-        """The engine that keeps the vectors: ``own``, ``qdrant-edge`` or an address."""
-        return self._snapshot.engine.place if self._snapshot.engine is not None else OWN
 
     @property
     def snapshot(self) -> Snapshot:
@@ -186,7 +176,6 @@ class ToolIndex:
             An index over the same tools; a later change of either is not seen by the other.
         """
         made = ToolIndex(self._snapshot, self._encoder, self._coded)
-        made._engine, made._choice = self._engine, self._choice
         made._told, made._columns, made._on = self._told, tuple(columns), frozenset(on)
         return made
 
@@ -244,8 +233,7 @@ class ToolIndex:
         """
         snapshot = self._snapshot
         if snapshot.vectors is None or self._coded is None:
-            where = "not in its own files" if snapshot.engine is not None else "none: build it with an encoder"
-            raise UsageError(f"codes are made of vectors, and the index has {where}")
+            raise UsageError("codes are made of vectors, and the index has none: build it with an encoder")
         codes = tokenize(
             snapshot.vectors.floats(),
             snapshot.co_usage,
@@ -284,20 +272,6 @@ class ToolIndex:
         together = CoUsage.of(used, self._snapshot.rows, len(self))
         self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
 
-    def keep_vectors(self, vectors: Choice, folder: str | Path) -> None:
-        """Keep the vectors elsewhere from the next change on; what is there already is embedded again only if needed.
-
-        Args:
-            vectors: the engine.
-            folder: where the index is saved.
-
-        Raises:
-            UsageError: the index has no vectors.
-        """
-        if self._coded is None:
-            raise UsageError("the index has no vectors, so no engine can keep them: build it with an encoder")
-        self._engine, self._choice, self._moves = vectors.engine(Path(folder)), vectors, True
-
     def save(self, folder: str | Path, progress: Progress | None = None) -> None:
         """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
 
@@ -309,15 +283,10 @@ class ToolIndex:
             ToolIndexError: it cannot be written, or another process is writing there.
         """
         place = Path(folder)
-        engine = self._snapshot.engine.engine if self._snapshot.engine is not None else None
-        if engine is not None and engine.home is not None and engine.home.resolve() != place.resolve():
-            raise UsageError(f"the vectors of this index lie in {engine.home}: build it anew for another folder")
         index_store.write(place, self._snapshot, self._coded, progress)
         forget(place / BLOCKS)
-        if engine is None or engine.home is None:
-            forget(place / FOLDER)
-        read_back, _ = index_store.read(place, self._choice)  # the arrays are mapped from disk
-        self._snapshot = replace(read_back, engine=self._snapshot.engine, notices=self._snapshot.notices)
+        read_back, _ = index_store.read(place)  # the arrays are mapped from disk
+        self._snapshot = replace(read_back, notices=self._snapshot.notices)
 
     def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
         """The tools that fit a query best.
@@ -350,8 +319,11 @@ class ToolIndex:
         snapshot = self._snapshot
         asked = [query if words(query) else "" for query in queries]
         vectors = self._vectors(asked, mode)
+        scorers = self._scorers(snapshot, alone, vectors is not None)
         return [
-            self._found(snapshot, query, vectors[row] if vectors is not None else None, limit, alone) if query else []
+            search_snapshot(snapshot, Query(query, vectors[row] if vectors is not None else None), limit, scorers)
+            if query
+            else []
             for row, query in enumerate(asked)
         ]
 
@@ -377,19 +349,6 @@ class ToolIndex:
         hits = search_rows(self._snapshot, query, beside, limit + 1)
         return [hit for hit in hits if hit.id != id][:limit]
 
-    def _found(
-        self, snapshot: Snapshot, query: str, vector: Floats | None, limit: int, alone: Mode | None
-    ) -> list[Hit]:
-        """The hits of one query; by words alone where the engine of the vectors fails."""
-        try:
-            scorers = self._scorers(snapshot, alone, vector is not None)
-            return search_snapshot(snapshot, Query(query, vector), limit, scorers)
-        except VectorsUnavailable as problem:
-            if alone == "dense":
-                raise
-            self._warn(problem)
-            return search_snapshot(snapshot, Query(query), limit, self._scorers(snapshot, alone, False))
-
     def _warn(self, problem: EncoderUnavailable) -> None:
         if not self._told:
             self._told = True
@@ -411,12 +370,8 @@ class ToolIndex:
         if mode == "lexical" or not len(self) or not any(queries):
             return None
         try:
-            if self._snapshot.engine is not None:
-                self._snapshot.engine.check()
-            elif self._snapshot.vectors is None:
-                raise EncoderUnavailable(
-                    "the index has no vectors, for it was built without an encoder: build it with one"
-                )
+            if self._snapshot.vectors is None:
+                raise EncoderUnavailable(_NO_VECTORS if self._coded is None else _VECTORS_ELSEWHERE)
             if self._encoder is None:
                 name = self._coded.name if self._coded else "?"
                 raise EncoderUnavailable(f"the index needs its encoder {name!r}: give it to ToolIndex.load")
@@ -444,11 +399,7 @@ class ToolIndex:
                 )
             self._encoder.check()
         encoder = self._encoder if self._coded is not None else None
-        if self._snapshot.engine is not None and self._engine is None and not self._moves:
-            self._snapshot.engine.check()  # it must not be asked, and says why
-        self._snapshot = changed(
-            self._snapshot, gone, tools, encoder, progress, folder, self._engine, only_new=only_new
-        )
+        self._snapshot = changed(self._snapshot, gone, tools, encoder, progress, folder, only_new=only_new)
 
 
 _EMPTY = assembled(None, set(), read([], lambda stage, done, total: None))

@@ -34,7 +34,7 @@ _UNFINISHED_S = 7 * 24 * 3600
 
 
 def kept_index(
-    tools: Toolset, encoder: Encoder | None, cache: Path | None, progress: Progress, *, codes: bool = False
+    tools: Toolset, encoder: Encoder | None, cache: Path | None, progress: Progress
 ) -> tuple[ToolIndex, str]:
     """The index of tools: the kept one, else a new one, which is kept.
 
@@ -43,7 +43,6 @@ def kept_index(
         encoder: of its vectors; ``None``: by words alone.
         cache: the folder of all kept indexes; ``None``: nothing is kept.
         progress: told of each stage of a new one.
-        codes: with codes, made of its vectors where it has none.
 
     Returns:
         The index, and why it could not be kept; empty if it could.
@@ -52,7 +51,7 @@ def kept_index(
         ModelError: the encoder failed in the middle of work.
     """
     if cache is None or (encoder is None and len(tools) < KEPT_FROM):
-        return _built(tools, encoder, codes, progress), ""
+        return ToolIndex.build(tools, encoder, progress=progress), ""
     folder = cache / digest_of(tools, encoder)
     index: ToolIndex | None = None
     try:
@@ -61,34 +60,18 @@ def kept_index(
             kept = ToolIndex.load(folder, encoder)
             with suppress(OSError):
                 os.utime(folder / MANIFEST)  # pruning sees that it is used
-            if not _lacks(kept, codes):
-                return kept, ""
-            index = kept
+            return kept, ""
         folder.mkdir(mode=0o700, exist_ok=True)
-        index = index or ToolIndex.build(tools, encoder, progress=progress, parts=folder)
-        if _lacks(index, codes):
-            index.make_codes(progress=progress)
+        index = ToolIndex.build(tools, encoder, progress=progress, parts=folder)
         index.save(folder, progress)
         problem = ""
     except (ToolIndexError, OSError) as error:
         reason = str(error) if isinstance(error, ToolIndexError) else f"{cache}: {error.strerror or error}"
         problem = f"the index of the tools is not kept for the next run: {reason}"
-        index = index or _built(tools, encoder, codes, progress)
+        index = index or ToolIndex.build(tools, encoder, progress=progress)
     with suppress(OSError):
         prune(cache, keep=folder)
     return index, problem
-
-
-def _built(tools: Toolset, encoder: Encoder | None, codes: bool, progress: Progress) -> ToolIndex:
-    index = ToolIndex.build(tools, encoder, progress=progress)
-    if _lacks(index, codes):
-        index.make_codes(progress=progress)
-    return index
-
-
-def _lacks(index: ToolIndex, codes: bool) -> bool:
-    """Whether codes are wanted, can be made, and are not there. Without an encoder there is nothing to make them of."""
-    return codes and index.codes is None and index.encoder is not None
 
 
 def digest_of(tools: Toolset, encoder: Encoder | None) -> str:

@@ -6,6 +6,7 @@ An index works without them: a column that is damaged, foreign or of another ver
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 
 from atc.retrieval.co_usage import MOST, CoUsage
 from atc.retrieval.code_column import fault_of
-from atc.retrieval.code_head import head_fault, without_head
 from atc.retrieval.codes import CODES_VERSION, Codes, CodesFacts
 from atc.retrieval.snapshot import Snapshot
 
@@ -22,6 +22,8 @@ Arrays = Mapping[str, NDArray[Any]]
 CODES, CO_USAGE = "codes", "co-usage"
 _ROUNDED = 1.01  # sums in 32 bits are rounded
 _VALUES, _BOOK, _MORE, _USED = "codes", "codebook-", "codes-", "used-"
+_HEAD = "head-"
+"""How the names of arrays begin that older versions trained to rank by codes."""
 
 
 def column_of(file: str) -> str | None:
@@ -75,9 +77,9 @@ def read_columns(about: Any, arrays: Arrays, damaged: Collection[str], documents
             codes = None
         if codes is None:
             notices.append(f"the codes of this index are left out: {why}; `atc tools index --codes` makes them anew")
-        elif why := head_fault(codes):
-            codes = without_head(codes)
-            notices.append(f"the head that says codes is left out: {why}; `atc learn ranking` trains one anew")
+        elif any(name.startswith(_HEAD) for name in codes.arrays):
+            codes = replace(codes, arrays={k: each for k, each in codes.arrays.items() if not k.startswith(_HEAD)})
+            notices.append("the head that ranked by the codes of this index is ignored: `atc learn ranking` learns it")
         found["codes"] = codes
     return found | {"notices": tuple(notices)}
 

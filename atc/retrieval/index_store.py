@@ -29,9 +29,6 @@ from atc.locks import lock
 from atc.retrieval import nearest
 from atc.retrieval.counts import Counts
 from atc.retrieval.encoder import Encoder
-from atc.retrieval.engines.base import Facts
-from atc.retrieval.engines.choice import OWN_FILES, Choice
-from atc.retrieval.engines.rows import EngineVectors
 from atc.retrieval.index_columns import column_arrays, column_of, read_columns
 from atc.retrieval.lexical import LexicalIndex
 from atc.retrieval.snapshot import DIGEST, Progress, Snapshot, line_of
@@ -101,6 +98,7 @@ def write(folder: Path, snapshot: Snapshot, encoder: Coded | None, progress: Pro
     try:
         with _locked(folder):
             _remove(folder, ".new-*")  # of writers that were killed
+            _remove(folder, "vectors-edge")  # of versions that kept vectors there
             scratch = Path(tempfile.mkdtemp(prefix=".new-", dir=folder))
             try:
                 _write_files(scratch, snapshot, progress or (lambda stage, done, total: None))
@@ -115,12 +113,11 @@ def write(folder: Path, snapshot: Snapshot, encoder: Coded | None, progress: Pro
         ) from None
 
 
-def read(folder: Path, choice: Choice = OWN_FILES) -> tuple[Snapshot, Coded | None]:
+def read(folder: Path) -> tuple[Snapshot, Coded | None]:
     """Open the index of a folder. Its large files are mapped into memory.
 
     Args:
         folder: of the index.
-        choice: the vector engine that may be asked, and its key, where the index names one.
 
     Raises:
         ToolIndexError: there is none, or it is damaged, foreign or of another version.
@@ -128,7 +125,7 @@ def read(folder: Path, choice: Choice = OWN_FILES) -> tuple[Snapshot, Coded | No
     for attempt in range(_ATTEMPTS):
         manifest = _read_manifest(folder)
         try:
-            return _open(folder, manifest, choice)
+            return _open(folder, manifest)
         except FileNotFoundError as error:  # a writer has replaced it meanwhile?
             missing = error
             time.sleep(_PAUSE_S * attempt)
@@ -175,8 +172,6 @@ def _write_files(folder: Path, snapshot: Snapshot, progress: Progress) -> None:
     }
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
-    if snapshot.engine is not None:
-        arrays["keys"] = snapshot.id_digests
     arrays |= column_arrays(snapshot)
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
@@ -191,8 +186,7 @@ def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[s
         "version": VERSION,
         "generation": f"g-{hashlib.sha256(listing).hexdigest()[:16]}",
         "documents": len(snapshot),
-        "encoder": None if encoder is None or (snapshot.vectors is None and snapshot.engine is None) else vars(encoder),
-        "engine": None if snapshot.engine is None else _engine_record(snapshot.engine),
+        "encoder": None if encoder is None or snapshot.vectors is None else vars(encoder),
         "codes": None if snapshot.codes is None else vars(snapshot.codes.facts),
         "files": files,
     }
@@ -277,7 +271,7 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def _open(folder: Path, manifest: dict[str, Any], choice: Choice) -> tuple[Snapshot, Coded | None]:
+def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]:
     home = folder / manifest["generation"]
     damaged = set()
     for name, wanted in manifest["files"].items():
@@ -302,35 +296,14 @@ def _open(folder: Path, manifest: dict[str, Any], choice: Choice) -> tuple[Snaps
         digests=arrays["digests"].reshape(-1, DIGEST),
         services=arrays["services"],
         lexical=lexical,
+        # older versions may have kept the vectors elsewhere: then only their encoder is known
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder and not manifest.get("engine") else None,
         nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
-        engine=_engine(folder, manifest.get("engine"), encoder, arrays, choice),
         **read_columns(manifest.get("codes"), arrays, damaged, len(ids), encoder.digest if encoder else ""),
     )
     if not len(ids) == manifest["documents"] == len(snapshot.documents) == len(snapshot.counts) == len(lexical):
         raise ValueError("its files hold different numbers of documents")
     return snapshot, encoder
-
-
-def _engine_record(engine: EngineVectors) -> dict[str, Any]:
-    return {"place": engine.place, "facts": engine.facts.record()}
-
-
-def _engine(
-    folder: Path, record: Any, encoder: Coded | None, arrays: dict[str, Any], choice: Choice
-) -> EngineVectors | None:
-    """The vectors in the engine that a manifest names.
-
-    Raises:
-        ValueError: the manifest says nothing that fits.
-    """
-    if not record:
-        return None
-    facts, keys = Facts.of_record(record["facts"]), arrays["keys"]
-    if facts is None or encoder is None or facts.encoder != encoder.digest or keys.dtype != np.uint64:
-        raise ValueError(f"{MANIFEST} names an engine of other vectors")
-    place = str(record["place"])
-    return EngineVectors(choice.named(place, folder), place, keys, facts)
 
 
 def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: dict[str, Any]) -> bool:

@@ -45,18 +45,6 @@ class Turn:
     hits: tuple[Hit, ...]
 
 
-@dataclass(frozen=True)
-class Said:
-    """A tool that the model picked from a menu (:mod:`atc.retrieval.menu_walk`).
-
-    Attributes:
-        path: the words of the groups that it is in, the widest first.
-    """
-
-    id: str
-    path: tuple[str, ...] = ()
-
-
 @dataclass
 class Trajectory:
     """A search for the tools of a task, from plan to stop.
@@ -64,7 +52,6 @@ class Trajectory:
     Attributes:
         plan: in words. ``goals``: its sub-goals.
         turns: the task's own words first, then each sub-goal, then the queries of the model.
-        said: the tools that the model picked from a menu, the best first; they stand before all others.
         prerequisites: the tools that supply what found tools require.
         messages: the whole conversation with the model, as any other model would be given it.
         calls: of the model.
@@ -78,7 +65,6 @@ class Trajectory:
     plan: str = ""
     goals: tuple[str, ...] = ()
     turns: list[Turn] = field(default_factory=list)
-    said: tuple[Said, ...] = ()
     prerequisites: list[Prerequisite] = field(default_factory=list)
     messages: list[Message] = field(default_factory=list)
     calls: int = 0
@@ -104,12 +90,11 @@ class Trajectory:
             "queries": queries,
             "needs": [str(each) for each in self.prerequisites],
             "stopped": self.stopped,
-        } | ({"picked": [{"tool": each.id, "path": each.path} for each in self.said]} if self.said else {})
+        }
 
     def ranked(self, limit: int = 10, fusion: Fusion = anchored_similarity) -> list[str]:
         """The tools of all queries in one ranking, providers right behind those that need them."""
-        ranking = [*(each.id for each in self.said), *fusion([turn.hits for turn in self.counted])]
-        return with_providers(ranking, self.prerequisites)[:limit]
+        return with_providers(fusion([turn.hits for turn in self.counted]), self.prerequisites)[:limit]
 
 
 def search_without_plan(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from atc.retrieval.index import Hit
@@ -46,32 +45,6 @@ def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
         for hit, (tool, place) in zip(ranking, _sure(ranking), strict=True):
             by_query[tool] = max(by_query.get(tool, 0.0), LIKENESS * (hit.dense or 0.0) + (1 - LIKENESS) * place)
     return _by({tool: own.get(tool, 0.0) + QUERIES * by_query.get(tool, 0.0) for tool in own | by_query})
-
-
-def reciprocal_rank(rankings: Sequence[Sequence[Hit]], k: int = 60) -> list[str]:
-    """Each tool by the sum of 1 / (k + place) over all queries (Cormack et al. 2009)."""
-    scores: dict[str, float] = defaultdict(float)
-    for ranking in rankings:
-        for place, hit in enumerate(ranking):
-            scores[hit.id] += 1 / (k + place + 1)
-    return _by(scores)
-
-
-def multi_view(rankings: Sequence[Sequence[Hit]]) -> list[str]:
-    """Each tool by its best place, and at the same place by its score (after Re-Invoke, Chen et al. 2024, §3.3)."""
-    best: dict[str, tuple[int, float]] = {}
-    for ranking in rankings:
-        for place, hit in enumerate(ranking):
-            best[hit.id] = min(best.get(hit.id, (place, -hit.score)), (place, -hit.score))
-    return sorted(best, key=lambda tool: (best[tool], tool))
-
-
-FUSIONS: Mapping[str, Fusion] = {
-    "peak": peak_rank,
-    "similarity": anchored_similarity,
-    "rrf": reciprocal_rank,
-    "multi_view": multi_view,
-}
 
 
 def _sure(ranking: Sequence[Hit]) -> Iterator[tuple[str, float]]:

@@ -60,12 +60,9 @@ def _reasons(tools: Collection[str], found: Trajectory) -> Iterator[tuple[str, W
     by_meaning = _by_meaning(found.turns[0].hits) if found.turns else set()
     by_use = _by_use(found.turns[0].hits, len(tools)) if found.turns else {}
     goals = len(found.goals)
-    said = {each.id: each.path for each in found.said}
     for name in tools:
         place, number = best.get(name, (_NOWHERE, 0))
-        if name in said:
-            yield name, Why(kind="said", path=said[name])
-        elif name in needed and (place > SURE or name in by_use):
+        if name in needed and (place > SURE or name in by_use):
             yield name, Why(kind="supplies", tool=needed[name].tool, parameter=needed[name].parameter)
         elif place == _NOWHERE:
             yield name, Why(kind="first")

@@ -19,26 +19,20 @@ from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
     from atc.graph.tool_graph import ToolGraph
-    from atc.retrieval.code_words import Menu
     from atc.retrieval.encoder import Encoder
-    from atc.retrieval.engines.choice import Choice
     from atc.retrieval.index import ToolIndex
-    from atc.retrieval.menu_walk import MenuWalk
     from atc.retrieval.planner import Trajectory
-    from atc.retrieval.rerank import Reranker
     from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
     from atc.retrieval.snapshot import Progress
     from atc.retrieval.turns import Turns
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
-"""Asks a model: the messages, and how many tokens it may reply with. One that takes ``schema`` and ``choices`` too is
-asked with them where a reply must have a form, and one that takes ``temperature`` and ``seed`` where it is sampled
-(:mod:`atc.retrieval.asking`)."""
+"""Asks a model: the messages, and how many tokens it may reply with. One that takes ``temperature`` and ``seed`` is
+asked with them where the reply is sampled (:mod:`atc.retrieval.asking`)."""
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
-Way = Literal["auto", "lexical", "hybrid", "planned", "codes"]
-Vocabulary = Literal["words", "tokens"]
+Way = Literal["auto", "lexical", "hybrid", "planned"]
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
 MAX_EMBEDDED = 5_000
@@ -95,23 +89,18 @@ def as_sketch(found: Sketch | Retrieved, retriever: object) -> Sketch:
 
 
 class IndexRetriever:
-    """Searches an index: by words, by meaning too where there is an encoder, by a plan of the model, or by its picks.
+    """Searches an index: by words, by meaning too where there is an encoder, or by a plan of the model.
 
     Args:
         index: of the tools, its ids being their names, or the folder of one that was saved; made of the tools that are
             given when not given.
         way: ``auto`` (words, and meaning where an encoder is there), ``lexical``, ``hybrid`` (as the index can),
-            ``planned``: hybrid, with queries that the model plans, or ``codes``: what the model picks from a menu of
-            groups comes before what hybrid search finds.
+            or ``planned``: hybrid, with queries that the model plans.
         prerequisites: add what found tools need and others supply.
         folder: where the indexes that are made here are kept; nowhere when not given.
         encoder: of the vectors of such an index; the one of this machine for ``auto`` when not given.
         scorers: what ranks, where it is there (:mod:`atc.retrieval.scorers`).
-        vocabulary: of ``codes``: ``words``, or ``tokens`` for a model that was taught those of the codes of the index
-            (:mod:`atc.retrieval.code_tokens`).
         columns: what was learnt for an index; asked before each search.
-        vectors: the server that may be asked for the vectors of a saved index, where it names one.
-        reranker: a cross-encoder that orders what was found (:mod:`atc.retrieval.rerank`).
         turns: how a planner is spoken to; one that was trained is given the turns of its training data.
     """
 
@@ -124,24 +113,19 @@ class IndexRetriever:
         folder: Path | None = None,
         encoder: Encoder | None = None,
         scorers: Collection[str] = SCORERS,
-        vocabulary: Vocabulary = "words",
         columns: Columns | None = None,
-        vectors: Choice | None = None,
-        reranker: Reranker | None = None,
         turns: Turns | None = None,
     ) -> None:
         if isinstance(index, str | Path):
-            from atc.retrieval.engines.choice import OWN_FILES
             from atc.retrieval.index import ToolIndex
 
-            index = ToolIndex.load(index, vectors=vectors or OWN_FILES)
+            index = ToolIndex.load(index)
         self._index = index
         self._own: tuple[Toolset, ToolIndex] | None = None
         self._way, self._prerequisites = way, prerequisites
         self._folder, self._encoder = folder, encoder
-        self._scorers, self._vocabulary, self._given_columns = scorers, vocabulary, columns
-        self._reranker, self._turns = reranker, turns
-        self._menu: tuple[Sequence[str], Menu] | None = None
+        self._scorers, self._given_columns = scorers, columns
+        self._turns = turns
         self._runs: RunsTogether | None = None
         self._lock = threading.Lock()
         self.notices: tuple[str, ...] = ()
@@ -176,28 +160,16 @@ class IndexRetriever:
         columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
         index = made.with_scorers((*columns, *self._runs_of(graph)), self._on)
         more = limit + min(max(0, len(index) - len(tools)), _OTHERS)  # an index may be of more tools than these
-        if self._reranker is not None:
-            from atc.retrieval.rerank import CANDIDATES
-
-            more = max(more, CANDIDATES)
         if self._way == "planned":
             planner = QueryPlanner(
                 index, ask, prerequisites=self._prerequisites, graph=graph, turns=self._turns or PRODUCT
             )
             found = await planner.search(task)
-        elif self._way == "codes":
-            walk = await asyncio.to_thread(self._walk, index, tools, ask, graph)
-            found = await walk.search(task, more, tools.keys())
         else:
             found = search_without_plan(
                 index, task, more, prerequisites=self._prerequisites, offered=tools.keys(), graph=graph
             )
-        ranked = found.ranked(most := more + len(found.prerequisites))
-        if self._reranker is not None:
-            from atc.retrieval.rerank import reranked
-
-            ordered = await reranked(found, index.protocol, self._reranker, most)
-            ranked, notices = ordered.ranking, (*notices, *([ordered.notice] if ordered.notice else []))
+        ranked = found.ranked(more + len(found.prerequisites))
         names = [name for name in ranked if name in tools]
         if ranked and not names:
             raise UsageError(
@@ -206,32 +178,6 @@ class IndexRetriever:
         # where no tool has a word in common with the task, the first ones are offered
         offered = tools.only(*(names or list(tools))[:limit])
         return sketch_of(offered, len(tools), found, (*self.notices, *notices))
-
-    def _walk(self, index: ToolIndex, tools: Toolset, ask: Ask, graph: ToolGraph | None) -> MenuWalk:
-        """The walk of a model over the tools that are both in the index and offered.
-
-        Raises:
-            UsageError: the model was taught codes, and the index has none.
-        """
-        from atc.retrieval.menu import Groups, code_groups, word_groups
-        from atc.retrieval.menu_walk import GROUPS, MenuWalk
-
-        groups: Groups
-        if self._vocabulary == "tokens":
-            if index.codes is None:
-                raise UsageError(
-                    "a model that was taught codes needs an index with these codes: `atc tools index --codes` makes "
-                    "them, and they are what it must be taught"
-                )
-            taught = index.codes.values
-            groups = code_groups(index.ids, tools, taught)
-            return MenuWalk(index, groups, ask, taught=taught, prerequisites=self._prerequisites, graph=graph)
-        with self._lock:  # naming groups takes a while, and is done once, until the index changes
-            if self._menu is None or self._menu[0] is not index.ids:
-                self._menu = index.ids, index.menu(GROUPS)
-                self._menu[1].children()  # the first page takes longest
-            groups = word_groups(index.ids, tools, self._menu[1])
-        return MenuWalk(index, groups, ask, prerequisites=self._prerequisites, graph=graph)
 
     @property
     def _on(self) -> Collection[str]:
@@ -272,10 +218,9 @@ class IndexRetriever:
         with self._lock:  # another run of this agent may be making it
             if self._own is None or self._own[0] is not tools:
                 encoder, notices = self._encoder, list[str]()
-                if self._way in ("auto", "codes") and encoder is None:
+                if self._way == "auto" and encoder is None:
                     encoder, notices = encoder_for(len(tools))
-                codes = self._way == "codes" and self._vocabulary == "words"  # a model is taught those that are there
-                index, problem = kept_index(tools, encoder, self._folder, told, codes=codes)
+                index, problem = kept_index(tools, encoder, self._folder, told)
                 self.notices = (*notices, *([problem] if problem else []))
                 self._own = (tools, index)
 

@@ -14,7 +14,6 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.code_head import Sayer
 from atc.retrieval.fusion import SHARES, top
 from atc.retrieval.vectors import Floats
 from atc.scorer_names import ScorerName
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
     from atc.retrieval.snapshot import Snapshot
 
 Rows = NDArray[np.int64]
-
-SAID = 100
-"""Documents that a head says for a query."""
-SHARPNESS = np.float32(7.0)
-"""How fast their scores fall with the cosine; chosen with the weight (:data:`~atc.retrieval.fusion.CODES_SHARE`)."""
 
 
 @dataclass(frozen=True)
@@ -127,60 +121,20 @@ class Cosines:
     share: float | None = None
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
-        vectors, engine = self.snapshot.vectors, self.snapshot.engine
-        if query.vector is not None and engine is not None:
-            return engine.scores(query.vector, np.arange(len(self.snapshot)) if rows is None else rows)
+        vectors = self.snapshot.vectors
         if query.vector is None or vectors is None:
             return None
         return (vectors if rows is None else vectors.take(rows)).scores(query.vector)
 
     def proposed(self, query: Query, count: int) -> Rows:
-        if query.vector is not None and self.snapshot.engine is not None:
-            return self.snapshot.engine.nearest(query.vector, count)[0]
         if query.vector is None or self.snapshot.nearest is None:
             return np.zeros(0, np.int64)
         return self.snapshot.nearest.rows(query.vector, count)
 
 
-@dataclass
-class SaidCodes:
-    """What a head says (:mod:`atc.retrieval.code_head`), where it was trained for the document that it says first."""
-
-    snapshot: Snapshot
-    sayer: Sayer
-    name: ScorerName = "codes"
-    second: bool = False
-
-    def scores(self, query: Query, rows: Rows | None) -> Floats | None:
-        found = self._said(query)
-        if found is None:
-            return None
-        said, logits = found
-        scores = np.zeros(len(self.snapshot), np.float32)
-        scores[said] = np.exp(SHARPNESS * (logits - logits[0]))
-        return scores if rows is None else scores[rows]
-
-    def proposed(self, query: Query, count: int) -> Rows:
-        found = self._said(query)
-        return np.zeros(0, np.int64) if found is None else found[0]
-
-    @property
-    def share(self) -> float:
-        """In place of the scorer's own weight."""
-        return self.sayer.head.share
-
-    def _said(self, query: Query) -> tuple[Rows, Floats] | None:
-        if query.vector is None:
-            return None
-        rows, logits = self.sayer.said(query.vector, SAID)
-        return (rows, logits) if len(rows) and self.sayer.taught[rows[0]] else None
-
-
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
     own: list[Scorer] = [Words(snapshot), Cosines(snapshot)]
-    if snapshot.sayer is not None:
-        own.append(SaidCodes(snapshot, snapshot.sayer))
     if snapshot.together is not None:
         from atc.retrieval.together import UsedTogether
 

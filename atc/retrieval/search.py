@@ -116,7 +116,7 @@ def _id(snapshot: Snapshot, gained_by: Rows, row: int) -> str:
 
 def _proposed(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> Rows | None:
     """The rows that are scored, of an index that is too large to compare all vectors."""
-    if (snapshot.nearest is None and snapshot.engine is None) or query.vector is None:
+    if snapshot.nearest is None or query.vector is None:
         return None
     return _union(scorers, query, limit, np.zeros(0, np.int64))
 

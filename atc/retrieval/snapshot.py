@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError, UsageError
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.code_head import CodeHead, Sayer, head_fault
 from atc.retrieval.codes import Codes
 from atc.retrieval.counts import Counts, count, merge
 from atc.retrieval.document_fields import DocumentFields, document_fields, service_of, text_for_encoder
@@ -29,7 +28,6 @@ from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
-    from atc.retrieval.engines.rows import EngineVectors
     from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
@@ -57,7 +55,6 @@ class Snapshot:
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
         nearest: proposes rows in an index that was saved and is too large to compare all.
-        engine: the vectors, where another engine keeps them; ``vectors`` and ``nearest`` are ``None`` then.
         codes: of the documents, where they were made.
         co_usage: what was used together, where it was given.
         notices: what the user may want to know of how it was read, a sentence each.
@@ -71,7 +68,6 @@ class Snapshot:
     lexical: LexicalIndex
     vectors: Vectors | None = None
     nearest: Nearest | None = None
-    engine: EngineVectors | None = None
     codes: Codes | None = None
     co_usage: CoUsage | None = None
     notices: tuple[str, ...] = ()
@@ -83,16 +79,6 @@ class Snapshot:
     def rows(self) -> dict[str, int]:
         """The row of each id."""
         return {id: row for row, id in enumerate(self.ids)}
-
-    @cached_property
-    def sayer(self) -> Sayer | None:
-        """The head that its codes have, over its documents; ``None`` where there is none that can be used."""
-        if self.codes is None or self.vectors is None or head_fault(self.codes):
-            return None
-        head = CodeHead.of(self.codes)
-        if head is None or len(head.turn) != self.vectors.values.shape[1]:
-            return None
-        return Sayer.of(head, self.codes, self.vectors)
 
     @cached_property
     def id_digests(self) -> NDArray[np.uint64]:

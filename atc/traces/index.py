@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -20,11 +20,11 @@ from atc.errors import AtcError, TraceError, UsageError
 from atc.traces.following import Follower
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import RunStore, StoredRun
-from atc.traces.summary import RunSummary, summary_of
+from atc.traces.summary import CUT_OFF, RUNNING, RunSummary, summary_of
 
 NOTE = "summary"
 """The name of the note beside a run."""
-FORM = 2
+FORM = 3
 """Of the note: another one is not read."""
 MOST_NOTE = 9_000
 """Bytes of a note: a summary that takes more is not kept."""
@@ -58,6 +58,7 @@ class RunIndex:
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self._known: dict[str, _Known] = {}
+        self._held = frozenset[str]()  # of the runs without an end, those that a process worked on at the last look
         self._order: list[str] = []
         self._refreshing = threading.Lock()
         self.unread = 0
@@ -75,12 +76,19 @@ class RunIndex:
     def rows(self) -> list[RunSummary]:
         """The summaries that are known now, the latest first. Nothing is read."""
         known = self._known
-        return [found.row for run_id in self._order if (found := known.get(run_id)) is not None]
+        return [self._now(found.row) for run_id in self._order if (found := known.get(run_id)) is not None]
 
     def row(self, run_id: str) -> RunSummary | None:
         """The summary of a run, if it is known. Nothing is read."""
         found = self._known.get(run_id)
-        return found.row if found is not None else None
+        return self._now(found.row) if found is not None else None
+
+    def _now(self, row: RunSummary) -> RunSummary:
+        """A summary with what its trace does not say: whether its run goes on. Where it does not, nobody waits."""
+        if row.status != CUT_OFF:
+            return row
+        held = row.run_id in self._held
+        return replace(row, status=RUNNING if held else CUT_OFF, waits=row.waits and held)
 
     def refresh(self, limit: int | None = None, ended: Callable[[], bool] = lambda: False) -> Iterator[list[str]]:
         """Look what has changed in the store, the latest runs first.
@@ -115,6 +123,14 @@ class RunIndex:
                         return
             finally:
                 self.unread = 0
+            if changed := self._look(islice(versions, limit)):
+                yield changed
+
+    def _look(self, run_ids: Iterable[str]) -> list[str]:
+        """Look which of these runs go on; those of which it was not known."""
+        without_end = [each for each in run_ids if each in self._known and self._known[each].row.status == CUT_OFF]
+        before, self._held = self._held, frozenset(self._store.held(without_end))
+        return [run_id for run_id in without_end if (run_id in self._held) != (run_id in before)]
 
     def _is_stale(self, run_id: str, version: Hashable) -> bool:
         found = self._known.get(run_id)
@@ -154,7 +170,9 @@ class RunIndex:
         except UsageError as error:  # a newer version of ATC wrote it
             self._known[run_id] = _Known(version, RunSummary(run_id, status="unreadable", damage=str(error)))
             return True
-        if known is None or fresh.row.status != "cut off":
+        if fresh.row.status == CUT_OFF and run_id not in self._held and stored.is_held():
+            self._held |= {run_id}
+        if known is None or fresh.row.status != CUT_OFF:
             _keep(stored, version, fresh.row)
         return True
 

@@ -7,14 +7,20 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 from atc.errors import TraceError
+from atc.packing import as_text
+from atc.result import Effect
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
+from atc.wording import outcomes
 
 MAX_TASK, MAX_ANSWER = 4_000, 2_000
 """Characters of a summary's task and answer, as JSON writes them in ASCII."""
+
+CUT_OFF, RUNNING = "cut off", "running"
+"""The status of a run whose trace has no end: where no process works on it, and where one does."""
 
 
 def begun(text: str, room: int) -> str:
@@ -37,17 +43,18 @@ class RunSummary:
 
     Attributes:
         run_id: its name.
-        status: as of its result; ``cut off`` where it has none, or is in progress; ``damaged``.
+        status: as of its result; ``cut off`` where it has none, which is ``running`` in an
+            :class:`~atc.traces.index.RunIndex` while a process works on it; ``damaged``.
         task: the last one, of a conversation; of a long one the beginning, as of a long answer.
         model: its name.
         strategy: its name.
         began: seconds since the epoch; ``None`` where the trace does not say.
-        calls: of tools, that ended.
-        revisions: programs after the first.
+        calls: of tools; also those that nobody knows the end of.
+        revisions: programs of the last task after its first one, of all its resumes.
         tokens: read and written by the model.
-        seconds: that the last task took.
+        seconds: that all tasks and resumes took; of one that was cut off, until the last that is known of it.
         cost: of all tasks and resumes, in ``currency``.
-        answer: of the last task.
+        answer: of the last task; where its calls with effects returned nothing, that it is done.
         partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
         waits: for the user, by the last that is known: for a yes or for words.
         unresolved: the answer has a warning that the run did not settle.
@@ -55,7 +62,7 @@ class RunSummary:
     """
 
     run_id: str
-    status: str = "cut off"
+    status: str = CUT_OFF
     task: str = ""
     model: str = ""
     strategy: str = ""
@@ -74,9 +81,14 @@ class RunSummary:
     damage: str | None = None
 
     def __post_init__(self) -> None:
-        self._looks = 0  # programs of the task that ended with a look: none is a revision
+        self._turn: Any = self  # of the last task; of none yet
+        self._program: Literal["none", "written", "looked"] = "none"  # the last one of the task
+        self._open: set[int] = set()  # numbers of the calls that have begun and not ended
+        self._ended_s = 0.0  # of the tasks and resumes before
+        self._since: float | None = None  # when the task or resume began that has no end yet
         self._asked: set[int] = set()  # numbers of the calls that wait for the user
         self._started = 0
+        self._acted = False  # a call with effects was done for the task
 
     def record(self) -> dict[str, Any]:
         """Plain JSON; ``damage`` only where there is some. A number that JSON has not is ``None``."""
@@ -89,41 +101,64 @@ class RunSummary:
         Raises:
             LookupError, TypeError, ValueError, AttributeError, ArithmeticError: the event is damaged.
         """
+        if kind == "run_started":
+            self._ended_s, self._since = self.seconds or 0.0, at
+        elif self._since is not None and not _is_endless(at):
+            self.seconds = self._ended_s + max(0.0, at - self._since)
         match kind:
             case "run_started":
-                self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], "cut off"
+                self.task, self.model, self.status = begun(data["task"], MAX_TASK), data["model"], CUT_OFF
                 self.strategy, self.answer = data.get("strategy", ""), None
                 self.partial, self.remarks = False, 0
                 self.began = at if self.began is None else self.began
-                self._looks, self.unresolved = 0, False
+                self.unresolved = False
+                if data.get("turn") != self._turn:  # else it is a resume
+                    self._turn, self._program, self.revisions = data.get("turn"), "none", 0
+                    self._acted = False
                 self._asked.clear()
             case "approval_asked":
                 self._asked.add(data["index"])
+                self._begin(data["index"])
             case "question_asked":  # by the call that began last
                 self._asked.add(self._started)
             case "call_started":
                 self._started = data.get("index", 0)
                 self._asked.discard(self._started)
+                self._begin(self._started)
             case "call_ended":
-                self.calls += 1
+                self._begin(data.get("index", 0))
+                acted = data.get("effect") not in (None, Effect.READ.value)
+                self._acted |= acted and data["status"] in ("ok", "replayed")
+                self._open.discard(data.get("index", 0))
                 self._asked.discard(data.get("index", 0))
             case "model_ended":
                 self.tokens += data["prompt_tokens"] + data["completion_tokens"]
             case "program_written":
-                self.revisions = data["attempt"] - self._looks
+                self.revisions += self._program == "written"  # a look costs no revision
+                self._program = "written"
             case "program_ended":
-                self._looks += "looked" in data  # it cost no revision
+                if "looked" in data:
+                    self._program = "looked"
                 self._asked.clear()
             case "answered":
                 self.unresolved = bool(data.get("unresolved"))
             case "run_ended":
-                self.status, self.seconds, answer = data["status"], float(data["usage"]["seconds"]), data["answer"]
+                self.status, answer = data["status"], data["answer"]
+                self.seconds, self._since = self._ended_s + float(data["usage"]["seconds"]), None
+                if self.status == "answered" and self._acted and data.get("value") is None:
+                    answer = outcomes.DONE if answer in ("", as_text(None)) else answer
                 self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)
                 self.partial, self.remarks = bool(data.get("partial")), len(data.get("remarks", ()))
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")
-        self.waits = self.status == "needs_input" or (self.status == "cut off" and bool(self._asked))
+        self.waits = self.status == "needs_input" or (self.status == CUT_OFF and bool(self._asked))
+
+    def _begin(self, number: int) -> None:
+        """Count a call, once."""
+        if number not in self._open:
+            self._open.add(number)
+            self.calls += 1
 
 
 def summary_of(stored: StoredRun) -> RunSummary:

@@ -13,6 +13,9 @@ MAX_CALLS = 20
 NO_VALUE = "done, as the calls above say; they returned no value"
 """The answer of a program whose calls with effects returned nothing."""
 
+DONE = "done; no value was returned"
+"""The same, where the calls are not shown."""
+
 _OUTCOMES = {
     "ok": "returned",
     "replayed": "returned",
@@ -65,7 +68,7 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
     """
     if not variable:
         return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
-    way = f"pass auth={{{scheme!r}: …}} to the import (--auth {scheme}=…), or set {variable}"
+    way = f"pass auth={{{scheme!r}: …}} to the import (`atc run --auth {scheme}=…`), or set {variable}"
     if not tools:
         return f"no credential is set for {scheme!r}: {way}"
     named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
@@ -74,5 +77,5 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
 
 def other_address(named: str, found: str) -> str:
     """That a document names another address than the one where it was found, and how to call the latter."""
-    way = f"base_url={found!r} (--service-url {found}) calls the latter"
+    way = f"base_url={found!r} (`atc run --service-url {found}`) calls the latter"
     return f"the document names {named}, and was read from {found}: {way}"

@@ -18,6 +18,17 @@ _SHOWN_OF_PART = 80
 _WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
+NO_TO_ALL = "no, and no to every other call of this task that needs a yes"
+"""What an answer says that ends a series of questions."""
+
+
+def yes_to_all(tool: str) -> str:
+    """What an answer says that holds for a tool's other calls, and which of them it does not hold for."""
+    return (
+        f"yes, and yes to every other call of {tool} in this task, whatever its arguments are; one with a "
+        "warning, or that repeats a call or replaces another tool, is asked about all the same"
+    )
+
 
 def planned_call(call: PlannedCall) -> str:
     """A call as a program writes it; what is not known yet is the program's own expression. Nothing hides in it."""

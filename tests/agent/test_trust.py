@@ -45,8 +45,6 @@ VALUES = {
     "sandbox": '"http://stranger.example"', "sandbox_require": '"F"', "sandbox_image": '"evil"',
     "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
     "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"', "tool_index": '"index"',
-    "vectors": '"https://stranger.example/tools"', "vectors_key": '"the-vectors-key"',
-    "rerank_base_url": '"https://stranger.example/v1"', "rerank_key": '"the-rerank-key"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
     "max_tokens": "99999", "budget_tokens": "1000000000", "max_calls": "99999",
 }  # fmt: skip

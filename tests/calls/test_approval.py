@@ -67,6 +67,56 @@ def test_without_a_word_nothing_is_approved_where_nobody_can_be_asked(monkeypatc
     assert checked_approve(None) == "ask"
 
 
+@pytest.mark.usefixtures("at_a_terminal")
+def test_an_answer_may_hold_for_the_rest_of_a_series(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = ["y", "a", "y", "n", "q"]
+
+    async def line(*_: Any) -> str:
+        return answers.pop(0)
+
+    monkeypatch.setattr(question, "_line", line)
+    sent, book = counted()
+    house = House(make_tool("book", book, WRITE), make_tool("pay", book, WRITE), approve="ask")
+    assert [house.call("book", n=n).error for n in range(4)] == [None] * 4
+    first, second = capsys.readouterr().err.split("[y/a/q/N]: ")[0].split("[y/N]: ")
+    assert "a: " not in first, "one write is no series"
+    for covered in ("every other call of book in this task", "whatever its arguments", "with a warning", "repeats"):
+        assert covered in second
+    assert [data["index"] for kind, data in house.events if kind == "approval_asked"] == [1, 2]
+    assert house.last.notes == ("allowed by your yes to all calls of this tool",)
+
+    house.broker.warnings = {"book": (WARNING,)}
+    assert house.call("book", n=4).error is None  # asked: it is not covered
+    assert "a: " not in capsys.readouterr().err
+    assert house.call("pay", n=5).status == "denied"  # nor is another tool
+    assert house.call("pay", n=6).status == "denied"
+    assert answers == []
+    house.broker.warnings = {}
+    for refused in (house.call("pay", n=7), house.call("book", n=8)):
+        assert (refused.status, house.last.refused_by) == ("denied", "user")
+        assert "all that need a yes" in str(refused.error)
+    assert len(sent) == 5
+    house.broker.begin_stage(new_request=True)
+    capsys.readouterr()
+    answers += ["n"]
+    assert house.call("book", n=9).status == "denied"
+    assert "q: " not in capsys.readouterr().err, "the next task is asked about anew"
+
+
+def test_without_a_terminal_each_line_answers_one_question(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def line(*_: Any) -> str:
+        return "a"
+
+    monkeypatch.setattr(question, "_line", line)
+    house = House(make_tool("book", never, WRITE), approve="ask")
+    assert [house.call("book", n=n).status for n in range(3)] == ["denied"] * 3
+    assert "a: " not in capsys.readouterr().err
+
+
 def test_the_trace_tells_who_decided() -> None:
     for approve, told in ((None, "never"), ("always", "always"), (yes, "function")):
         made = Agent([make_tool("look", lambda _: 1)], model=FakeModel([CATCHES]), approve=approve, max_revisions=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -86,9 +87,27 @@ def test_an_interrupt_stops_the_task_and_the_next_one_goes_on(endpoint: Any) -> 
         terminal.type("be slow\n")
         terminal.wait_for("slow …")
         terminal.process.send_signal(signal.SIGINT)
-        terminal.wait_for("stopped; what it did")
+        terminal.wait_for("stopped; what it did until then is kept; if you leave now, `atc resume ")
         terminal.type("double 21\n")
         terminal.wait_for("value: 42")
+
+
+@pytest.mark.slow
+def test_a_task_that_was_stopped_is_gone_on_with_after_the_chat(endpoint: Any) -> None:
+    endpoint(says(SLOW))
+    with Terminal("chat", "-t", "tools.py", "--approve", "always") as terminal:
+        terminal.wait_for("> ")
+        terminal.type("be slow\n")
+        terminal.wait_for("slow …")
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.wait_for("goes on with it")
+        terminal.type("/quit\n")
+        terminal.ended()
+    told = re.search(r"if you leave now, `atc (resume \S+)` goes on with it", terminal.shown)
+    assert told is not None
+    ran = atc(*told[1].split(), "--approve", "always")
+    assert ran.exit_code == 6, ran.stdout  # the write that was under way is in doubt
+    assert "in doubt" in ran.stderr + ran.stdout
 
 
 @pytest.mark.slow

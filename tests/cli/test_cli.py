@@ -393,5 +393,8 @@ def test_an_interrupt_at_the_question_ends_the_run_at_once(endpoint: Any) -> Non
         terminal.wait_for("[y/N]")
         terminal.process.send_signal(signal.SIGINT)
         assert terminal.ended() == 130
-    assert "interrupted; nothing is left running" in terminal.shown
+    told = re.search(r"interrupted; nothing is left running; `atc (resume \S+)` goes on with it", terminal.shown)
     assert json.loads(atc("runs", "--json").stdout)[0]["status"] == "failed"
+    assert told is not None
+    gone_on = atc(*told[1].split(), "--approve", "always")
+    assert (gone_on.exit_code, "booked" in gone_on.stdout) == (0, True)

@@ -138,3 +138,18 @@ def test_permissions_of_this_machine_hold_where_the_agent_is_opened_elsewhere(tm
     agent = pickle.loads(pickle.dumps(made))()  # noqa: S301 - as a worker of a cluster gets it
     assert "double" not in agent.tools
     assert "book" in agent.tools
+
+
+def test_an_interrupt_says_how_to_go_on(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(work: Any) -> None:
+        work.close()
+        raise KeyboardInterrupt
+
+    endpoint(says(GOOD))
+    Path("tasks.jsonl").write_text('"double 21"\n')
+    monkeypatch.setattr("atc.cli.batch.asyncio.run", stopped)
+    ran = atc("batch", "tasks.jsonl", *TOOLS, "--json")
+    assert ran.exit_code == 130
+    error = json.loads(ran.stdout)["error"]
+    assert (error["kind"], error["hint"]) == ("Interrupted", "the same command goes on")
+    assert "nothing is left running; the same command goes on" in ran.stderr

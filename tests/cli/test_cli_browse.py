@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from atc.cli import app, browse_walk, console
-from atc.cli.browse import found, names_of
+from atc.cli import app
+from atc.cli.browse import found
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
 from tests.retrieval.test_code_words import many
@@ -165,31 +165,3 @@ def test_a_page_is_written_whole_and_not_over_another(folder: Path) -> None:
 def test_vectors_and_codes_are_used_where_an_index_has_them(tmp_path: Path) -> None:
     ToolIndex.build(many(), HashedWords(), tmp_path / "dense")
     assert sorted(ids(data(folder=tmp_path / "dense")["entries"])) == sorted(id for id, _ in many())
-
-
-def test_a_walk_goes_down_up_and_to_what_was_searched(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    index = ToolIndex.load(folder)
-    menu = index.menu()
-    said = iter(["", "1", "..", "nothing like it", "/chess moves", "1", "99", "..", "q"])
-    monkeypatch.setattr(console.out, "input", lambda prompt: next(said))
-    browse_walk.walk(index, menu)
-    shown = capsys.readouterr()
-    first = menu.children()[0].name
-    assert shown.out.count("all tools: 72 tools") == 2
-    assert f"{first}: {menu.children()[0].count} tools" in shown.out
-    assert "there is no 'nothing like it' here" in shown.err
-    (moves, *_) = index.search("chess moves", 1)
-    assert f"{moves.id} (unknown)" in shown.out
-    parent = menu.path_of(moves.id)[:-1]
-    group = names_of(menu, parent)
-    _, _, after = shown.out.partition(f"it is in {' / '.join(group)}: .. shows that")
-    assert f"{group[-1]}: " in after  # from a tool, up is the group that it is in
-    assert next(said, None) is None
-
-    def ended(prompt: object) -> str:
-        raise EOFError
-
-    monkeypatch.setattr(console.out, "input", ended)
-    browse_walk.walk(index, menu)

@@ -164,7 +164,7 @@ KEYED = {
 def test_a_missing_credential_is_named_before_a_run(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint(says(GOOD))
     Path("shop.json").write_text(json.dumps(KEYED))
-    way = "pass auth={'shop_key': …} to the import (--auth shop_key=…), or set ATC_AUTH_SHOP_KEY"
+    way = "pass auth={'shop_key': …} to the import (`atc run --auth shop_key=…`), or set ATC_AUTH_SHOP_KEY"
     told = f"no credential is set for 'shop_key', which pens, inks need: {way}"
     for arguments in (["tools", "list", "shop.json"], ["tools", "list", "shop.json", "--json"]):
         ran = atc(*arguments)
@@ -203,13 +203,12 @@ def test_the_doctor_looks_at_what_the_settings_ask_for(monkeypatch: pytest.Monke
     from atc.cli import doctor
 
     assert doctor._runs().ok
-    assert (doctor._telemetry(), doctor._vectors()) == ([], [])
+    assert doctor._telemetry() == []
     monkeypatch.setenv("ATC_STORE", "mysql://me:geheim@host/base")
     monkeypatch.setenv("ATC_OTEL", "true")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "pigeons")
-    monkeypatch.setenv("ATC_VECTORS", "nowhere")
-    found = [doctor._runs(), *doctor._telemetry(), *doctor._vectors()]
-    assert [(check.ok, check.needed) for check in found] == [(False, True), (False, True), (False, False)]
+    found = [doctor._runs(), *doctor._telemetry()]
+    assert [(check.ok, check.needed) for check in found] == [(False, True), (False, True)]
     assert "geheim" not in str(found)
     monkeypatch.setattr(doctor, "find_spec", lambda name: None if name == "ray" else object())
     assert (doctor._extras().ok, "[ray]" in doctor._extras().fix) == (False, True)

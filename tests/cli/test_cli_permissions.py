@@ -73,8 +73,19 @@ def test_explain_without_tools_goes_by_the_name_and_the_effect() -> None:
     assert atc("permissions", "explain", "no tool").exit_code == 2
 
 
-def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path) -> None:
-    assert "nothing in" in atc("audit").stdout
+def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without = atc("audit").stdout
+    for way in (
+        "nothing is written in",
+        str(tmp_path / "audit.jsonl"),
+        "--permissions",
+        "permissions.toml",
+        "atc show",
+    ):
+        assert way in without
+    with monkeypatch.context() as patched:
+        patched.setenv("ATC_PERMISSIONS", "permissions.toml")
+        assert "you have none" not in atc("audit").stdout
     log = AuditLog(tmp_path / "audit.jsonl")
     for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
         for tool in ("book", "drop\u202e"):
@@ -104,6 +115,8 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path) -> None:
     assert shown("--tool", "bo*", "--client", "ann") == [("run0", "book"), ("run2", "book")]
     assert shown("--client", "sh*", "--verdict", "refused") == [("run1", "drop\u202e")]
     assert shown("--run", "run1", "--verdict", "allowed") == [("run1", "book")]
+    log.path.write_text("")
+    assert atc("audit", "--tool", "none").stdout.endswith(" fits\n")
 
 
 def test_a_run_takes_a_permissions_file_and_read_only_mode(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_verbose_says_it_all() -> None:
         "  moon: used with sun in earlier runs",
         "  tide: the meaning of the task",
         "  clock: an earlier task used it",
-        "  in this order: find_cities, moon; then sun",
+        "  layers, each of which may feed the next: find_cities, moon; then sun",
         "  sun(city_id) ← find_cities(name=...)['cities'][0]['city_id']  (names fit)",
         "  instead of sun: sun_times or day",
     ]

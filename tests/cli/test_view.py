@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
@@ -90,3 +91,58 @@ def test_the_next_task_of_a_conversation_has_done_nothing_yet() -> None:
     view(Event("stage_started", {"stage": 1, "new_request": True, "inputs": {}}))
     view(Event("answered", {"value": None, "answer": "null"}))
     assert file.getvalue().splitlines()[-2:] == ["null", "value: null"]
+
+
+def a_call(index: int, **more: Any) -> dict[str, Any]:
+    return Call(index=index, attempt=0, tool="f", arguments={}, effect=Effect.READ, status="ok").model_dump(
+        mode="json"
+    ) | {"error": None, **more}
+
+
+def numbers(text: str) -> list[str]:
+    return re.findall(r"^  . (\d+)\. f", text, re.MULTILINE)
+
+
+def test_calls_that_are_made_together_are_shown_by_their_numbers() -> None:
+    shown, file = pipe()
+    begun = [Event("call_started", {"index": n, "tool": "f", "arguments": {}}) for n in (1, 2, 3)]
+    for event in (
+        *begun,
+        Event("call_ended", a_call(3)),
+        Event("call_ended", a_call(4)),
+        Event("call_ended", a_call(1)),
+    ):
+        shown(event)
+    assert numbers(file.getvalue()) == ["1"], "2 has not ended"
+    shown(Event("call_ended", a_call(2)))
+    assert numbers(file.getvalue()) == ["1", "2", "3", "4"]
+    shown(Event("call_started", {"index": 5, "tool": "f", "arguments": {}}))
+    shown(Event("call_ended", a_call(6)))
+    shown.close()
+    assert numbers(file.getvalue()) == ["1", "2", "3", "4", "6"], "what ended is shown, whatever comes"
+
+
+def test_a_run_that_was_cut_off_and_resumed_is_read_back_as_one() -> None:
+    file = io.StringIO()
+    shown = RunView(Console(file=file, highlight=False, soft_wrap=True), stored=True)
+    started = Event("run_started", {"run_id": "r", "model": "m", "task": "t"})
+    usage = {"seconds": 2.0, "model_calls": 1, "prompt_tokens": 1, "completion_tokens": 2}
+    ended = {"status": "answered", "usage": usage | {"model_seconds": 0.1, "tool_calls": 1, "tool_seconds": 0.1}}
+    for event in (
+        started,
+        Event("program_written", {"attempt": 0, "program": "a"}),
+        Event("program_written", {"attempt": 1, "program": "b"}),
+        Event("call_started", {"index": 1, "tool": "f", "arguments": {"n": 1}}),
+        started,
+        Event("call_ended", a_call(2)),
+        Event("program_written", {"attempt": 1, "program": "c"}),
+        Event("run_ended", ended | {"fault": None, "value": 1, "isolation": "process/N"}),
+    ):
+        shown(event)
+    lines = file.getvalue().splitlines()
+    assert [line.split(",")[0].strip("─ ") for line in lines if "program" in line] == [
+        f"program {n}" for n in (1, 2, 3)
+    ]
+    at = lines.index("  … 1. f(n=1)  not ended")
+    assert lines[at + 1] == "── resumed: what succeeded is not done again ──"
+    assert lines[-1].startswith("since the resume, 2.0 s: ")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.graph.edges import Counts, Learnt, Place
-from atc.graph.substitutes import MOST, may_repeat, substitutes_of
+from atc.graph.substitutes import MOST, may_repeat, same_parameters, substitutes_of
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
@@ -302,3 +302,50 @@ def test_wide_schemas_are_compared_up_to_a_bound(monkeypatch: pytest.MonkeyPatch
     ]
     substitutes_of(ToolGraph(wide), "t0")
     assert compared <= 5_000
+
+
+def text(about: str) -> dict[str, str]:
+    return {"type": "string", "description": about}
+
+
+TABLE = (
+    protocol("get_locations", {"name": text("Name of the city.")}, None),
+    protocol(
+        "get_hospital_list",
+        {"city": text("The city where the hospital is located."), "name": text("Name of the hospital.")},
+        None,
+    ),
+    protocol(
+        "find_cheapest_prescription",
+        {"city_name": text("The name of the city where the user wants to search for the medication.")},
+        None,
+    ),
+)
+
+
+def test_parameters_of_one_meaning_are_those_of_the_papers_table() -> None:
+    graph = ToolGraph(TABLE)
+    city = {
+        ("find_cheapest_prescription", "city_name"),
+        ("get_hospital_list", "city"),
+        ("get_locations", "name"),
+    }
+    for tool, name in city:
+        assert {(each.tool, each.path[0]) for each in same_parameters(graph, tool)[name]} == city - {(tool, name)}
+    assert same_parameters(graph, "get_hospital_list")["name"] == []
+
+
+def test_the_user_says_which_parameters_mean_the_same() -> None:
+    city, hospital, town = (
+        Place(tool, (name,), True)
+        for tool, name in (("get_locations", "name"), ("get_hospital_list", "name"), ("get_hospital_list", "city"))
+    )
+    graph = ToolGraph(TABLE, Learnt(corrected_same={(city, hospital): True, (city, town): False}))
+    same = same_parameters(graph, "get_locations")["name"]
+    assert same[0] == hospital
+    assert town not in same
+
+
+def test_parameters_of_other_types_do_not_mean_the_same() -> None:
+    tools = (protocol("a", {"date": TEXT}, None), protocol("b", {"date": WHOLE}, None))
+    assert same_parameters(ToolGraph(tools), "a") == {"date": []}

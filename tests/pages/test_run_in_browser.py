@@ -344,3 +344,35 @@ def test_events_of_a_form_that_nobody_writes_break_nothing(page: Page, tmp_path:
     assert "cannot be" in page.text("#left")
     assert "it answered 500" in page.text("#flow")
     unharmed(page)
+
+
+def test_a_run_that_was_killed_and_resumed_adds_up(page: Page, tmp_path: Path) -> None:
+    started = ("run_started", {"run_id": "r", "task": "t", "model": "m"})
+    begun = {"index": 2, "tool": "weigh", "arguments": {}, "effect": "read"}
+    killed = [
+        started,
+        ("program_written", {"attempt": 0, "program": "answer = weigh(n=1)"}),
+        ("program_started", {"attempt": 0}),
+        ("call_ended", call(1)),
+        ("call_started", begun),
+    ]
+    look(page, tmp_path, of(events_of(*killed)))
+    assert "running" not in page.text("#main")
+    assert "1 cut off" in page.text("#figures")
+    usage = {"seconds": 2.0, "model_calls": 0}
+    answer = {"value": None, "answer": "null"}
+    again = [
+        started,
+        ("program_started", {"attempt": 0}),
+        ("call_ended", call(3, effect="write", value=None)),
+        ("program_ended", {"attempt": 0, "kind": "finished"}),
+        ("answered", answer),
+        ("run_ended", {"status": "answered", "usage": usage, **answer}),
+    ]
+    look(page, tmp_path, of(events_of(*killed) + events_of(*again, began=1.79e9 + 3_600)))
+    figures = page.text("#figures")
+    for text in ("2.4 s", "1 cut off"):
+        assert text in figures, figures
+    assert "they returned no value" in page.text("#outcome")
+    assert "weigh" in page.text("#outcome")
+    unharmed(page)

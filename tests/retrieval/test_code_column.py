@@ -197,7 +197,7 @@ def _say(**facts: Any) -> Change:
     ],
 )
 def test_a_column_that_is_foreign_is_left_out_and_the_index_works(tmp_path: Path, change: Change, why: str) -> None:
-    on = ["words", "vectors", "codes"] if "used together" in why else SCORERS
+    on = ["words", "vectors"] if "used together" in why else SCORERS
     expected = coded(tmp_path).with_scorers(on=on).search("weather")
     manifest = json.loads((tmp_path / "index.json").read_bytes())
     home = generation(tmp_path)

@@ -19,7 +19,7 @@ from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import ndcg, recall
 from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, Trajectory, with_providers
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
-from atc.retrieval.rank_fusion import anchored_similarity, multi_view, peak_rank, reciprocal_rank
+from atc.retrieval.rank_fusion import anchored_similarity, peak_rank
 from atc.retrieval.skip_planning import one_tool_suffices, single_step
 from atc.retrieval.turns import PAPER
 from atc.tools.protocol import Protocol, Source
@@ -407,8 +407,7 @@ def hits(*names: str) -> list[Hit]:
 
 def test_peak_rank_gives_each_query_its_best_and_no_query_more_room() -> None:
     assert peak_rank([hits("a", "b", "c"), hits("d", "a"), hits("e", "b")]) == ["a", "d", "e", "b", "c"]
-    assert reciprocal_rank([hits("x", "b"), hits("y", "b"), hits("z", "b")])[0] == "b"  # frequency wins there
-    assert peak_rank([]) == reciprocal_rank([]) == multi_view([]) == []
+    assert peak_rank([]) == []
 
 
 def alike(*found: tuple[str, float, float]) -> list[Hit]:
@@ -431,10 +430,6 @@ def test_the_users_words_alone_keep_their_order_and_words_alone_will_do() -> Non
     assert anchored_similarity([]) == anchored_similarity([[]]) == []
     without = [hits("a", "b", "c"), hits("d", "a"), hits("e", "b")]
     assert anchored_similarity(without) == peak_rank(without)
-
-
-def test_views_at_the_same_place_go_by_score() -> None:
-    assert multi_view([[Hit("low", 0.2, 1)], [Hit("high", 0.9, 1)]]) == ["high", "low"]
 
 
 def test_providers_stand_behind_who_needs_them_and_never_twice() -> None:

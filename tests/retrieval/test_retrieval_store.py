@@ -188,3 +188,24 @@ def test_progress_is_told(tmp_path: Path) -> None:
         ("embedding", BLOCK, 300),
         ("embedding", 300, 300),
     ]
+
+
+def test_an_index_whose_vectors_an_older_version_kept_elsewhere_is_searched_by_words_until_it_is_made_again(
+    tmp_path: Path,
+) -> None:
+    built(tmp_path)
+    manifest = json.loads((tmp_path / "index.json").read_bytes())
+    for name in ("vectors.npy", "scales.npy"):
+        (generation(tmp_path) / name).unlink()
+        del manifest["files"][name]
+    manifest["engine"] = {"place": "qdrant-edge", "facts": {}}
+    (tmp_path / "index.json").write_text(json.dumps(manifest))
+    (tmp_path / "vectors-edge").mkdir()
+
+    index = ToolIndex.load(tmp_path, HashedWords())
+    with pytest.warns(LexicalOnly, match="another engine.*embeds its tools anew"):
+        assert index.search("weather by the hour")
+    index.update(some())
+    index.save(tmp_path)
+    assert ToolIndex.load(tmp_path, HashedWords()).search("weather", mode="dense")
+    assert not (tmp_path / "vectors-edge").exists()

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from atc.calls.contract import CallReply, CallRequest
-from atc.sandboxes.contract import TIERS, Job
+from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
-from tests.support.sandbox import in_sandbox
+from tests.support.sandbox import forced, in_sandbox, run_once
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -241,6 +241,31 @@ answer = [met, inner, first, sorted(seen), parallel(), parallel([])]
 def test_little_memory_is_enough_for_parallel_calls() -> None:
     program = "answer = parallel([lambda n=n: f(n=n) for n in range(40)])"
     assert in_sandbox(program, {"f": lambda a: a["n"]}, memory_bytes=256 << 20).value == list(range(40))
+
+
+@pytest.mark.parametrize("tier", ["N", "L"])
+def test_a_thread_that_has_no_room_for_its_first_steps_is_refused_and_not_waited_for(tier: str) -> None:
+    """Whatever is left of the memory behind the last stack: here from nothing to 1 MiB."""
+    program = """
+import threading
+refused = 0
+for step in range(64):
+    filled = None
+    filled, stop, threads = bytes(100_000_000 + 16_384 * step), threading.Event(), []
+    try:
+        while True:
+            thread = threading.Thread(target=stop.wait)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        refused += 1
+    stop.set()
+    for thread in threads:
+        thread.join()
+answer = refused
+"""
+    outcome = run_once(forced(tier, Limits(wall_s=30.0, memory_bytes=256 << 20)), program)
+    assert outcome.value == 64, outcome
 
 
 def test_many_threads_may_call_at_once() -> None:

@@ -30,11 +30,10 @@ from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from benchmarks import batch_kills
-from tests.support import code_head, docker, mcp, openapi, probe, ruler, service
+from tests.support import docker, mcp, openapi, probe, ruler, service, slang
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import Handler, says, serving
 from tests.support.probe_services import add_goods
-from tests.support.qdrant import QdrantDouble, served
 from tests.support.ranking import SmallEncoder, ran
 from tests.support.retrieval import protocol
 from tests.support.tiny_model import model_in
@@ -135,12 +134,12 @@ def many_tools() -> list[Protocol]:
     """More tools than are all shown to a model."""
     kinds, things = ("convert", "count"), ("money", "songs", "words")
     more = [protocol(f"{a}_{b}", f"To {a} {b}.", "name") for a in kinds for b in things]
-    return more + [each for each in code_head.tools() if each.name.islower()]
+    return more + [each for each in slang.tools() if each.name.islower()]
 
 
 def asked() -> list[Pair]:
     """Queries for these tools, in words of users."""
-    return [pair for pair in code_head.pairs() if pair.gold[0].islower()]
+    return [pair for pair in slang.pairs() if pair.gold[0].islower()]
 
 
 # -- services ----------------------------------------------------------------------------------------------------------
@@ -196,7 +195,6 @@ def ferries(folder: Path) -> Iterator[str]:
 ADDRESSES: dict[str, Callable[[Path], AbstractContextManager[str]]] = {
     "http://127.0.0.1:8321": lambda _: goods(),
     "https://host.example/mcp": mcp.shop_over_http,
-    "https://HOST:6333": lambda _: served(QdrantDouble(KEY)),
     "http://127.0.0.1:8700": lambda _: sandboxes(),
     "0.0.0.0": lambda _: nullcontext("127.0.0.1"),
     "tools.example.org": lambda _: nullcontext(f"127.0.0.1:{os.environ['ATC_MCP_PORT']}"),
@@ -355,11 +353,6 @@ def an_engine(_: Path) -> None:
     docker.needs_image()
 
 
-def edge(_: Path) -> None:
-    """The engine of vectors that is a package."""
-    pytest.importorskip("qdrant_edge", reason="qdrant-edge is not installed: pip install -e '.[vectors]'")
-
-
 def ray(_: Path) -> None:
     """The package of clusters."""
     pytest.importorskip("ray", reason="Ray is not installed: pip install -e '.[ray]'")
@@ -378,7 +371,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "benchmarks.md-2": a_decoder_and_catalogues,
     "codes.md-1": runs_and_an_index,
     "codes.md-3": grouped_index,
-    "codes.md-4": index_of_the_catalogue,
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
     "mcp-server.md-0": a_client_with_a_server,
@@ -386,7 +378,6 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "mcp-server.md-3": a_client_with_a_server,
     "research/training.md-1": tools_used_together,
     "research/training.md-2": a_model_and_chats,
-    "retrieval.md-1": edge,
     "ruler.md-0": the_benchmarks,
     "ruler.md-2": data_of_paths,
 }

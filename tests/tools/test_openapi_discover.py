@@ -107,7 +107,7 @@ def test_a_document_that_names_another_port_is_told_of_before_a_call_and_after(s
     server.answers["/openapi.json"] = Answer(body)
     tools = open_tools([server.url])
     told = f"the document names {named}, and was read from {server.url}/v1: "
-    way = f"base_url='{server.url}/v1' (--service-url {server.url}/v1) calls the latter"
+    way = f"base_url='{server.url}/v1' (`atc run --service-url {server.url}/v1`) calls the latter"
     assert [wording.other_address(each.named, each.found) for each in tools.other_addresses()] == [told + way]
     with pytest.raises(ToolError, match=re.escape(f"cannot reach http://127.0.0.1:1 (ConnectError); {told}{way}")):
         asyncio.run(tools["op"].transport({}))

@@ -101,7 +101,9 @@ def a_trace_goes_on_where_it_ended(opened: Opened) -> None:
 def one_at_a_time_holds_a_journal(opened: Opened) -> None:
     run = opened().run(OLD)
     run.make()
+    assert not opened().run(OLD).is_held()
     first = run.open_journal()
+    assert (opened().run(OLD).is_held(), opened().held([OLD, NEW])) == (True, {OLD})
     with pytest.raises(JournalError, match="in use"):
         opened().run(OLD).open_journal()
     with pytest.raises(UsageError, match="in use"):
@@ -109,6 +111,7 @@ def one_at_a_time_holds_a_journal(opened: Opened) -> None:
     first.begin_attempt()
     first.begin(1, KEY, {"n": 1}, Effect.WRITE)
     first.close()
+    assert (opened().run(OLD).is_held(), opened().held([OLD, NEW])) == (False, set())
     second = opened().run(OLD).open_journal()
     assert second.entries[1].state == "refused"  # it was begun and bears no mark: surely it was not sent
     with pytest.raises(JournalError, match="closed"):

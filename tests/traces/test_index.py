@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from atc import locks
 from atc.errors import UsageError
 from atc.settings import Settings
 from atc.traces import index as indexes
@@ -20,6 +22,7 @@ from atc.traces.searching import search
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.traces.stores.files import FileRun, FileStore
 from atc.traces.summary import MAX_TASK, RunSummary, begun
+from atc.wording.outcomes import DONE
 from tests.support.cli import atc
 
 
@@ -205,6 +208,7 @@ def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
     run = made(store, 1, status="")
     index = RunIndex(store)
     assert not index.latest()[0].waits
+    journal = run.open_journal()
     for kind, waits in (("approval_asked", True), ("call_started", False), ("call_ended", False)):
         write(run, kind, index=1, tool="send")
         assert [index.latest()[0].waits, RunIndex(store).latest()[0].waits] == [waits, waits]
@@ -212,13 +216,140 @@ def test_a_run_that_waits_for_the_user_says_so(store: FileStore) -> None:
     write(run, "call_ended", index=1, tool="send")  # of another call
     assert index.latest()[0].waits
     assert "  waits for you  " in atc("runs").stdout
+    journal.close()  # whoever would have heard the answer has ended
+    assert [(row.status, row.waits) for row in index.latest() + RunIndex(store).latest()] == [("cut off", False)] * 2
+    assert "  cut off  " in atc("runs").stdout
+    journal = run.open_journal()
     write(run, "call_ended", index=2, tool="send")  # the answer was no
     assert not index.latest()[0].waits
     write(run, "call_started", index=3, tool="ask_user")
     write(run, "question_asked", question="Which?", number=1)
     assert index.latest()[0].waits
+    journal.close()
     write(run, "run_ended", status="needs_input", answer="", usage={"seconds": 1.5})
     assert index.latest()[0].waits
     write(run, "run_started", task="Rome", model="m", run_id=run.run_id)
     write(run, "run_ended", status="answered", answer="", usage={"seconds": 1.5})
     assert not index.latest()[0].waits
+
+
+def test_a_run_goes_on_as_long_as_a_process_holds_it(store: FileStore) -> None:
+    run, dead = made(store, 2, status=""), made(store, 1, status="")
+    index = RunIndex(store)
+
+    def statuses() -> list[str]:
+        assert [row.status for row in RunIndex(store).latest()] == [row.status for row in index.latest()]
+        assert [row["status"] for row in json.loads(atc("runs", "--json").stdout)] == [
+            row.status for row in index.rows()
+        ]
+        return [row.status for row in index.rows()]
+
+    assert statuses() == ["cut off", "cut off"]
+    journal = run.open_journal()
+    assert [list(part) for part in index.refresh()] == [
+        [run.run_id]
+    ]  # a page hears of it, though its trace is as it was
+    assert statuses() == ["running", "cut off"]
+    assert [row["run_id"] for row in json.loads(atc("runs", "--search", "status:running", "--json").stdout)] == [
+        run.run_id
+    ]
+    write(run, "answered", value=7)
+    assert statuses() == ["running", "cut off"]
+    journal.close()
+    assert [list(part) for part in index.refresh()] == [[run.run_id]]
+    assert statuses() == ["cut off", "cut off"]
+    assert not dead.has_journal, "a look makes no file"
+    assert atc("show", run.run_id).stdout.endswith(f"── cut off: `atc resume {run.run_id}` goes on with it ──\n")
+    journal = run.open_journal()
+    assert "running" in atc("show", run.run_id).stdout
+    journal.close()
+    assert "goes on with it" not in atc("show", made(store, 3).run_id).stdout
+
+
+def test_who_looks_whether_a_run_is_held_takes_no_lock(store: FileStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    held, free = made(store, 1, status=""), made(store, 2, status="")
+    free.open_journal().close()
+    journal = held.open_journal()
+    monkeypatch.setattr(fcntl, "flock", lambda *_: pytest.fail("it locks"))
+    monkeypatch.setattr(fcntl, "lockf", lambda *_: pytest.fail("it locks"))
+    assert (store.held([held.run_id, free.run_id]), free.is_held()) == ({held.run_id}, False)
+    monkeypatch.undo()
+    journal.close()
+
+
+def test_where_the_kernel_has_no_table_of_locks_a_run_is_cut_off(
+    store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = made(store, 1, status="")
+    journal = run.open_journal()
+    monkeypatch.setattr("atc.locks._TABLE", tmp_path / "none")
+    assert [row.status for row in RunIndex(store).latest()] == ["cut off"]
+    journal.close()
+
+
+def test_a_lock_is_of_one_file_on_one_device(store: FileStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    run = made(store, 1, status="")
+    journal = run.open_journal()
+    kernels = locks._TABLE.read_text()
+    table = tmp_path / "locks"
+    monkeypatch.setattr("atc.locks._TABLE", table)
+    inode = run.journal.stat().st_ino
+    (own,) = (line for line in kernels.splitlines() if f":{inode} " in line)
+    for changed, is_held in (
+        ("", True),
+        ("-> FLOCK", False),  # it waits for a lock
+        ("POSIX", False),
+        (f"ff:ff:{inode}", False),
+    ):
+        parts = own.split()
+        if changed:
+            parts[5 if ":" in changed else 1] = changed
+        table.write_text(f"rubbish\n{' '.join(parts)}\n")
+        assert run.is_held() is is_held, changed
+    journal.close()
+
+
+def test_a_run_that_was_killed_and_resumed_is_counted_as_one(store: FileStore) -> None:
+    run = store.run("20260101-000000-000001")
+    run.make()
+    trace = run.open_trace()
+    call = {"tool": "t", "arguments": {}, "error": None, "seconds": 0.1, "notes": []}
+    started = ("run_started", {"task": "Rome", "model": "m", "run_id": run.run_id})
+    kinds: list[tuple[Any, dict[str, Any]]] = [
+        started,
+        ("program_written", {"attempt": 0, "program": "a"}),
+        ("call_ended", {"index": 1, "status": "ok", **call}),
+        ("program_written", {"attempt": 1, "program": "b"}),
+        ("call_started", {"index": 2, "tool": "t", "arguments": {}}),  # after 4 s it is killed
+        started,
+        ("call_ended", {"index": 3, "status": "replayed", **call}),
+        ("call_started", {"index": 4, "tool": "t", "arguments": {}}),
+        ("call_ended", {"index": 4, "status": "ok", **call}),
+        ("program_written", {"attempt": 1, "program": "c"}),
+        ("run_ended", {"status": "answered", "answer": "7", "value": 7, "usage": {"seconds": 6.0}}),
+    ]
+    for n, (kind, data) in enumerate(kinds):
+        trace.write(Event(kind, data, at=1_750_000_000.0 + n + (3_600 if n > 4 else 0)))
+    trace.close()
+    row = RunIndex(store).latest()[0]
+    assert (row.seconds, row.calls, row.revisions) == (10.0, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("effect", "status", "answer", "shown"),
+    [
+        ("write", "ok", "null", DONE),
+        ("write", "replayed", "", DONE),
+        ("write", "ok", "Ann is reminded.", "Ann is reminded."),
+        ("write", "refused", "null", "null"),
+        ("read", "ok", "null", "null"),
+    ],
+)
+def test_a_run_without_a_value_says_that_it_is_done(
+    store: FileStore, effect: str, status: str, answer: str, shown: str
+) -> None:
+    run = made(store, 1, status="")
+    call = {"index": 1, "tool": "t", "arguments": {}, "error": None, "seconds": 0.1, "notes": []}
+    write(run, "call_ended", **call, effect=effect, status=status)
+    write(run, "run_ended", status="answered", answer=answer, value=None, usage={"seconds": 1.5})
+    assert RunIndex(store).latest()[0].answer == shown

@@ -18,13 +18,14 @@ import atc
 from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
 from atc.faces.ui.desk import Desk
 from atc.faces.ui.door import MAX_BODY, Door, refusal
-from atc.faces.ui.reading import RUNNING, Gone, Reading
+from atc.faces.ui.reading import Gone, Reading
 from atc.faces.ui.rights import Keys, Right
 from atc.faces.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.faces.ui.views import Views
 from atc.faces.ui.work import Busy, Work
 from atc.traces.searching import search
 from atc.traces.stores.base import RUN_ID, RunStore
+from atc.traces.summary import CUT_OFF, RUNNING
 
 ROWS = 50
 """Of the list, unless more are asked for."""
@@ -112,7 +113,7 @@ class Ui:
         def state(status: str, source: Any) -> dict[str, Any]:
             can = self.work.can(stored.run_id, status, source) if "run" in rights else []
             here = self.work.here(stored.run_id)
-            shown = RUNNING if here and status == "cut off" else status
+            shown = RUNNING if here and status == CUT_OFF else status
             return {"run_id": stored.run_id, "status": shown, "here": here, "can": can}
 
         async def parts() -> AsyncIterator[bytes]:

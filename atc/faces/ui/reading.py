@@ -17,7 +17,7 @@ from atc.traces.following import AT_ONCE_BYTES, Follower, line_of
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS
 from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
-from atc.traces.summary import RunSummary
+from atc.traces.summary import CUT_OFF, RUNNING, RunSummary
 
 THREADS = 4
 """That read for pages; tools have others."""
@@ -33,9 +33,6 @@ FIRST_S = 0.3
 """Seconds that a list waits for runs that are read for the first time; it says how many are left."""
 SHARE, MOST_LIST_S = 20, 5.0
 """The list of runs is looked at for one part in so many of the processor's time; and after so many seconds."""
-
-RUNNING = "running"
-"""The status of a run that this server runs now; of one that goes on elsewhere only its trace is known here."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,7 +93,7 @@ class Reading:
     def row(self, row: RunSummary) -> dict[str, Any]:
         """A row of the list."""
         here = self._here(row.run_id)
-        status = RUNNING if here and row.status == "cut off" else row.status
+        status = RUNNING if here and row.status == CUT_OFF else row.status
         return row.record() | {"status": status, "here": here}
 
     async def rows(self, fits: Callable[[RunSummary], bool], before: str, limit: int) -> dict[str, Any]:
@@ -262,6 +259,7 @@ class Reading:
                 was_here = self._here(stored.run_id)  # before it is read: its last events may come meanwhile
                 try:
                     part = await self.run(self.part, follower)
+                    goes_on = follower.status == CUT_OFF and (was_here or await self.run(stored.is_held))
                 except FileNotFoundError:
                     yield message({"run_id": stored.run_id}, event="gone")
                     return
@@ -269,14 +267,14 @@ class Reading:
                     yield message({"message": str(error)}, event="failed")
                     return
                 said = hears.take() + b"".join(line(number, text) for number, _, text in part.shown)
-                now = state(follower.status, follower.source)
+                now = state(RUNNING if goes_on else follower.status, follower.source)
                 if now != told and now["here"] == was_here:
                     told = now
                     said += message(now, event="state")
                 yield said
                 if part.more or now["here"] != was_here:
                     continue
-                if follower.status != "cut off" and not now["here"] and not part.shown:
+                if follower.status != CUT_OFF and not now["here"] and not part.shown:
                     yield message({"run_id": stored.run_id, "after": follower.number}, event="end")
                     return
                 rest = REST_S if said else min(rest * 1.5, MOST_REST_S)

@@ -17,6 +17,7 @@ from atc.pages.run.nodes import brief
 from atc.result import Effect
 from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
+from atc.traces.summary import RUNNING
 
 MOST_AT_ONCE = 8
 """Runs that go on at once."""
@@ -103,12 +104,12 @@ class Work:
 
         Args:
             run_id: of the run.
-            status: as its summary has it.
+            status: as its summary has it; ``running`` where another process works on it.
             source: where its tools are, as its trace has it.
         """
         if self.here(run_id):
             return ["stop"]
-        if not self.can_run or status in ENDED or source != self._source:
+        if not self.can_run or status in (*ENDED, RUNNING) or source != self._source:
             return []
         return ["reply"] if status == "needs_input" else ["resume"]
 

@@ -19,6 +19,7 @@ class Run {
     this.counts = { ok: 0, replayed: 0, refused: 0, failed: 0, in_doubt: 0, planned: 0 };
     this.tokens = [0, 0];
     this.begun = this.last = 0;
+    this.seconds = this.before = this.since = 0; // taken by all tasks and resumes, by those before, and when the last began
     this.line = 0;
     this.writing = null; // the model, while it is asked
     this.end = null;
@@ -31,7 +32,9 @@ class Run {
     if (event.data === null || typeof event.data !== "object" || Array.isArray(event.data)) throw new TypeError("an event without data");
     if (event.n && event.n <= this.line) return; // sent twice
     this.line = Math.max(this.line, event.n);
+    if (event.kind === "run_started") this.cutOff();
     if (event.at) { this.begun ||= event.at; this.last = Math.max(this.last, event.at); }
+    if (event.at && this.since && event.kind !== "run_started") this.seconds = this.before + Math.max(0, event.at - this.since);
     const does = Run.prototype[`on_${event.kind}`];
     if (does) does.call(this, event.data, event);
     else this.item("unknown", event, { data: event.data });
@@ -43,6 +46,14 @@ class Run {
     this.changed.add(made);
     return made;
   }
+  /** What was under way when its process ended got no end; it had one all the same. */
+  cutOff() {
+    this.asked.clear();
+    for (const call of this.calls.values())
+      if (call.status === "running") { Object.assign(call, { status: "cut_off", endedAt: this.last }); this.changed.add(call.program); }
+    for (const program of this.programs)
+      if (program.running) { Object.assign(program, { running: false, endedAt: this.last, broken: true }); this.changed.add(program); }
+  }
   get program() { return this.programs[this.programs.length - 1]; }
   get status() { return this.end ? this.end.status : LIVE && !LIVE.ended ? "running" : "cut off"; }
 
@@ -50,6 +61,8 @@ class Run {
     const before = this.tasks[this.tasks.length - 1];
     const again = before && before.data.turn === data.turn && textOf(before.data.task) === textOf(data.task);
     this.end = null;
+    this.before = this.seconds;
+    this.since = event.at;
     this.writing = null;
     this.asked.clear();
     if (again) return void this.item("resumed", event, {});
@@ -97,9 +110,8 @@ class Run {
   }
   on_program_started(data, event) {
     const program = this.current(event);
-    program.began = program.began || event.at;
-    program.rejected = false;
-    program.running = true;
+    program.began = program.broken ? event.at : program.began || event.at; // the time in which nothing ran is not its own
+    Object.assign(program, { rejected: false, running: true, broken: false, endedAt: 0 });
     program.notes.push(...(data.warnings || []).map(textOf));
     this.changed.add(program);
   }
@@ -111,12 +123,12 @@ class Run {
   }
   call(data, event) {
     let call = this.calls.get(data.index);
-    if (!call || (call.status !== "running" && event.kind !== "call_ended") || call.program !== this.current(event)) {
+    if (!call || (call.status !== "running" && call.status !== "cut_off" && event.kind !== "call_ended") || call.program !== this.current(event)) {
       call = { index: data.index, program: this.current(event), status: "running", began: event.at, n: event.n };
       this.calls.set(data.index, call);
       call.program.calls.push(call);
     }
-    Object.assign(call, data);
+    Object.assign(call, { status: "running" }, data);
     if (typeof call.tool === "string") this.tools.add(call.tool);
     this.changed.add(call.program);
     return call;
@@ -157,6 +169,8 @@ class Run {
   }
   on_run_ended(data, event) {
     this.end = data;
+    this.seconds = this.before + ((data.usage || {}).seconds || this.seconds - this.before);
+    this.since = 0;
     this.writing = null;
     this.asked.clear();
     for (const program of this.programs) if (program.running) { program.running = false; this.changed.add(program); }
@@ -175,6 +189,7 @@ class Run {
 function outcomeOf(program) {
   const fault = program.faults[program.faults.length - 1];
   if (program.running) return ["◐", "live", "running"];
+  if (program.broken) return ["…", "warn", "cut off"];
   if (fault) return ["✕", "bad", fault.tool ? `fault of ${fault.tool}` : `fault: ${fault.kind || "unknown"}`];
   if (program.rejected && !program.source) return ["!", "warn", "the reply held no program"];
   if (program.rejected) return ["!", "warn", "not run: the check found something"];
@@ -183,3 +198,11 @@ function outcomeOf(program) {
   if (program.ended) return ["○", "warn", `ended: ${program.ended.kind || "?"}`];
   return program.began ? ["…", "warn", "cut off"] : ["·", "", "not run"];
 }
+
+/** Whether an answer is what the calls with effects did, and no value. */
+function noValue({ data, turn }) {
+  const none = data.value === undefined || data.value === null;
+  const acted = (call) => call.effect !== "read" && ["ok", "replayed"].includes(call.status) && call.program.turn === turn;
+  return none && ["", "null"].includes(textOf(data.answer)) && [...RUN.calls.values()].some(acted);
+}
+const NO_VALUE = "done, as the calls say; they returned no value";

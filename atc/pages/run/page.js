@@ -34,6 +34,7 @@ function added(event) {
 }
 
 function draw() {
+  if (RUN.status === "cut off") RUN.cutOff();
   const waiting = [...RUN.changed];
   RUN.changed.clear();
   waiting.sort((one, other) => RUN.items.indexOf(one) - RUN.items.indexOf(other));
@@ -78,13 +79,14 @@ function around() {
 }
 
 function figures(end) {
-  const used = end.usage || {}, counts = RUN.counts, calls = RUN.calls.size;
-  const seconds = used.seconds || (RUN.last > RUN.begun ? RUN.last - RUN.begun : 0);
-  const notes = [["replayed", "info"], ["refused", "bad"], ["failed", "bad"], ["in_doubt", "warn"], ["planned", "warn"]].filter(([name]) => counts[name]).map(([name, tone]) => el("span", { class: tone, text: `${count(counts[name])} ${name.replace("_", " ")}` }));
+  const all = [...RUN.calls.values()], sum = (numbers) => numbers.reduce((total, each) => total + (each || 0), 0);
+  const counts = { ...RUN.counts, cut_off: all.filter((call) => call.status === "cut_off").length }, calls = all.length;
+  const model = sum(RUN.models.map(({ data }) => data.seconds)), tools = sum(all.map((call) => call.seconds));
+  const notes = [["replayed", "info"], ["refused", "bad"], ["failed", "bad"], ["in_doubt", "warn"], ["planned", "warn"], ["cut_off", "warn"]].filter(([name]) => counts[name]).map(([name, tone]) => el("span", { class: tone, text: `${count(counts[name])} ${name.replace("_", " ")}` }));
   const figure = (name, value, ...more) => el("div", {}, el("dt", { text: name }), el("dd", {}, el("b", { text: value }), el("span", { class: "faint" }, ...more)));
-  const revisions = RUN.programs.filter((each) => each.before).length;
+  const revisions = RUN.programs.filter((each) => each.before && !(each.before.ended && each.before.ended.looked)).length;
   byId("figures").replaceChildren(
-    figure("time", took(seconds) || "–", used.model_seconds ? `model ${took(used.model_seconds)}, tools ${took(used.tool_seconds)}` : ""),
+    figure("time", took(RUN.seconds) || "–", model || tools ? `model ${took(model)}, tools ${took(tools)}` : ""),
     figure("programs", count(RUN.programs.length), revisions ? plural(revisions, "revision") : ""),
     figure("calls", count(calls), notes.flatMap((each, at) => (at ? [", ", each] : [each]))),
     figure("tokens", count(RUN.tokens[0] + RUN.tokens[1]), RUN.tokens[0] + RUN.tokens[1] ? `${count(RUN.tokens[0])} read, ${count(RUN.tokens[1])} written` : ""),
@@ -95,6 +97,7 @@ function outcome(task) {
   const end = RUN.end;
   if (task && task.answer && (!end || end.status === "answered")) {
     const { data, n } = task.answer, words = textOf(data.answer);
+    if (noValue(task.answer)) return [el("h2", { class: "quiet", text: "Answer" }), el("p", { class: "answer", text: NO_VALUE }), ...wentOn(end), ...effects()];
     const same = data.value === data.answer || (!isObject(data.value) && String(data.value) === words);
     const isValue = isObject(data.value) && /^[[{]/.test(words); // nobody put it into words
     const told = wentOn(end);

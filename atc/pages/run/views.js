@@ -37,7 +37,7 @@ const VIEWS = {
   question: (item) => line(item, "warn", "?", el("b", { text: "The program asks: " }), textOf(item.data.question)),
   banned: (item) => line(item, "warn", "⊘", textOf(item.data.words) || `${item.data.tool} broke and is not called again`),
   substituted: (item) => line(item, "plain", "⇄", el("code", { text: item.data.by }), " took the place of ", el("code", { text: item.data.tool })),
-  answer: (item) => line(item, "good", "✓", el("b", { text: "Answer " }), textOf(item.data.answer) || briefText(item.data.value, 200)),
+  answer: (item) => line(item, "good", "✓", el("b", { text: "Answer " }), noValue(item) ? NO_VALUE : textOf(item.data.answer) || briefText(item.data.value, 200)),
   ended: (item) => (item.data.status === "answered" ? el("div", { class: "gone", id: item.id, "data-item": item.id }) : line(item, statusOf(item.data.status || "?")[1], "■", `ended: ${statusOf(item.data.status || "?")[2]}`, ` · ${moment(item.at)}`)),
   damaged: (item) => line(item, "bad", "!", item.data.why || "damaged", item.data.was ? el("span", { class: "faint", text: ` (${item.data.was}, line ${item.n})` }) : null, raw(item)),
   unknown: (item) => line(item, "plain", "·", el("span", { class: "faint", text: `an event of an unknown kind: ${item.data.was || "?"}` }), raw(item)),

@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
 _MAX_URL = 8_000
 THIS_MACHINE = "localhost"
 """Whatever name it is called by."""
-_PASS_BASE_URL = "pass base_url='https://…' to the import (--service-url https://…)"
+_PASS_BASE_URL = "pass base_url='https://…' to the import (`atc run --service-url https://…`)"
 
 
 def checked_base_url(url: str) -> str:

@@ -143,6 +143,14 @@ class StoredRun(ABC):
         """
 
     @abstractmethod
+    def is_held(self) -> bool:
+        """Whether a process works on the run now, this one included. It may be over when this returns.
+
+        Raises:
+            EnvironmentProblem: the store does not answer.
+        """
+
+    @abstractmethod
     def keep_traceback(self, number: int, text: str) -> str | None:
         """Keep the traceback of a call's exception where only the owner can read it.
 
@@ -326,6 +334,14 @@ class RunStore(ABC):
         """The notes of that name of these runs, by their ids; without those that have none that can be read."""
         found = ((run_id, self.run(run_id).note(name)) for run_id in run_ids)
         return {run_id: note for run_id, note in found if note is not None}
+
+    def held(self, run_ids: Iterable[str]) -> set[str]:
+        """Those of these runs that a process works on now (:meth:`StoredRun.is_held`).
+
+        Raises:
+            EnvironmentProblem: the store does not answer.
+        """
+        return {run_id for run_id in run_ids if self.run(run_id).is_held()}
 
     @abstractmethod
     def everything(self) -> builtins.list[StoredRun]:

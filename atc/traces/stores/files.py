@@ -13,13 +13,14 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
+from atc.locks import locked
 from atc.private_folders import close_file, make_private, others_can_write, why_strange
 from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
@@ -177,6 +178,9 @@ class FileRun(StoredRun):
     def open_journal(self) -> Journal:
         return Journal(self.journal)
 
+    def is_held(self) -> bool:
+        return bool(locked([self.journal]))
+
     def keep_traceback(self, number: int, text: str) -> str | None:
         path = self.folder / f"traceback-{number}.txt"
         try:
@@ -272,6 +276,10 @@ class FileStore(RunStore):
                 if stat.S_ISREG(status.st_mode):
                     found[name] = _version(status)
         return found
+
+    def held(self, run_ids: Iterable[str]) -> set[str]:
+        journals = {self.run(run_id).journal: run_id for run_id in run_ids}
+        return {journals[path] for path in locked(journals)} if journals else set()
 
     def everything(self) -> builtins.list[StoredRun]:
         if not self.folder.is_dir():

@@ -49,6 +49,7 @@ ON CONFLICT (run_id, name) DO UPDATE SET note = excluded.note
 _VERSIONS = """
 SELECT run_id, epoch, events FROM atc.runs WHERE events > 0 ORDER BY run_id COLLATE "C" DESC
 """
+_HELD = "SELECT run_id FROM atc.runs WHERE run_id = ANY(%s) AND lease_until > clock_timestamp()"
 _NOTES = "SELECT run_id, note FROM atc.notes WHERE name = %s AND run_id = ANY(%s)"
 _log = logging.getLogger(__name__)
 
@@ -102,6 +103,9 @@ class PostgresRun(StoredRun):
     def open_journal(self) -> Journal:
         """Its journal: the run is taken over, if nobody holds it or its lease has lapsed."""
         return Journal(PostgresRecords(self.store.sure, self.store.leases, self.run_id))
+
+    def is_held(self) -> bool:
+        return bool(self.store.held([self.run_id]))
 
     def peeked(self) -> Iterator[bytes]:
         last = 0
@@ -200,6 +204,11 @@ class PostgresStore(RunStore):
     def notes(self, name: str, run_ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         found = ((run_id, _note(text)) for run_id, text in self.quick.rows(_NOTES, (name, [*run_ids])))
         return {run_id: note for run_id, note in found if note is not None}
+
+    def held(self, run_ids: Iterable[str]) -> set[str]:
+        """One query, or none. That a process was killed is known when its lease has lapsed."""
+        asked = [*run_ids]
+        return {run_id for (run_id,) in self.quick.rows(_HELD, (asked,))} if asked else set()
 
     def everything(self) -> builtins.list[StoredRun]:
         found = self.quick.rows('SELECT run_id FROM atc.runs ORDER BY run_id COLLATE "C" DESC')

@@ -133,6 +133,18 @@ async def test_a_stream_follows_a_trace_that_is_written_elsewhere(runs: FileStor
         assert len(caller.ui.hub) == 0
 
 
+async def test_a_run_that_goes_on_elsewhere_runs_until_its_process_ends(runs: FileStore) -> None:
+    run = made(runs, 1, status="")
+    journal = run.open_journal()
+    async with serving() as caller:
+        (row,) = json.loads((await caller.send("/api/runs", right="read")).body)["runs"]
+        assert (row["status"], row["here"]) == ("running", False)
+        async with caller.stream(f"/api/runs/{run.run_id}/events", right="read") as stream:
+            assert (await stream.next("state")).data["status"] == "running"
+            journal.close()
+            assert (await stream.next("state")).data["status"] == "cut off"
+
+
 async def test_streams_are_bounded_and_a_client_that_goes_is_forgotten(
     runs: FileStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from atc.learn.pairs import Pair
 from atc.tools.protocol import Protocol
-from tests.support.retrieval import HashedWords, protocol, some
+from tests.support.retrieval import protocol, some
 
 SLANG = {"drizzle": "get_weather", "wheels": "rentVehicle", "dues": "list_invoices", "flick": "search_movies"}
 """Words that no document has."""
 EXTRA = (
     "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda omicron sigma upsilon omega phi psi chi".split()
 )
-
-
-class Small(HashedWords):
-    """With few dimensions, so that training takes no time."""
-
-    dimensions = 64
 
 
 def tools() -> list[Protocol]:
