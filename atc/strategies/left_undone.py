@@ -82,7 +82,7 @@ def refused_write(context: RunContext) -> bool:
 
 
 def call_of(entry: Entry) -> Call:
-    """A call in doubt that an earlier process began, as a result holds it."""
+    """A call in doubt that an earlier process began, as a result holds it: it failed, or that process ended in it."""
     return Call(
         index=entry.number,
         attempt=entry.attempt,
@@ -91,7 +91,7 @@ def call_of(entry: Entry) -> Call:
         effect=entry.effect,
         stage=entry.stage,
         status="in_doubt",
-        error="the run was cut off during this call",
+        error=entry.failure or "the run was cut off during this call",
     )
 
 
