@@ -6,7 +6,8 @@ value is kept, and the result is ``partial``. So is an answer without a write th
 error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
 the journal, never by what the program says.
 
-A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it.
+A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it; and so is a
+part of a list that the program took for the whole.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ def settled(ending: Ending, context: RunContext) -> Ending:
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
     unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
+    remarks += ending.remarks
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)

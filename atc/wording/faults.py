@@ -62,6 +62,8 @@ def _fault(f: Fault) -> str:
     match f.case:
         case "raised":
             return exception(f.raised) if f.raised is not None else f.reason
+        case "impossible":
+            return f"the program says that no tool can do the task: {f.reason or 'it gives no reason'}"
         case "awaited":
             return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
         case "unresolved":
@@ -76,6 +78,8 @@ def _fault(f: Fault) -> str:
             return f"{_called(f, 80)} answered with an error: {f.reason}"
         case "went_on":
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
+        case "first_part":
+            return _first_part(f)
         case "supplied":
             return f"{_at(f)}, and {_called(f, 80)} refused that: {f.reason}"
         case "misread":
@@ -111,6 +115,12 @@ def _refused(f: Fault) -> str:
     }.get(f.case, "failed")  # fmt: skip
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
     return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
+
+
+def _first_part(f: Fault) -> str:
+    shown = f.observed.length if f.observed is not None else 0
+    gave = f"gave {shown} of {f.value}" if f.value is not None else f"gave {shown}, and says that there are more"
+    return f"{_called(f, 60)} {gave}: the answer may rest on a part of them"
 
 
 def _no_answer(f: Fault) -> str:

@@ -38,7 +38,7 @@ from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, calls_at, suspects_of
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import idle_values, reads_one_of, span_of
+from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
 from atc.tools.tool import Toolset
@@ -125,6 +125,8 @@ class Attribution:
         failed = self._failed_call(error, tracer)
         if failed is not None:
             return self._refused(failed, error)
+        if error.type == "NotImplementedError" and says_impossible(self.program.nodes, error.line):
+            return self._made("program", "impossible", error.line, raised=error.raised, reason=error.message)
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", "signature", error.line, speaker="python", **wrong)

@@ -32,7 +32,7 @@ from atc.programs.dialects.reading import unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import misplaced, reads_one_of, sets_answer
+from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer
 from atc.result import Call
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
@@ -166,7 +166,7 @@ class Checker:
 
     def _whole(self, tree: ast.Module, flow: Flow, inputs: Collection[str]) -> list[Finding]:
         found = []
-        if not sets_answer(tree):
+        if not sets_answer(tree) and not says_impossible(tree.body):
             found.append(Finding(kind="no_answer"))
         if not flow.calls and not reads_one_of(tree, {*self._protocols, *inputs}):
             found.append(Finding(kind="no_call", severity="warning"))
