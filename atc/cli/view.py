@@ -283,7 +283,7 @@ class RunView:
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
             if case != went_on.UNRESOLVED:
-                self.line(f"  note: {went_on.remark(message)}", "yellow")
+                self.line(f"  note: {went_on.remark(message, case)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:
