@@ -44,10 +44,12 @@ FaultCase = Literal[
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
     "unread", "stated", "unresolved", "impossible", "first_part",
+    "unsaid",
 ]  # fmt: skip
 """Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
 settle; it is a remark alone. ``impossible``: the program says that no tool can do the task.
 ``first_part``: a response says that it holds a part of a list, and the program took it for the whole; a remark alone.
+``unsaid``: why the sentence that a program said of its answer is not used; a remark alone.
 ``partial`` stands in records of older versions alone."""
 
 
@@ -331,6 +333,7 @@ class Fault(_Worded):
         place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
             in it, ``drift`` where it is not what its schema says. Of ``signature``, ``key`` is the argument.
         value: the empty answer. Of ``first_part``, how many items there are; ``None`` where that is not said.
+            Of ``unsaid``, the words in the sentence that nothing gave.
         misfit: where the answer does not have the type that was asked for.
         finding: what the check found: in a last program that never ran, or a warning about the place where this one
             failed.

@@ -79,7 +79,8 @@ class Session:
                     ending = replace(ending, remarks=(*ending.remarks, *await first_parts(context)))
                     sentence_text = say.value_text(ending.value)
                     if context.said:
-                        sentence_text = await asyncio.to_thread(say.sentence_of, context, ending.value)
+                        sentence_text, unsaid = await asyncio.to_thread(say.sentence_of, context, ending.value)
+                        ending = replace(ending, remarks=(*ending.remarks, *unsaid))
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:

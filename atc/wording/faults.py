@@ -19,6 +19,7 @@ from atc.wording.parts import (
     exception,
     expression,
     keys_of,
+    listed,
 )
 
 MAX_MESSAGE = 1000
@@ -80,6 +81,8 @@ def _fault(f: Fault) -> str:
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
         case "first_part":
             return _first_part(f)
+        case "unsaid":
+            return _unsaid(f)
         case "supplied":
             return f"{_at(f)}, and {_called(f, 80)} refused that: {f.reason}"
         case "misread":
@@ -121,6 +124,17 @@ def _first_part(f: Fault) -> str:
     shown = f.observed.length if f.observed is not None else 0
     gave = f"gave {shown} of {f.value}" if f.value is not None else f"gave {shown}, and says that there are more"
     return f"{_called(f, 60)} {gave}: the answer may rest on a part of them"
+
+
+def _unsaid(f: Fault) -> str:
+    if f.tool is not None:
+        why = f"{f.tool} failed, and it was written before that was known"
+    elif f.value:
+        what = "stands" if len(f.value) == 1 else "stand"
+        why = f"{listed(f.value)} in it {what} in neither the task nor a document nor a response"
+    else:
+        why = "it is too long"
+    return f"the program's sentence about its answer is left out: {why}"
 
 
 def _no_answer(f: Fault) -> str:
