@@ -20,6 +20,7 @@ from atc.facts import Fault
 from atc.invisible import JOINERS, legible
 from atc.packing import as_text
 from atc.programs.program import Program
+from atc.programs.words import has_word
 from atc.result import Call
 from atc.strategies.context import RunContext
 
@@ -115,7 +116,7 @@ def _invented(said: str, program: Program, known: Iterable[str]) -> Iterator[str
     if not claims:
         return
     written = " ".join(str(n.value) for n in program.nodes if isinstance(n, ast.Constant) and n.value is not ...)
-    own = {claim for claim in claims if _holds(written, claim)}
+    own = {claim for claim in claims if has_word(written, claim)}
     if len(own) > MAX_CLAIMS:
         yield from own
         return
@@ -125,11 +126,5 @@ def _invented(said: str, program: Program, known: Iterable[str]) -> Iterator[str
             break
         looked = text[:room].casefold()
         room -= len(looked)
-        unknown = {folded: claim for folded, claim in unknown.items() if not _holds(looked, folded)}
+        unknown = {folded: claim for folded, claim in unknown.items() if not has_word(looked, folded)}
     yield from unknown.values()
-
-
-def _holds(text: str, claim: str) -> bool:
-    """Whether a text has a claim, and not as a part of a longer number or word: a date may have its time behind it."""
-    edge = r"\d" if claim[0].isdigit() else r"\w"
-    return re.search(rf"(?<!{edge}){re.escape(claim)}(?!{edge})", text) is not None
