@@ -35,7 +35,7 @@ FindingKind = Literal[
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
-    "await",
+    "await", "compared",
 ]  # fmt: skip
 """Which form of its kind a finding has; ``typed``, ``container`` and ``unset`` in records of older versions alone."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]

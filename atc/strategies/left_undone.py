@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import cast
 
@@ -25,6 +25,7 @@ from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import invocation, names_error
+from atc.programs.check.seen import has_other_value
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
@@ -57,6 +58,8 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
     for attempt, findings in context.unresolved.items():
         made = {call.tool: call.index for call in grounds if call.attempt == attempt}
         for found in findings:
+            if found.case == "compared" and any(map(partial(has_other_value, found), grounds)):
+                continue
             if found.tool in made or (found.tool is None and made):
                 call = made.get(found.tool or "")
                 yield Fault(

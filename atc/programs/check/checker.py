@@ -23,6 +23,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
+from atc.programs.check.compared import comparison_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
@@ -88,6 +89,9 @@ class Checker:
         found = policy_findings(tree, packages=self._packages)
         found += call_findings(flow, self._protocols, self._rules)
         found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
+        if "enum-comparison" in self._rules:
+            found += (compared := comparison_findings(program.nodes, flow, self._protocols, seen))
+            fired("enum-comparison", len(compared))
         found += (unclear := unclear_tools(program, self._protocols, inputs))
         found += [_refused(program, node.lineno, case="await") for node in awaits_outside(program)]
         found += [_refused(program, line, reason=reason) for line, reason in misplaced(tree)]
