@@ -59,6 +59,7 @@ def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return
     left, right = node.left, node.comparators[0]
+    sides: list[tuple[ast.expr, tuple[ast.expr, ...]]]
     match node.ops[0]:
         case ast.Eq() | ast.NotEq():
             sides = [(left, (right,)), (right, (left,))]
