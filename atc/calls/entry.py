@@ -103,6 +103,7 @@ class Entry:
         original: the arguments as the program gave them, masked too, where a repair changed them.
         repaired_for: who had refused them, where the model repaired them; empty where it did not.
         unread: of a call that is done, why ``value`` is not its response.
+        failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
     """
 
     number: int
@@ -118,6 +119,7 @@ class Entry:
     original: dict[str, Any] | None = None
     repaired_for: RepairedFor = ""
     unread: Unread | None = None
+    failure: str = field(default="", compare=False)
 
     @property
     def tool(self) -> str:

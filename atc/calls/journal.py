@@ -389,7 +389,7 @@ class Journal:
         if not surely_not_done:
             self._mark_sent(entry)
         self._append({"call": entry.number, "failed": state, "message": message}, sync=entry.effect is not Effect.READ)
-        entry.state = state
+        entry.state, entry.failure = state, message
         self._reads.note(entry)
 
     def cut_off(self, entry: Entry, message: str) -> None:
@@ -521,7 +521,7 @@ class Journal:
             next_page, unread = next_page_of(record.get("next_page")), unread_of(record.get("unread"))
             self._done(entry, unpack(record["value"]), next_page, unread)
         elif record["failed"] in ("refused", "unknown"):
-            entry.state = record["failed"]
+            entry.state, entry.failure = record["failed"], str(record.get("message", ""))
         else:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":

@@ -6,14 +6,15 @@ value is kept, and the result is ``partial``. So is an answer without a write th
 error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
 the journal, never by what the program says.
 
-A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it.
+A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it; and so is a
+part of a list that the program took for the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import cast
 
@@ -25,6 +26,7 @@ from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import invocation, names_error
+from atc.programs.check.seen import has_other_value
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
@@ -43,6 +45,7 @@ def settled(ending: Ending, context: RunContext) -> Ending:
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
     unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
+    remarks += ending.remarks
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
@@ -56,6 +59,8 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
     for attempt, findings in context.unresolved.items():
         made = {call.tool: call.index for call in grounds if call.attempt == attempt}
         for found in findings:
+            if found.case == "compared" and any(map(partial(has_other_value, found), grounds)):
+                continue
             if found.tool in made or (found.tool is None and made):
                 call = made.get(found.tool or "")
                 yield Fault(
@@ -92,7 +97,7 @@ def refused_write(context: RunContext) -> bool:
 
 
 def call_of(entry: Entry) -> Call:
-    """A call in doubt that an earlier process began, as a result holds it."""
+    """A call in doubt that an earlier process began, as a result holds it: it failed, or that process ended in it."""
     return Call(
         index=entry.number,
         attempt=entry.attempt,
@@ -101,7 +106,7 @@ def call_of(entry: Entry) -> Call:
         effect=entry.effect,
         stage=entry.stage,
         status="in_doubt",
-        error="the run was cut off during this call",
+        error=entry.failure or "the run was cut off during this call",
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atc import Toolset, UsageError
+from atc import ToolError, Toolset, UsageError
 from atc.errors import ModelError
 from atc.result import Effect
 from atc.wording import went_on
@@ -146,3 +146,32 @@ def test_a_trace_without_a_beginning_cannot_be_resumed() -> None:
     stored.trace.write_text('garbage\n{"kind": "run_ended"}\nnull\n[1]\n')
     with pytest.raises(UsageError, match="has no beginning"):
         made.resume("abcdef")
+
+
+def test_a_write_that_failed_before_the_run_was_cut_off_is_told_by_what_its_service_said() -> None:
+    waits = asyncio.Event()
+
+    def book(_: dict[str, Any]) -> Any:
+        raise ToolError("the database is locked", status=500, outcome="unknown")
+
+    async def rates(_: dict[str, Any]) -> Any:
+        waits.set()
+        await asyncio.sleep(30)
+
+    tools = Toolset([make_tool("book", book, Effect.WRITE), make_tool("rates", rates)])
+    program = "try:\n    book(n=1)\nexcept ToolError:\n    pass\nanswer = rates(n=1)"
+    made = agent(f"```python\n{program}\n```", tools=tools)
+
+    async def go() -> None:
+        work = asyncio.create_task(made.arun("book one"))
+        await waits.wait()
+        work.cancel()
+        await asyncio.wait([work])
+
+    asyncio.run(go())
+    again = agent(tools=Toolset([make_tool("book", book, Effect.WRITE), make_tool("rates", lambda _: 3)]))
+    result = again.resume("last")
+    assert result.status == "in_doubt"
+    assert [call.error for call in result.in_doubt] == ["the database is locked"]
+    assert result.fault is not None
+    assert "the database is locked" in result.fault.message
