@@ -12,10 +12,11 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from atc import database_address
+from atc import database_address, plugins
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.calls.ask_user import AskUserChoice
 from atc.errors import SettingsError
+from atc.plugins import RETRIEVAL
 from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
 from atc.scorer_names import SCORERS
@@ -86,11 +87,11 @@ class Settings(BaseSettings):
     max_tools: int = Field(
         20, ge=1, description="most tools offered to the model at once; if there are more, the best are chosen"
     )
-    retrieval: Literal["auto", "lexical", "hybrid", "planned", "codes"] = Field(
+    retrieval: str = Field(
         "auto",
         description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
-        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries) or `codes` (the model "
-        "picks from a menu)",
+        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries), `codes` (the model "
+        "picks from a menu), or an installed way",
     )
     scorers: Names = Field(
         SCORERS,
@@ -250,14 +251,23 @@ class Settings(BaseSettings):
         description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
 
+    @field_validator("retrieval")
+    @classmethod
+    def _known_retrieval(cls, name: str) -> str:
+        if not RETRIEVAL.has(name):
+            raise PydanticCustomError("retrieval", "there are {known}", {"known": ", ".join(RETRIEVAL.names())})
+        return name
+
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        unknown = [name for name in names if name not in SCORERS]
+        unknown = [name for name in names if name not in SCORERS and not plugins.SCORERS.has(name)]
         if unknown or not {"words", "vectors"} & set(names):
             problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"
             raise PydanticCustomError(
-                "scorers", "{problem}; there are {known}", {"problem": problem, "known": ", ".join(SCORERS)}
+                "scorers",
+                "{problem}; there are {known}",
+                {"problem": problem, "known": ", ".join(plugins.SCORERS.names())},
             )
         return names
 

@@ -22,6 +22,7 @@ import typer
 import atc
 from atc.cli import app, console
 from atc.cli.lazy import loaded
+from atc.plugins import KINDS
 from atc.result import RunStatus
 from atc.settings import Settings
 
@@ -76,13 +77,8 @@ def _of_command(command: Any, path: str) -> Iterator[Key]:
 
 def _entry_points() -> Iterator[Key]:
     """The scripts and entry points of both packages, and the groups that other packages may use."""
-    from atc.sandboxes import drivers
-    from atc.strategies import base
-    from atc.tools import sources
-
-    yield from (("entry point", module.GROUP) for module in (base, sources, drivers))
-    yield from (("entry point", f"{base.GROUP} {name}") for name in base.BUNDLED)
-    yield from (("entry point", f"{drivers.GROUP} {name}") for name in drivers.DRIVERS)
+    for kind in KINDS:
+        yield from (("entry point", each) for each in (kind.group, *(f"{kind.group} {name}" for name in kind.own)))
     for package in (ROOT, ROOT / "research"):
         project = tomllib.loads((package / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         yield from (("entry point", f"console script {name}") for name in project.get("scripts", {}))

@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.table import Table
@@ -32,6 +32,7 @@ from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.rerank import CANDIDATES, Reranker, reranked
 from atc.retrieval.retriever import Way, encoder_for
+from atc.retrieval.scorers import added
 from atc.retrieval.used_file import Used, read_used
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
@@ -173,23 +174,27 @@ def search(
             "say what is searched: tools, such as --tools atlas, or an index (`atc tools index`) with --index DIR"
         )
     settings = Settings.load(scorers=scorers)
-    way = way or settings.retrieval
+    chosen: str = way or settings.retrieval
+    if chosen not in get_args(Way):
+        how = f"give --way: {', '.join(get_args(Way))}"
+        raise UsageError(f"the setting retrieval names {chosen!r}, which searches no index: {how}")
     if folder is not None:
         searched = ToolIndex.load(folder, vectors=Choice.of(settings))
         for notice in searched.notices:
             err.print(notice, style="yellow", markup=False)
     else:
-        searched = index_of(options.opened(sources or [], openapi=openapi), way)
-    on = [name for name in settings.scorers if way != "lexical" or name in WITHOUT_VECTORS]
+        searched = index_of(options.opened(sources or [], openapi=openapi), chosen)
+    on = [name for name in settings.scorers if chosen != "lexical" or name in WITHOUT_VECTORS]
     adapters = OwnAdapters(settings.catalogue)
-    searched = searched.with_scorers(adapters.columns(searched) if settings.learn else (), on)
+    learnt = adapters.columns(searched) if settings.learn else ()
+    searched = searched.with_scorers((*learnt, *added(on)), on)
     for notice in adapters.notices:
         err.print(clean(notice), style="yellow", markup=False)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
-        if way in ("planned", "codes"):
-            found = asyncio.run(_by_model(way, searched, query, limit, model))
+        if chosen in ("planned", "codes"):
+            found = asyncio.run(_by_model(chosen, searched, query, limit, model))
         else:
             depth = limit if settings.rerank_base_url is None else max(limit, CANDIDATES)
             found = search_without_plan(searched, query, depth)
@@ -227,7 +232,7 @@ def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
     return given | ({"used_with": hit.used_with} if hit.used_with else {})
 
 
-def index_of(tools: Toolset, way: Way) -> ToolIndex:
+def index_of(tools: Toolset, way: str) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
     encoder, notices = encoder_for(len(tools)) if way in ("auto", "codes") else (None, [])
     with stages() as report:
@@ -237,7 +242,7 @@ def index_of(tools: Toolset, way: Way) -> ToolIndex:
     return made
 
 
-async def _by_model(way: Way, index: ToolIndex, query: str, limit: int, spec: str | None) -> Trajectory:
+async def _by_model(way: str, index: ToolIndex, query: str, limit: int, spec: str | None) -> Trajectory:
     model = resolve_model(Settings.load(), spec)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:

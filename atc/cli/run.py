@@ -60,7 +60,10 @@ ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(help="How tools are chosen among many: auto (default), lexical, hybrid, planned or codes.")
+    str | None,
+    typer.Option(
+        help="How tools are chosen among many: auto (default), lexical, hybrid, planned, codes, or an installed one."
+    ),
 ]
 StrategyName = Annotated[
     str | None,

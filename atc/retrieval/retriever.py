@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, runtime_checkable
 from typing import Protocol as Interface
 
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.base import Message, Reply
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
+from atc.settings import Settings
 from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from atc.retrieval.engines.choice import Choice
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.menu_walk import MenuWalk
+    from atc.retrieval.own_adapters import OwnAdapters
     from atc.retrieval.planner import Trajectory
     from atc.retrieval.rerank import Reranker
     from atc.retrieval.runs_together import RunsTogether
@@ -38,6 +40,7 @@ asked with them where a reply must have a form, and one that takes ``temperature
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned", "codes"]
+"""How an index is searched; beside these, a setting may name a retriever of another package."""
 Vocabulary = Literal["words", "tokens"]
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
@@ -58,6 +61,7 @@ class Retrieved:
     trajectory: Trajectory | None = None
 
 
+@runtime_checkable
 class Retriever(Interface):
     """Finds the tools for a task."""
 
@@ -278,6 +282,49 @@ class IndexRetriever:
                 index, problem = kept_index(tools, encoder, self._folder, told, codes=codes)
                 self.notices = (*notices, *([problem] if problem else []))
                 self._own = (tools, index)
+
+
+def by_index(settings: Settings) -> IndexRetriever:
+    """The retriever of the ways that search an index (:data:`Way`).
+
+    Raises:
+        UsageError: the setting ``vectors`` names no engine, or a scorer cannot be had.
+        ToolIndexError: the setting ``tool_index`` names an index that cannot be read.
+    """
+    from atc.retrieval.engines.choice import Choice
+
+    others: Sequence[Column] = ()
+    if set(settings.scorers) - set(SCORERS):
+        from atc.retrieval.scorers import added
+
+        others = added(settings.scorers)
+    adapters: OwnAdapters | None = None
+
+    def columns(index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
+        """What `atc learn ranking` left for an index, and what other packages add."""
+        nonlocal adapters
+        if not settings.learn or "adapter" not in settings.scorers:
+            return others, ()
+        if adapters is None:
+            from atc.retrieval.own_adapters import OwnAdapters
+
+            adapters = OwnAdapters(settings.catalogue)
+        return (*adapters.columns(index), *others), adapters.notices
+
+    reranker = None
+    if settings.rerank_base_url is not None:
+        from atc.retrieval.rerank import Reranker
+
+        reranker = Reranker.of(settings)
+    return IndexRetriever(
+        settings.tool_index,
+        cast(Way, settings.retrieval),
+        folder=settings.catalogue / "indexes",
+        scorers=settings.scorers,
+        columns=columns,
+        vectors=Choice.of(settings) if settings.tool_index else None,
+        reranker=reranker,
+    )
 
 
 _QUIET = "`ATC_RETRIEVAL=lexical` keeps to words, without this line"
