@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.retrieval.code_trie import Trie
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_tokens import CodeMask, CodeTokens, Turn
+from atc_research.toolweaver.code_trie import Trie
 from tests.support.decoder import CODES, read, writer
 from tests.support.tiny_model import base
 

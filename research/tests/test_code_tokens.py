@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
-from atc.retrieval.code_trie import Trie
 from atc.traces.stores.files import FileRun
 from atc_research.toolweaver.code_tokens import CodeMask, CodeTokens, Frame, Turn, known
+from atc_research.toolweaver.code_trie import Trie
 from atc_research.toolweaver.decoder_trajectories import read_trajectories, turns_of
 from tests.support.decoder import CODES, read, writer
 

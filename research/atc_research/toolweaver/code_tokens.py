@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.retrieval.code_trie import Trie
+from atc_research.toolweaver.code_trie import Trie
 
 Reader = Callable[[str], list[int]]
 """The tokens of a plain text, by their numbers, without control tokens."""

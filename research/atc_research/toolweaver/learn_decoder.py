@@ -21,7 +21,6 @@ from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.errors import UsageError
 from atc.retrieval import index_store
-from atc.retrieval.code_trie import Trie
 from atc.retrieval.codes import Codes
 from atc.retrieval.snapshot import Snapshot, protocol_of
 from atc.settings import Settings
@@ -29,6 +28,7 @@ from atc.traces.reading import FAILS
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore
 from atc_research.toolweaver.code_tokens import MAX_TOKENS, CodeMask, codes_by_tool, known
+from atc_research.toolweaver.code_trie import Trie
 
 if TYPE_CHECKING:
     from atc_research.toolweaver.code_decoder import CodeDecoder, Opened

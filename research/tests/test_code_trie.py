@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
 
-from atc.retrieval.code_trie import Trie
+from atc_research.toolweaver.code_trie import Trie
 
 CODES = arrays(np.int16, array_shapes(min_dims=2, max_dims=2, min_side=0, max_side=12), elements=st.integers(-1, 4))
 
