@@ -218,6 +218,6 @@ class RunFailed(AtcError):
         fault = f": {result.fault.message}" if result.fault else ""
         if result.fault is not None and result.fault.hint:
             fault += f" ({result.fault.hint})"
-        if changed := "; ".join(outcomes.effects(result.done, result.not_done)):
+        if changed := "; ".join(outcomes.effects(result.done, result.not_done, in_doubt=result.status == "in_doubt")):
             fault += f" [{changed}]"
         super().__init__(f"run {result.run_id} ended as {result.status}{fault}")

@@ -35,7 +35,7 @@ FindingKind = Literal[
 FindingCase = Literal[
     "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
     "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
-    "await",
+    "await", "compared",
 ]  # fmt: skip
 """Which form of its kind a finding has; ``typed``, ``container`` and ``unset`` in records of older versions alone."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
@@ -43,10 +43,13 @@ FaultCase = Literal[
     "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
     "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
     "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread", "stated", "unresolved",
+    "unread", "stated", "unresolved", "impossible", "first_part", "unsaid", "tool_gone",
 ]  # fmt: skip
 """Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
-settle; it is a remark alone. ``partial`` stands in records of older versions alone."""
+settle; it is a remark alone, as these are: ``tool_gone``, the run went on, and had a tool before that is not there any
+more; ``first_part``, a response says that it holds a part of a list, and the program took it for the whole; ``unsaid``,
+why the sentence that a program said of its answer is not used. ``impossible``: the program says that no tool can do the
+task. ``partial`` stands in records of older versions alone."""
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:
@@ -172,12 +175,14 @@ class SameCall(Record):
         in_doubt: nobody knows whether it was done.
         own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
             that one is not there any more, or had this name.
+        was_read: its tool was said to read alone when it was made, and nobody knows what came of it.
     """
 
     number: int
     tool: str
     in_doubt: bool = False
     own: bool = False
+    was_read: bool = False
 
 
 class ArgumentRepair(Record):
@@ -328,7 +333,8 @@ class Fault(_Worded):
         raised: the exception that ended the program.
         place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
             in it, ``drift`` where it is not what its schema says. Of ``signature``, ``key`` is the argument.
-        value: the empty answer.
+        value: the empty answer. Of ``first_part``, how many items there are; ``None`` where that is not said.
+            Of ``unsaid``, the words in the sentence that nothing gave.
         misfit: where the answer does not have the type that was asked for.
         finding: what the check found: in a last program that never ran, or a warning about the place where this one
             failed.

@@ -24,7 +24,7 @@ def html_of(result: Result) -> str:
     """Render what came of a run, its program and its calls: no script, no style sheet, no address."""
     cost = "" if result.cost is None else money_text(result.cost, result.currency)
     ended = result.status not in ("answered", "planned")
-    changed = effects(result.done, result.not_done) if ended else []
+    changed = effects(result.done, result.not_done, in_doubt=result.status == "in_doubt") if ended else []
     known = {"cost": cost, "caveats": caveats(result), "effects": changed}
     return _template().render(result=result, calls=result.calls[:_CALLS], text=_text, cell=_cell, **known)
 

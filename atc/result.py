@@ -177,7 +177,7 @@ class Result(Record, Generic[T]):
         program: the last program. ``revisions`` holds every one, in order.
         calls: every call that the broker saw. ``in_doubt`` names writes that may or may not have happened.
         done: the calls with effects that this task has made, of all its programs and resumes. ``not_done``: those that
-            were not approved, and that no later call made.
+            were refused, and that no later call made: nobody approved them, or a write in doubt stood in their way.
         fault: why it ended without an answer; where a program answered all the same, the write that it did without.
         partial: the run did only a part. With ``denied`` or ``in_doubt`` a program went on without a write that was
             refused or is in doubt, and set an answer: ``value`` has it, and no ``answer`` says it. With ``answered`` it
@@ -185,7 +185,10 @@ class Result(Record, Generic[T]):
             made that good.
         remarks: failures that the program which answered caught, of reads too; errors in the bodies of writes'
             responses that it did not look at; then warnings of the check about it that the run did not settle
-            (``case="unresolved"``); the first ones.
+            (``case="unresolved"``); the first ones. Then what an answer rests on, which may be right: no call
+            (``no_calls``), a part of a list that goes on (``first_part``); and why the program's sentence about it is
+            not used (``unsaid``). Of a resumed run, last, the tools that it had before and that are not there any more
+            (``tool_gone``).
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.

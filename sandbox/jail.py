@@ -4,6 +4,7 @@ Whatever cannot be had raises ``OSError``: a jail is whole or it is not there.
 """
 
 import contextlib
+import errno
 import mmap
 import os
 import resource
@@ -21,6 +22,9 @@ import kernel
 NOBODY = 65534
 MAX_THREADS = 256
 _STACK, _FIRST_STEPS = 1 << 20, 1 << 18  # bytes of a thread
+_IN_NAME_ONLY = (errno.EPERM, errno.EINVAL)
+"""What root hears that has no right to change users, or is in a namespace that has no other user. Whether the threads
+of such a root are counted, the trial of the walls shows."""
 _ROOT = "/tmp"  # a place to build the new root on: it exists everywhere, and is hidden for us alone
 _DATA = ("/usr/share/zoneinfo", "/etc/localtime")
 _HIDDEN = ("site-packages", "dist-packages")
@@ -80,8 +84,10 @@ def become_nobody() -> None:
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
-    except PermissionError:
-        return  # root in name only, in a container without the right to change users: nothing to give up
+    except OSError as error:
+        if error.errno not in _IN_NAME_ONLY:
+            raise
+        return  # nothing to give up
     kernel.go(
         [kernel.dumpable(1)]
     )  # the kernel took our own /proc entries away with it, and a namespace is set up there
@@ -231,8 +237,11 @@ class Lock:
 def _be_counted() -> None:
     """Give up the user's number that threads are not counted for; files are still read as the user we are."""
     if os.geteuid() == 0:
-        with contextlib.suppress(PermissionError):  # root in name only
+        try:
             os.setresuid(NOBODY, 0, 0)
+        except OSError as error:
+            if error.errno not in _IN_NAME_ONLY:
+                raise
 
 
 def spare_memory() -> None:

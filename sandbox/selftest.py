@@ -1,5 +1,6 @@
 """Tries the forbidden from inside a jail: what must be refused is refused, or the jail is not used."""
 
+import _thread
 import os
 import resource
 import socket
@@ -30,6 +31,15 @@ def open_doors(tier: str) -> list[str]:
         attempts["open its parent's descriptors"] = lambda: os.open(parent, os.O_RDONLY | os.O_NONBLOCK)
     found = [what for what, attempt in attempts.items() if not _refused(attempt)]
     return found + (["see other processes"] if tier == "N" and os.getpid() != 1 else [])
+
+
+def uncounted_threads() -> list[str]:
+    """Return what is wrong if this process may have no more thread and starts one: nobody counts them."""
+    try:
+        _thread.start_new_thread(os.getpid, ())
+    except RuntimeError:
+        return []
+    return ["start more threads than it may (root without its rights is not counted: use another user)"]
 
 
 def _fork() -> None:

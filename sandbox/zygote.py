@@ -21,7 +21,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -78,7 +78,9 @@ class Zygote:
         maps = open("/proc/self/maps", "rb", buffering=0)  # noqa: SIM115 - while there is a /proc
         readable = jail.readable_paths(self._settings["packages"])
         self._settings["threads"] = jail.room_for_threads(bool(self._namespaces))
-        self._lock = jail.Lock(jail.limits_within(self._settings), kernel.Filter(last, filter.blanks(last)))
+        loaded_last = kernel.Filter(last, filter.blanks(last))
+        self._lock = jail.Lock(jail.limits_within(self._settings), loaded_last)
+        self._lock_without_threads = jail.Lock(jail.limits_within(self._settings | {"threads": 0}), loaded_last)
         if self._tier == "N":
             jail.enter_namespaces(readable)
         elif self._tier == "F" or all(map(jail.reachable_by_anybody, readable)):
@@ -182,18 +184,23 @@ class Zygote:
             self.end()  # the host is gone
 
     def _try_the_walls(self) -> None:
-        """Fork a child that is locked as programs will be and tries to get out; it reports what it could do.
+        """Try to get out as a program would, and to start a thread where none may be.
 
         Raises:
             OSError: a wall does not hold.
         """
+        self._try(self._lock, lambda: selftest.open_doors(self._tier))
+        self._try(self._lock_without_threads, selftest.uncounted_threads)
+
+    def _try(self, lock: jail.Lock, attempts: Callable[[], list[str]]) -> None:
+        """Fork a child that is locked as programs will be; it reports what it could do."""
         reader, writer = os.pipe()
         pid = kernel.fork(self._namespaces)
         if pid == 0:
             report = "it could not lock itself"
             try:
-                self._lock.close()
-                report = ", ".join(selftest.open_doors(self._tier))
+                lock.close()
+                report = ", ".join(attempts())
             except OSError as error:
                 report = str(error)
             finally:

@@ -62,8 +62,9 @@ class ApprovalRequest:
 
     @property
     def is_repeat(self) -> bool:
-        """Whether it may do again what was done. A program may call one tool twice: that is no repeat."""
-        return bool(self.repeats) or (self.same_as is not None and not self.same_as.own)
+        """Whether it may do again what was done. A program may call one tool twice: that is no repeat, unless the tool
+        was said to read the first time, so that nothing held the call back."""
+        return bool(self.repeats) or (self.same_as is not None and (self.same_as.was_read or not self.same_as.own))
 
     @property
     def is_ordinary(self) -> bool:

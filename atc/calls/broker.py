@@ -107,7 +107,7 @@ class Broker:
     all_tools: Toolset | None = None
 
     def __post_init__(self) -> None:
-        self.bans = Bans(self.journal.banned, self._name_now)
+        self.bans = Bans(self.journal.banned, self.name_now)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
@@ -141,7 +141,7 @@ class Broker:
         """
         return call_key(call.tool, call.arguments, self.source_of(call.tool))
 
-    def _name_now(self, tool: str, source: SourceKey | None) -> str | None:
+    def name_now(self, tool: str, source: SourceKey | None) -> str | None:
         """The name that a tool of the journal has now; ``None`` where it is not there, or another has its name."""
         tools = self.tools if self.all_tools is None else self.all_tools
         if source is not None and (name := tools.by_source_key.get(source)) is not None:
@@ -153,7 +153,7 @@ class Broker:
 
     def _same(self, record: CallRecord, key: CallKey) -> SameCall | None:
         """A call of the run that did, or may have done, what a write asks for."""
-        return None if record.effect is Effect.READ else same_call(self.journal, key, self._name_now)
+        return None if record.effect is Effect.READ else same_call(self.journal, key, self.name_now)
 
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.

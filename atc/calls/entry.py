@@ -103,6 +103,7 @@ class Entry:
         original: the arguments as the program gave them, masked too, where a repair changed them.
         repaired_for: who had refused them, where the model repaired them; empty where it did not.
         unread: of a call that is done, why ``value`` is not its response.
+        failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
     """
 
     number: int
@@ -118,6 +119,7 @@ class Entry:
     original: dict[str, Any] | None = None
     repaired_for: RepairedFor = ""
     unread: Unread | None = None
+    failure: str = field(default="", compare=False)
 
     @property
     def tool(self) -> str:
@@ -132,7 +134,12 @@ class Entry:
     @property
     def in_doubt(self) -> bool:
         """Whether the call has effects and its outcome is unknown."""
-        return self.effect is not Effect.READ and (self.state == "unknown" or (self.state == "open" and self.sent))
+        return self.effect is not Effect.READ and self.is_unknown
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether its tool may have received the call, and its outcome is unknown."""
+        return self.state == "unknown" or (self.state == "open" and self.sent)
 
     @classmethod
     def begun(cls, record: dict[str, Any]) -> tuple[Entry, str]:

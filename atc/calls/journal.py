@@ -99,7 +99,7 @@ class Journal:
         self.first_stage = 0
         self._tools = KnownTools()
         self._acted: dict[CallKey, Entry] = {}  # the first call with effects of each tool
-        self._writes: dict[str, list[Entry]] = {}  # by the digest of their arguments
+        self._equal: dict[str, list[Entry]] = {}  # by the digest of their arguments
         self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
@@ -251,7 +251,7 @@ class Journal:
 
     def doubtful(self, key: CallKey) -> Entry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
-        for entry in self._writes.get(key.digest, ()):
+        for entry in self._equal.get(key.digest, ()):
             if same_tool(entry.key, key) and entry.in_doubt and not self._is_under_way(entry):
                 self._met.add(entry.number)
                 return entry
@@ -275,9 +275,14 @@ class Journal:
     def equal_writes(self, key: CallKey) -> Iterator[Entry]:
         """The writes of any tool with these arguments that were done or may have been, and still count.
 
-        What an earlier stage or task did counts as long as the same call of the same tool would be refused for it.
+        What an earlier stage or task did counts as long as the same call of the same tool would be refused for it. A
+        call of this tool as a read counts if its outcome is unknown: the tool has effects now, and may have had then.
         """
-        for entry in self._writes.get(key.digest, ()):
+        for entry in self._equal.get(key.digest, ()):
+            if entry.effect is Effect.READ:
+                if entry.is_unknown and same_tool(entry.key, key) and not self._is_under_way(entry):
+                    yield entry
+                continue
             done = entry.state == "done" and (
                 entry.key in self._successes
                 or (not self.new_request and entry.key in self._committed)
@@ -384,7 +389,7 @@ class Journal:
         if not surely_not_done:
             self._mark_sent(entry)
         self._append({"call": entry.number, "failed": state, "message": message}, sync=entry.effect is not Effect.READ)
-        entry.state = state
+        entry.state, entry.failure = state, message
         self._reads.note(entry)
 
     def cut_off(self, entry: Entry, message: str) -> None:
@@ -427,8 +432,8 @@ class Journal:
     def _note(self, entry: Entry) -> None:
         self.entries[entry.number] = entry
         self._tools.note(entry.key)
+        self._equal.setdefault(entry.key.digest, []).append(entry)
         if entry.effect is not Effect.READ:
-            self._writes.setdefault(entry.key.digest, []).append(entry)
             self._acted.setdefault(entry.key._replace(digest=""), entry)
         self._repaired.note(entry)
 
@@ -516,7 +521,7 @@ class Journal:
             next_page, unread = next_page_of(record.get("next_page")), unread_of(record.get("unread"))
             self._done(entry, unpack(record["value"]), next_page, unread)
         elif record["failed"] in ("refused", "unknown"):
-            entry.state = record["failed"]
+            entry.state, entry.failure = record["failed"], str(record.get("message", ""))
         else:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":

@@ -10,6 +10,7 @@ from atc.calls.record import CallRecord
 from atc.errors import CallRefused
 from atc.facts import SameCall
 from atc.packing import as_text
+from atc.result import Effect
 from atc.tools.names import tool_name
 from atc.tools.protocol import SourceKey
 
@@ -67,7 +68,7 @@ def refuse_repetition(journal: Journal, record: CallRecord, key: CallKey) -> Non
 def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | None:
     """A call of the run that did, or may have done, what a write asks for, and that did not keep it from being made.
 
-    One of a tool of which nobody can tell that it is another one comes first.
+    One of a tool of which nobody can tell that it is another one comes first, and one that was made as a read.
 
     Args:
         journal: of the run.
@@ -76,6 +77,8 @@ def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | N
     """
     own: SameCall | None = None
     for entry in journal.equal_writes(key):
+        if entry.effect is Effect.READ:
+            return SameCall(number=entry.number, tool=entry.tool, in_doubt=True, own=True, was_read=True)
         if same_tool(entry.key, key):
             own = own or SameCall(number=entry.number, tool=entry.tool, in_doubt=entry.state != "done", own=True)
         elif _may_be_renamed(entry, key) or name_now(entry.tool, entry.key.source) is None:

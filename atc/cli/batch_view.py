@@ -63,6 +63,7 @@ class BatchView:
     _sums: dict[str, _Sums] = field(default_factory=dict)
     _over: Counter[str] = field(default_factory=Counter)
     _partial: int = 0
+    _in_use: int = 0
     _currency: str = ""
     _bar: Progress | None = None
     _task: TaskID | None = None
@@ -95,6 +96,7 @@ class BatchView:
         self._sums.setdefault(result.status if result.begun else NOT_BEGUN, _Sums()).add(result)
         self._currency = result.currency or self._currency
         self._partial += result.partial
+        self._in_use += result.in_use
         if result.over is not None:
             self._over[result.over] += 1
         if self._bar is not None and self._task is not None:
@@ -116,7 +118,7 @@ class BatchView:
         if as_json:
             statuses = {status: each.as_json() for status, each in self._sums.items()}
             document = {"results": str(self.results), "tasks": self.total, "seconds": round(seconds, 3)}
-            sums = {"statuses": statuses, "partial": self._partial, "over": dict(self._over)}
+            sums = {"statuses": statuses, "partial": self._partial, "in_use": self._in_use, "over": dict(self._over)}
             print_json(document | sums | {"currency": self._currency})
             return
         priced = any(each.cost is not None for each in self._sums.values())
@@ -129,6 +131,9 @@ class BatchView:
         print_table(table)
         if self._partial:
             err.print(f"incomplete: {self._partial:,} tasks went on without a call that they asked for", markup=False)
+        if self._in_use:
+            why = "another process works on their runs; run it again once that has ended"
+            err.print(f"not ended: {self._in_use:,} tasks, since {why}", markup=False)
         for which, tasks in self._over.items():
             err.print(f"the budget of {which} over all is used up: it ended or kept back {tasks:,} tasks", markup=False)
         out.print(f"{self.total:,} tasks in {seconds:,.1f} s; results: {self.results}", markup=False)

@@ -280,7 +280,7 @@ def report(result: Result, *, viewed: bool) -> None:
         hint = "--approve ask or always makes them; a function of yours that only reads: @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
     if not viewed and result.status not in ("answered", "planned"):
-        for line in outcomes.effects(result.done, result.not_done):
+        for line in outcomes.effects(result.done, result.not_done, in_doubt=result.status == "in_doubt"):
             err.print(clean(line), markup=False)
     for caveat in caveats(result) if not viewed else ():
         err.print(clean(caveat), markup=False)

@@ -314,7 +314,7 @@ class RunView:
                 if data["fault"].get("hint"):
                     self.line(data["fault"]["hint"], "yellow")
             made = [_invocations(data.get(name, ())) for name in ("done", "not_done")]
-            for line in outcomes.effects(*made):
+            for line in outcomes.effects(*made, in_doubt=data["status"] == "in_doubt"):
                 self.line(line, "yellow")
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
@@ -322,7 +322,7 @@ class RunView:
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
             if case != went_on.UNRESOLVED:
-                self.line(f"  note: {went_on.remark(message)}", "yellow")
+                self.line(f"  note: {went_on.remark(message, case)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:

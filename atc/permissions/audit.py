@@ -6,6 +6,7 @@ over at a size, and few of its predecessors stay.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -74,7 +75,7 @@ class AuditLog:
         self.path, self.max_bytes = path, max_bytes
         self._redactor = redactor or Redactor()
 
-    def note(
+    async def note(
         self,
         client: Caller,
         *,
@@ -86,7 +87,7 @@ class AuditLog:
         run: str = "",
         repeats: str = "",
     ) -> None:
-        """Write down a decision, before what it allows is done.
+        """Write down a decision, before what it allows is done. While another process writes, the event loop goes on.
 
         Raises:
             OSError: it cannot be written.
@@ -105,7 +106,7 @@ class AuditLog:
             repeats=repeats[:MAX_NAME],
         )
         line = json.dumps(_whole(record.model_dump(exclude_defaults=True))) + "\n"  # in ASCII
-        self._append(line.encode())
+        await self._append(line.encode())
 
     def _shown(self, arguments: Mapping[str, Any]) -> dict[str, str]:
         shown = {}
@@ -120,9 +121,9 @@ class AuditLog:
             shown["…"] = f"{len(arguments) - MAX_ARGUMENTS} more"
         return shown
 
-    def _append(self, line: bytes) -> None:
+    async def _append(self, line: bytes) -> None:
         make_private(self.path.parent)
-        with _Locked(self.path.with_name(f"{self.path.name}.lock")):
+        async with _Locked(self.path.with_name(f"{self.path.name}.lock")):
             with _opened(self.path) as file:
                 turned = os.fstat(file.fileno()).st_size + len(line) > self.max_bytes
                 if not turned:
@@ -210,7 +211,7 @@ class _Locked:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __enter__(self) -> None:
+    async def __aenter__(self) -> None:
         self._file = _opened(self._path)
         until = time.monotonic() + _LOCK_S
         while True:
@@ -220,11 +221,18 @@ class _Locked:
                 if time.monotonic() > until:
                     self._file.close()
                     raise OSError(f"{self._path} is locked by another process") from None
-                time.sleep(0.002)
+                await self._wait()
             except (OSError, EnvironmentProblem):
                 self._file.close()
                 raise
 
-    def __exit__(self, *exc: object) -> None:
+    async def _wait(self) -> None:
+        try:
+            await asyncio.sleep(0.002)
+        except BaseException:
+            self._file.close()
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
         unlock(self._file)
         self._file.close()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from atc import bounded_toml
 from atc.errors import SettingsError, UsageError
 from atc.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
@@ -171,10 +171,10 @@ def read_document(path: Path) -> Document:
     """
     try:
         content = read_own(path, MAX_FILE)
-        values = tomllib.loads(content.decode())
+        values = bounded_toml.loads(content.decode())
     except FileNotFoundError:
         raise UsageError(f"there is no permissions file {path}") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SettingsError(f"{path} cannot be read: {why}") from None
     try:

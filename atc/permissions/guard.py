@@ -122,17 +122,17 @@ class Guard:
         """
         caps, writes = self.caps, decision.effect is not Effect.READ
         if isinstance(ruled, Refusal):
-            return self._noted(request, decision, ruled, _by(decision, ruled))
+            return await self._noted(request, decision, ruled, _by(decision, ruled))
         if broken := self._limiter.take(caps, writes=writes):
             told = f"{broken} is {getattr(caps, broken)} for this client: an hour after the first of them it may go on"
-            return self._noted(request, decision, Refusal(told), f"cap {broken}")
+            return await self._noted(request, decision, Refusal(told), f"cap {broken}")
         try:
             answer, by = (True, _by(decision, ruled)) if ruled is True else await self._asked(request, decision)
-            noted = self._noted(request, decision, answer, by)
+            noted = await self._noted(request, decision, answer, by)
         except BaseException:
             self._limiter.give_back(caps, writes=writes)
             with suppress(AtcError, OSError):
-                self._write(request, decision, allowed=False, by="nobody")
+                await self._write(request, decision, allowed=False, by="nobody")
             raise
         if noted is not True:
             self._limiter.give_back(caps, writes=writes)
@@ -172,22 +172,22 @@ class Guard:
 
     # -- the audit -----------------------------------------------------------------------------------------------------
 
-    def _noted(self, request: ApprovalRequest, decision: Decision, answer: Verdicts, by: str) -> Verdicts:
+    async def _noted(self, request: ApprovalRequest, decision: Decision, answer: Verdicts, by: str) -> Verdicts:
         """The answer, once it is written down; a refusal where it cannot be."""
         allowed = answer is True
         if allowed and decision.effect is Effect.READ and by == "default":
             return answer
         try:
-            self._write(request, decision, allowed=allowed, by=by)
+            await self._write(request, decision, allowed=allowed, by=by)
         except (AtcError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return Refusal(f"the audit log cannot be written ({why}), so no call is made that it should have")
         return answer
 
-    def _write(self, request: ApprovalRequest, decision: Decision, *, allowed: bool, by: str) -> None:
+    async def _write(self, request: ApprovalRequest, decision: Decision, *, allowed: bool, by: str) -> None:
         if self._audit is None:
             return
-        self._audit.note(
+        await self._audit.note(
             self.client,
             tool=request.tool,
             effect=decision.effect,

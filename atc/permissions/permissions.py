@@ -121,7 +121,9 @@ class Permissions:
 
     def served(self, tools: Toolset) -> Toolset:
         """The tools that some caller may see, each with the effect that the permissions take it for."""
-        return Toolset(tool for tool in self.graded(tools).values() if not self._closed_to_all(tool.protocol))
+        graded = self.graded(tools)
+        open_ = [tool for tool in graded.values() if not self._closed_to_all(tool.protocol)]
+        return graded if len(open_) == len(graded) else Toolset(open_)
 
     def graded(self, tools: Toolset) -> Toolset:
         """All tools, each with the effect that the permissions take it for; the same set where none differs."""
@@ -151,7 +153,8 @@ class Permissions:
         return replace(self, read_only=True)
 
     def _closed_to_all(self, protocol: Protocol) -> bool:
-        effect = self.effect(protocol)
+        """Whether no caller may call a tool, whose effect is what the permissions take it for."""
+        effect = protocol.effect
         if self.read_only and effect is not Effect.READ:
             return True
         denied = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.verdict == "deny")

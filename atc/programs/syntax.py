@@ -46,6 +46,21 @@ def sets_answer(tree: ast.Module) -> bool:
     return any("answer" in binds(node) for node in _within(tree.body) if not isinstance(node, _SCOPES))
 
 
+def says_impossible(nodes: Iterable[ast.AST], line: int = 0) -> bool:
+    """Whether one of some nodes raises ``NotImplementedError``, by which a program says that no tool can do its task.
+
+    Args:
+        nodes: of the program.
+        line: on which it stands; 0 for any.
+    """
+    for node in nodes:
+        if isinstance(node, ast.Raise) and (not line or node.lineno <= line <= (node.end_lineno or 0)):
+            raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if isinstance(raised, ast.Name) and raised.id == "NotImplementedError":
+                return True
+    return False
+
+
 def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """What Python's parser lets pass and its compiler refuses, by line: ``return`` and ``yield`` outside a function,
     ``break`` and ``continue`` outside a loop.

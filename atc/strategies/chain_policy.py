@@ -20,6 +20,9 @@ from atc.strategies.writer import Draft
 MAX_ROUTED = 3
 """Tools that broke in a run and were routed round, none of which costs one of the α revisions."""
 
+_NOT_THERE = frozenset({404, 410, "not_found", "unknown_id"})
+"""Statuses by which a service says that there is no such thing."""
+
 
 class ChainPolicy:
     """What the chain decides in one run, by the programs so far.
@@ -61,13 +64,27 @@ class ChainPolicy:
         self._foretold += fault.finding is not None and not wrote
 
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
-        """Whether two programs in a row found the same empty answer, which is the answer then."""
+        """Whether two programs in a row found the same answer that rests on nothing, which is the answer then.
+
+        It is none where a tool failed and that is all that is known: a program that leaves out the call, or catches its
+        error, has not answered. What is not there may be just what the task asks.
+        """
         nothing = fault.kind == "answer" and fault.case != "answer_type"
+        if fault.case == "no_success":
+            nothing = all(call.error_status in _NOT_THERE for call in self._context.last_calls if not call.succeeded)
+        if fault.case == "no_calls":
+            failed = [f for revision in self._history if (f := revision.fault) is not None and f.tool is not None]
+            nothing = all(each.status in _NOT_THERE for each in failed)
         if value in (None, ""):  # where it was set, and not from a call that failed or a part of a list
             searched = fault.call is None and any(is_first_part(call) for call in self._context.last_calls)
             nothing = fault.case == "empty" and not fault.reason and not searched
         answers = self._loop.answer_type is None or self._context.misfit(value) is None
         return nothing and before == value and answers
+
+    def gives_up(self) -> bool:
+        """Whether the last two programs said that no tool can do the task."""
+        last = [revision.fault.case if revision.fault is not None else "" for revision in self._history[-2:]]
+        return last == ["impossible", "impossible"]
 
     def fault(self) -> Fault:
         """Why the last program did not answer: its fault, or the first finding if it never ran."""

@@ -44,6 +44,7 @@ from atc.strategies.asking import ask, task_message
 from atc.strategies.frame import Frame
 from atc.strategies.look import Look
 from atc.strategies.recover import Recovery
+from atc.strategies.tools_before import tools_before
 from atc.tools.parameters import signatures
 from atc.tools.tool import Toolset
 from atc.traces.events import Emit
@@ -76,6 +77,7 @@ class RunContext:
         recovery: what is done about tools that break.
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
         look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
+        gone: tools that a run that goes on had before, and that are not there any more.
     """
 
     task: str
@@ -97,6 +99,7 @@ class RunContext:
     answer_type: AnswerType | None = None
     questions: Questions | None = None
     look: Look | None = None
+    gone: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self.broker.know(self.catalogue.tools)
@@ -176,7 +179,8 @@ class RunContext:
         """Offer the tools that the task needs: all of them, or those that the retriever finds among many.
 
         Args:
-            stored: a run that goes on: what was chosen then is offered again, if it is still there.
+            stored: a run that goes on: what was chosen then is offered again, if it is still there, and with it what
+                the run has called.
 
         Raises:
             ToolImportError: a tool's schema is not valid.
@@ -187,14 +191,23 @@ class RunContext:
         fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
         if fixed is not None:
             self.broker.repairs.respellings = read_respellings(fixed.get("respellings"))
-        if before is not None and all(name in self.all_tools for name in before["tools"]):
-            tools = self.all_tools.only(*before["tools"])
+        known = tools_before(() if before is None else before["tools"], self.broker, self.all_tools)
+        self.gone = known.gone if stored is not None else ()
+        if before is not None and not {*before["tools"]}.intersection(known.gone):
+            tools = self.all_tools.only(*known.chosen)
             self.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools)
+            if known.called:
+                tools += self.all_tools.only(*known.called)
+                self.sketch = self.sketch.offering(tools, "earlier")
+                self.emit("tools_chosen", chosen_event(self.sketch))
             await self.offer(tools)
             return
         asked, limit = self.frame.query(self.task), self.settings.max_tools
         found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
         tools = self._with_used(found.tools)
+        if stored is not None:
+            had = (*known.chosen, *known.called)
+            tools += self.all_tools.only(*(name for name in had if name not in tools))
         self.sketch = (found if tools is found.tools else found.offering(tools, "earlier")).noting_services()
         if fixed is None:
             self.broker.repairs.respellings = bounded_respellings(self.whole_graph.learnt.respellings)

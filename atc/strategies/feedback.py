@@ -62,5 +62,7 @@ def _of(revision: Revision) -> Iterator[str]:
         yield wording.is_down(revision.fault.tool or "", revision.fault.substitutes)
     elif revision.fault is not None:
         yield wording.fault_feedback(revision.fault)
+        if revision.fault.case == "impossible":
+            yield wording.SAID_IMPOSSIBLE
         if evidence := revision.fault.evidence:
             yield evidence[:MAX_EVIDENCE]

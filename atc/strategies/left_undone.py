@@ -6,24 +6,27 @@ value is kept, and the result is ``partial``. So is an answer without a write th
 error that the program does not look at, and that no later call made good. All that is told by the broker's calls and
 the journal, never by what the program says.
 
-A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it.
+A warning of the check about a call that the answer rests on is a remark, too, where no run can settle it; and so is a
+part of a list that the program took for the whole.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain
 from typing import cast
 
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry
+from atc.calls.record import cut_arguments
 from atc.errors import Cause
 from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
 from atc.programs.attribution.blame import blames_arguments
 from atc.programs.attribution.responses import invocation, names_error
+from atc.programs.check.seen import has_other_value
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
@@ -42,6 +45,7 @@ def settled(ending: Ending, context: RunContext) -> Ending:
     lines = context.revisions[-1].program.splitlines() if context.revisions else []
     unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
+    remarks += ending.remarks
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
@@ -55,6 +59,8 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
     for attempt, findings in context.unresolved.items():
         made = {call.tool: call.index for call in grounds if call.attempt == attempt}
         for found in findings:
+            if found.case == "compared" and any(map(partial(has_other_value, found), grounds)):
+                continue
             if found.tool in made or (found.tool is None and made):
                 call = made.get(found.tool or "")
                 yield Fault(
@@ -62,8 +68,15 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
                 )
 
 
+def tools_gone(context: RunContext) -> tuple[Fault, ...]:
+    """The tools that a resumed run had before and that are not there any more; however it ended."""
+    names = context.gone[:MAX_REMARKS]
+    return tuple(Fault(kind="environment", case="tool_gone", tool=name) for name in names)
+
+
 def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
-    """The calls with effects that a request has made, and those that were not approved and that none made later.
+    """The calls with effects that a request has made, and those that were refused and that none made later: nobody
+    approved them, or a write in doubt stood in their way.
 
     Args:
         broker: its journal has what earlier programs and processes did.
@@ -71,9 +84,11 @@ def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], 
     """
     stated = {call.index for call in calls if call.body_error is not None}  # the service answered, and did nothing
     done = [entry for entry in broker.writes if entry.number not in stated]
-    made = {(entry.tool, as_text(entry.arguments)) for entry in done}
-    denied = {(c.tool, as_text(c.arguments)): c for c in calls if c.effect is not Effect.READ and _is_denied(c)}
-    return [*map(invocation, done)], [invocation(call) for key, call in denied.items() if key not in made]
+    doubtful = [entry for entry in broker.journal.entries.values() if entry.in_doubt]
+    made = {_request(entry) for entry in chain(done, doubtful)}
+    writes = (call for call in calls if call.effect is not Effect.READ)
+    refused = {_request(call): call for call in writes if _is_denied(call) or _is_refused_in_doubt(call)}
+    return [*map(invocation, done)], [invocation(call) for key, call in refused.items() if key not in made]
 
 
 def refused_write(context: RunContext) -> bool:
@@ -82,7 +97,7 @@ def refused_write(context: RunContext) -> bool:
 
 
 def call_of(entry: Entry) -> Call:
-    """A call in doubt that an earlier process began, as a result holds it."""
+    """A call in doubt that an earlier process began, as a result holds it: it failed, or that process ended in it."""
     return Call(
         index=entry.number,
         attempt=entry.attempt,
@@ -91,7 +106,7 @@ def call_of(entry: Entry) -> Call:
         effect=entry.effect,
         stage=entry.stage,
         status="in_doubt",
-        error="the run was cut off during this call",
+        error=entry.failure or "the run was cut off during this call",
     )
 
 
@@ -187,9 +202,12 @@ class LeftUndone:
                 continue
             if call.index in self.broker.past_the_end or self._made.has_same(call):
                 continue
-            if call.effect is Effect.READ or not (
-                _is_denied(call) or _is_refused_in_doubt(call) or self._is_done(call) or self._is_mended(call)
-            ):
+            if call.effect is Effect.READ:
+                yield call
+            elif _is_refused_in_doubt(call):
+                if not self._is_told(call):
+                    yield call
+            elif not (_is_denied(call) or self._is_done(call) or self._is_mended(call)):
                 yield call
 
     def _stated(self) -> Iterator[Call]:
@@ -209,6 +227,13 @@ class LeftUndone:
             return False
         journal, key = self.broker.journal, self.broker.key_of(call)
         return journal.committed(key) is not None or journal.left(key) is not None
+
+    def _is_told(self, call: Call) -> bool:
+        """Whether a call that was refused for one in doubt is what ended the run, or that one asked for again."""
+        if self.write is not None and self.write.index == call.index:
+            return True
+        entries = self.broker.journal.entries.values()
+        return any(entry.in_doubt and _request(entry) == _request(call) for entry in entries)
 
     def _is_mended(self, call: Call) -> bool:
         """Whether another call of the tool, or of one that takes its place, did later what a write failed to do."""
@@ -243,6 +268,11 @@ class _Made:
             indices[-1] > call.index and (line != call.line or len(indices) == 1 or not line)
             for line, indices in self._lines.get(call.tool, {}).items()
         )
+
+
+def _request(made: Call | Entry) -> tuple[str, str]:
+    """What two calls have in common that ask for the same. A refused call has its arguments cut."""
+    return made.tool, as_text(cut_arguments(made.arguments))
 
 
 def _states_error(call: Call) -> bool:

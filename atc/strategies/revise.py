@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc.facts import Fault
 from atc.strategies.base import Ending
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.endings import ended_by
@@ -34,13 +35,17 @@ async def revise(loop: ProgramLoop, policy: ChainPolicy, first: Draft | None = N
         if await loop.asked(draft, outcome):
             continue  # no revision either: the next program is given what this one asked for
         fault = await loop.attribute(draft, outcome)
+        remarks: tuple[Fault, ...] = ()
         if fault is not None and policy.confirms(fault, outcome.value, last_value):
+            remarks = (fault,) if fault.case == "no_calls" else ()  # what is empty says so itself
             fault = None  # two programs found the same nothing: that is the answer
         last_value = outcome.value
         loop.record(draft, fault)
         if fault is None:
-            return Ending("answered", outcome.value)
+            return Ending("answered", outcome.value, remarks=remarks)
         policy.count(fault)
         if fault.cause is not None and not fault.substitutes:  # no other program can help
             return ended_by(fault.cause, fault, outcome)
+        if policy.gives_up():
+            break
     return Ending("unsolved", fault=policy.fault())

@@ -141,6 +141,8 @@ def _problems(revision: Revision) -> list[str]:
     source = Program(revision.program)
     frames = wording.frames(fault.raised, source.line) if fault.raised is not None else []
     at = [f"line {fault.line}: {fault.source_line}"] if fault.line and fault.source_line and not frames else []
+    if fault.case == "impossible":
+        return [wording.fault_alone(fault), wording.SAID_IMPOSSIBLE]
     return [*at, *frames, wording.fault_alone(fault), *wording.beside(fault)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atc.answers.types import Fitted
@@ -27,7 +27,8 @@ from atc.strategies import dry_run, say
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
-from atc.strategies.left_undone import call_of, settled, writes_of
+from atc.strategies.first_parts import first_parts
+from atc.strategies.left_undone import call_of, settled, tools_gone, writes_of
 from atc.traces.events import Answered, Emit
 from atc.traces.stores.base import StoredRun
 
@@ -75,9 +76,11 @@ class Session:
                 ending, fitted = typed_ending(context, ending)
                 ending = settled(ending, context)
                 if ending.status == "answered":
+                    ending = replace(ending, remarks=(*ending.remarks, *await first_parts(context)))
                     sentence_text = say.value_text(ending.value)
                     if context.said:
-                        sentence_text = await asyncio.to_thread(say.sentence_of, context, ending.value)
+                        sentence_text, unsaid = await asyncio.to_thread(say.sentence_of, context, ending.value)
+                        ending = replace(ending, remarks=(*ending.remarks, *unsaid))
         except BudgetExceeded as error:
             ending = Ending("budget", fault=Fault(kind="limit", reason=str(error)))
         except TimeoutError:
@@ -128,7 +131,7 @@ class Session:
             not_done=tuple(not_done),
             fault=ending.fault,
             partial=ending.partial,
-            remarks=ending.remarks,
+            remarks=(*ending.remarks, *tools_gone(context)) if context is not None else ending.remarks,
             question=ending.fault.reason if ending.fault is not None and ending.fault.case == "asked" else None,
             usage=usage,
             cost=budget.cost,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 
 from atc.graph.identifiers import split
 from atc.invisible import without_invisible
@@ -58,6 +59,10 @@ _METHOD = re.compile(r"^(?:GET|HEAD|OPTIONS)[_.-]|Using(?:GET|HEAD|OPTIONS)(?:_\
 _WORD = re.compile(r"[^\W_]+")
 _SHORT = 4
 """Letters of a verb that chance puts together out of two words."""
+_KNOWN, _LONG = 30_000, 200
+"""Names whose verb is kept, and characters of one at most."""
+_FIRST = tuple(sorted(verb for verb in VERBS if len(verb) > _SHORT))
+_LAST = (*sorted(GRAVE), *_GRAVE_STEMS)
 _BESIDE_LATIN = frozenset({"LATIN", "CJK", "HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO", "THAI"})
 _DIGITS = str.maketrans("013457@$", "oleastas")
 _LOOKALIKES = str.maketrans(
@@ -94,24 +99,34 @@ def disguised_telltale(name: str) -> str:
     Args:
         name: of a tool that says it only reads.
     """
+    return _known(name) if len(name) <= _LONG else _disguised(name)
+
+
+def _disguised(name: str) -> str:
     if found := telltale(name):
         return found
     plain = "" if name.isascii() else without_invisible(normalized("NFKD", name))
     letters = "".join(char for char in plain if not unicodedata.combining(char)) or name
     latin = letters.translate(_LOOKALIKES)
     for seen in dict.fromkeys((latin, latin.translate(_DIGITS))):
-        if found := telltale(seen) or _cut(seen):
+        if found := (telltale(seen) if seen != name else "") or _cut(seen):
             return found
     return next((word for word in _WORD.findall(letters) if not word.isascii() and _mixes(word)), "")
 
 
+_known = lru_cache(_KNOWN)(_disguised)  # a server that changes one tool lists all of them again
+
+
 def _cut(name: str) -> str:
     """The verb of a name, if separators or capitals stand within it: ``de_lete_file``, ``file.dElEtE``."""
-    words, joined = split(name), "".join(_WORD.findall(name)).lower()
+    joined = "".join(_WORD.findall(name)).lower()
+    if not (joined.startswith(_FIRST) or joined.endswith(_LAST)):  # as most names: thousands are looked at at once
+        return ""
+    words = split(name)
     if not words or words[0] in READS:
         return ""
-    begins = (verb for verb in VERBS if len(verb) > max(len(words[0]), _SHORT) and joined.startswith(verb))
-    ends = (verb for verb in (*GRAVE, *_GRAVE_STEMS) if len(verb) > len(words[-1]) and joined.endswith(verb))
+    begins = (verb for verb in _FIRST if len(verb) > len(words[0]) and joined.startswith(verb))
+    ends = (verb for verb in _LAST if len(verb) > len(words[-1]) and joined.endswith(verb))
     return max((*begins, *ends), key=len, default="")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from atc.wording.faults import beside, evidence, fault, fault_alone, names_answer
 from atc.wording.feedback import (
+    SAID_IMPOSSIBLE,
     SENT_BACK,
     done,
     fault_feedback,
@@ -33,6 +34,7 @@ from atc.wording.repeats import repeat, same_call
 
 __all__ = [
     "HIDDEN",
+    "SAID_IMPOSSIBLE",
     "SENT_BACK",
     "answer",
     "argument_repairs",

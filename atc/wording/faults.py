@@ -19,6 +19,7 @@ from atc.wording.parts import (
     exception,
     expression,
     keys_of,
+    listed,
 )
 
 MAX_MESSAGE = 1000
@@ -62,10 +63,14 @@ def _fault(f: Fault) -> str:
     match f.case:
         case "raised":
             return exception(f.raised) if f.raised is not None else f.reason
+        case "impossible":
+            return f"the program says that no tool can do the task: {f.reason or 'it gives no reason'}"
         case "awaited":
             return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
         case "unresolved":
             return f"unresolved warning: {finding_alone(f.finding)}" if f.finding is not None else f.reason
+        case "tool_gone":
+            return f"{f.tool}, which this run had before, is not there any more"
         case "warned":
             return f"{_called(f, 80)} was not called: {f.reason}"
         case "not_called" | "invalid_arguments" | "refused" | "failed":
@@ -76,6 +81,10 @@ def _fault(f: Fault) -> str:
             return f"{_called(f, 80)} answered with an error: {f.reason}"
         case "went_on":
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
+        case "first_part":
+            return _first_part(f)
+        case "unsaid":
+            return _unsaid(f)
         case "supplied":
             return f"{_at(f)}, and {_called(f, 80)} refused that: {f.reason}"
         case "misread":
@@ -111,6 +120,23 @@ def _refused(f: Fault) -> str:
     }.get(f.case, "failed")  # fmt: skip
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
     return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
+
+
+def _first_part(f: Fault) -> str:
+    shown = f.observed.length if f.observed is not None else 0
+    gave = f"gave {shown} of {f.value}" if f.value is not None else f"gave {shown}, and says that there are more"
+    return f"{_called(f, 60)} {gave}: the answer may rest on a part of them"
+
+
+def _unsaid(f: Fault) -> str:
+    if f.tool is not None:
+        why = f"{f.tool} failed, and it was written before that was known"
+    elif f.value:
+        what = "stands" if len(f.value) == 1 else "stand"
+        why = f"{listed(f.value)} in it {what} in neither the task nor a document nor a response"
+    else:
+        why = "it is too long"
+    return f"the program's sentence about its answer is left out: {why}"
 
 
 def _no_answer(f: Fault) -> str:

@@ -26,6 +26,9 @@ def fault_feedback(failed: Fault) -> str:
 SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
 """Of a program that only warnings kept from running."""
 
+SAID_IMPOSSIBLE = "if that is so, write the same program again; else solve the task with the tools above"
+"""Of a program that says that no tool can do the task."""
+
 
 def done(made: str, value: str) -> str:
     """A call that had an effect, as a program writes it, and what it returned, where that is shown."""

@@ -9,6 +9,8 @@ from atc.wording.parts import expression, listed
 
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
+MAX_CHOICES = 15
+"""Choices of a field that a sentence names."""
 ALL_PAGES = "all_pages"
 PLAIN_FUNCTIONS = "Tools are plain functions: call them without await and asyncio, and several at once by parallel"
 _PLAIN = {"string": "text", "boolean": "truth value", "integer": "number", "number": "number"}
@@ -61,6 +63,9 @@ def _finding(f: Finding) -> str:
             return _undefined(f)
         case "unknown_argument" | "missing_argument":
             return _argument(f)
+        case "not_in_enum" if f.case == "compared" and f.place is not None:
+            among = listed(f.known[:MAX_CHOICES]) + (", …" if len(f.known) > MAX_CHOICES else "")
+            return f"{expression(f.place)} is compared with {f.name!r}, and its document says that it is one of {among}"
         case "wrong_type" | "not_in_enum":
             return f"{f.tool}({f.arguments[0] if f.arguments else f.name}={f.value!r}) is not allowed: {f.reason}"
         case "unknown_field" | "unknown_key":

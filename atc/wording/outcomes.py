@@ -41,12 +41,13 @@ def more_calls(count: int) -> str:
     return f"- and {count:,} more"
 
 
-def effects(done: Sequence[Invocation], not_done: Sequence[Invocation]) -> list[str]:
+def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_doubt: bool = False) -> list[str]:
     """What a run that ended without an answer has changed, and what it has not: a line for each call with effects.
 
-    Nothing where it changed nothing and its fault says the one call that was not made.
+    Nothing where it changed nothing and its fault says the one call that was not made. That of a run that ended
+    ``in_doubt`` says another one.
     """
-    if not done and len(not_done) < 2:
+    if not done and len(not_done) < (1 if in_doubt else 2):
         return []
     return [
         line

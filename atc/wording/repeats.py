@@ -21,5 +21,7 @@ def repeat(run: str, in_doubt: bool, same: SameCall | None) -> str:
     """
     if run or same is None:
         return f"run {run} {'may have done' if in_doubt else 'did'} the same"
+    if same.was_read:
+        return f"call {same.number} ({same.tool}) may have done the same: its tool was said to read only"
     did = "may have done" if same.in_doubt else "did"
     return f"call {same.number} ({same.tool}) {did} the same, perhaps by this tool under another name"

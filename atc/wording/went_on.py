@@ -11,16 +11,18 @@ if TYPE_CHECKING:
 
 UNRESOLVED = "unresolved"
 """The case of a remark that is no failure, but a warning."""
+_NO_FAILURES = frozenset({UNRESOLVED, "first_part", "no_calls", "tool_gone", "unsaid"})
+"""The cases of remarks from which a program did not go on: they say what an answer rests on, or what it lacks."""
 
 
 def remark(message: str, case: str = "") -> str:
-    """A failure that a program caught, or a warning that its run did not settle.
+    """A failure that a program caught, or what else is to be known of its answer.
 
     Args:
         message: the fault's own.
         case: the fault's own.
     """
-    return message if case == UNRESOLVED else f"{message}; the program went on without it"
+    return message if case in _NO_FAILURES else f"{message}; the program went on without it"
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
@@ -45,6 +47,7 @@ def incomplete_run(result: Result[Any]) -> str:
 
 
 def caveats(result: Result[Any]) -> list[str]:
-    """What a reader of a value has to know: that it is incomplete, and the warnings that its run did not settle."""
-    unresolved = [each.message for each in result.remarks if each.case == UNRESOLVED]
-    return [*filter(None, [incomplete_run(result)]), *unresolved]
+    """What a reader of a value has to know: that it is incomplete, or may be, and the warnings that its run did not
+    settle."""
+    told = [each.message for each in result.remarks if each.case in _NO_FAILURES and each.case != "unsaid"]
+    return [*filter(None, [incomplete_run(result)]), *told]

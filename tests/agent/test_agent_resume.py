@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from atc import Toolset, UsageError
+from atc import ToolError, Toolset, UsageError
 from atc.errors import ModelError
 from atc.result import Effect
+from atc.wording import went_on
 from tests.support.agent import GOOD, agent
 from tests.support.tools import make_tool
 
@@ -73,6 +74,27 @@ def test_a_run_goes_on_where_it_was_cut_off(keep_runs: bool) -> None:
     assert (once_more.status, once_more.value, booked) == ("in_doubt", [1, 2, "in_doubt"], [1, 2, 3])
 
 
+def test_a_resume_offers_what_the_run_called_and_names_what_is_gone() -> None:
+    run_id, booked = cut_off(BOOK)
+    trace = agent().store.run(run_id).trace
+    lines = [json.loads(line) for line in trace.read_text().splitlines()]
+    for line in lines:
+        if line["kind"] == "tools_chosen":
+            line["data"]["tools"] = ["other"]  # the last choice was another one than that of the first program
+    trace.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    book = make_tool("book", lambda a: booked.append(a["n"]), Effect.WRITE)
+    other = make_tool("other", lambda a: a["n"])
+    result = agent(tools=Toolset([book, other])).resume(run_id)
+    assert (result.value, booked, result.remarks) == ([1, 2, "in_doubt"], [1, 2, 3], ())
+    assert result.sketch is not None
+    assert [*result.sketch.tools] == ["other", "book"]
+    program = "```python\nanswer = other(n=5)\n```"
+    result = agent(program, program, tools=Toolset([other])).resume(run_id)
+    assert [(each.case, each.tool) for each in result.remarks][-1:] == [("tool_gone", "book")]
+    assert result.remarks[-1].message == "book, which this run had before, is not there any more"
+    assert "is not there any more" in went_on.remark(result.remarks[-1].message, result.remarks[-1].case)
+
+
 def test_a_run_that_answered_is_not_resumed() -> None:
     made = agent("```python\nanswer = book(n=1)\n```", tools=Toolset([make_tool("book", lambda a: 7, Effect.WRITE)]))
     assert made.run("book one").value == 7
@@ -124,3 +146,32 @@ def test_a_trace_without_a_beginning_cannot_be_resumed() -> None:
     stored.trace.write_text('garbage\n{"kind": "run_ended"}\nnull\n[1]\n')
     with pytest.raises(UsageError, match="has no beginning"):
         made.resume("abcdef")
+
+
+def test_a_write_that_failed_before_the_run_was_cut_off_is_told_by_what_its_service_said() -> None:
+    waits = asyncio.Event()
+
+    def book(_: dict[str, Any]) -> Any:
+        raise ToolError("the database is locked", status=500, outcome="unknown")
+
+    async def rates(_: dict[str, Any]) -> Any:
+        waits.set()
+        await asyncio.sleep(30)
+
+    tools = Toolset([make_tool("book", book, Effect.WRITE), make_tool("rates", rates)])
+    program = "try:\n    book(n=1)\nexcept ToolError:\n    pass\nanswer = rates(n=1)"
+    made = agent(f"```python\n{program}\n```", tools=tools)
+
+    async def go() -> None:
+        work = asyncio.create_task(made.arun("book one"))
+        await waits.wait()
+        work.cancel()
+        await asyncio.wait([work])
+
+    asyncio.run(go())
+    again = agent(tools=Toolset([make_tool("book", book, Effect.WRITE), make_tool("rates", lambda _: 3)]))
+    result = again.resume("last")
+    assert result.status == "in_doubt"
+    assert [call.error for call in result.in_doubt] == ["the database is locked"]
+    assert result.fault is not None
+    assert "the database is locked" in result.fault.message

@@ -339,6 +339,29 @@ def test_and_it_is_asked_about() -> None:
     assert run.sent == [("mail", 1), ("mail", 1), ("mail", 2), ("evil", 3)]
 
 
+@pytest.mark.parametrize("cut", [ToolError("gone", status="timeout", outcome="unknown"), None])
+def test_a_read_whose_outcome_is_unknown_is_asked_about_once_its_tool_says_that_it_writes(
+    cut: ToolError | None, tmp_path: Path
+) -> None:
+    run = Run(Journal(tmp_path / "journal.jsonl"), refused=True)
+    run.fails = cut
+    run.program(run.server("send", "mail", READ))
+    run.call("send", 1)
+    run.journal.release()
+    run = Run(Journal(tmp_path / "journal.jsonl"), refused=True)
+    run.program(run.server("store", "mail"), approve=lambda _: pytest.fail("asked") if cut is None else run.ask(_))
+    reply = run.call("store", 1)  # of a read that was answered, the answer counts
+    assert (reply.status, run.sent) == (("denied", []) if cut else (None, []))
+    if cut is None:
+        return
+    (asked,) = run.asked
+    assert asked.same_as == SameCall(number=1, tool="send", in_doubt=True, own=True, was_read=True)
+    assert "call 1 (send) may have done the same" in message_of(asked, Redactor((), {}), 60)
+    run.program(run.server("store", "mail"), approve="always")
+    assert run.call("store", 1).status == "denied", "nobody could be asked about a repeat"
+    assert run.call("store", 2).value == "mail"
+
+
 @pytest.mark.parametrize(("said", "status"), [("read", "in_doubt"), ("write", "refused")])
 def test_the_users_own_word_decides_who_is_asked_and_not_what_is_in_doubt(
     tmp_path: Path, said: str, status: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -90,7 +91,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
     for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
         for tool in ("book", "drop\u202e"):
             allowed = tool == "book"
-            log.note(
+            noting = log.note(
                 Who(principal, name),
                 tool=tool,
                 effect=Effect.WRITE,
@@ -99,6 +100,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
                 by="user",
                 run=f"run{number}",
             )
+            asyncio.run(noting)
     with log.path.open("a") as file:
         file.write("no json\n")
     ran = atc("audit")

@@ -141,7 +141,7 @@ def test_the_command_line_takes_what_is_not_run_here(tmp_path: Path, monkeypatch
     found = {call: problem for call in CALLS if (problem := problem_of(words_of(call)))}
     assert CALLS
     assert not found, found
-    assert problem_of(["learn", "ranking", "--nowhere"])
+    assert problem_of(["learn", "--nowhere"])
     assert problem_of(["graph", "sho", "x"])
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from atc import Agent, to_langchain, to_pydantic_ai, to_smolagents
+from atc import Agent, Toolset, to_langchain, to_pydantic_ai, to_smolagents
 from atc.calls.approval import ApprovalRequest, Refusal
 from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.frameworks.delegate import Delegate, NotRun, Waiting, key_of, text_of, told_value
+from atc.faces.frameworks.pydantic_ai import _Deferring
 from atc.facts import Fault
 from atc.result import Call, Effect, Result
 from tests.support.agent import GOOD, agent
+from tests.support.tools import make_tool
 
 
 def result(status: Any, *calls: Call, **fields: Any) -> Result[Any]:
@@ -80,6 +83,49 @@ def test_an_approval_is_of_one_call_and_all_that_its_question_says() -> None:
         ApprovalRequest("send", {"to": "ann"}, Effect.WRITE, "Send it.", repeats="run-1"),
     ):
         assert isinstance(allowed.ask(other), Refusal)
+
+
+WRITES = "```python\nanswer = send(to='{}')\n```"
+
+
+def sender(*replies: str, **settings: Any) -> tuple[Agent, list[str]]:
+    sent: list[str] = []
+    text = {"type": "string"}
+    made = make_tool("send", lambda arguments: sent.append(arguments["to"]) or "ok", Effect.WRITE, to=text)
+    return agent(*replies, tools=Toolset([made]), **settings), sent
+
+
+def test_a_grant_is_that_of_one_agent() -> None:
+    (giving, sent), (other, kept) = (
+        sender(WRITES.format("ann"), approve="always"),
+        sender(WRITES.format("ann"), approve="never"),
+    )
+    deferring = Delegate(other).asking(lambda _: True)
+
+    async def both() -> list[Result[Any]]:
+        return list(await asyncio.gather(Delegate(giving).solve("Send it"), Delegate(other).solve("Send it")))
+
+    assert [each.status for each in asyncio.run(both())] == ["answered", "denied"]
+    assert (sent, kept) == (["ann"], [])
+    assert other._approval is not deferring._approval
+
+
+def test_of_two_waiting_calls_by_one_name_none_is_approved_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    class ApprovalRequired(Exception):
+        pass
+
+    module = ModuleType("pydantic_ai.exceptions")
+    module.ApprovalRequired = ApprovalRequired  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "pydantic_ai", ModuleType("pydantic_ai"))
+    monkeypatch.setitem(sys.modules, "pydantic_ai.exceptions", module)
+    made, sent = sender(*map(WRITES.format, ("ann", "bob", "cid", "cid")))
+    deferring, place = _Deferring(Delegate(made)), ("", "call-1")
+    for approved in (False, False, True):  # the second is another conversation's; whose is the yes?
+        with pytest.raises(ApprovalRequired):
+            asyncio.run(deferring.solve("Send it", place, approved=approved))
+    assert sent == []
+    result = asyncio.run(deferring.solve("Send it", place, approved=True))
+    assert (result.status, sent) == ("answered", ["cid"])
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import hmac
+import json
 import time
 from typing import Any
 
+import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
@@ -21,8 +24,8 @@ from atc.faces.mcp_server.auth import principal_named
 from atc.faces.mcp_server.http import HttpSettings, Lock, Resource
 from atc.faces.mcp_server.http_door import Bounds, Names
 from atc.faces.mcp_server.oauth_issuer import AGAIN_S, FAILED_S, FRESH_S, STALE_S, Issuer, IssuerUnreachable, keys_of
-from atc.faces.mcp_server.oauth_verifiers import KNOWN_S, AskingVerifier, JwtVerifier, verifier_of
-from tests.support.issuers import ISSUER, RESOURCE, FakeIssuer, ec_key, forged, public, rsa_key, signed
+from atc.faces.mcp_server.oauth_verifiers import KNOWN_S, MAX_TOKEN, AskingVerifier, JwtVerifier, verifier_of
+from tests.support.issuers import ISSUER, RESOURCE, FakeIssuer, claims, ec_key, forged, public, rsa_key, signed
 from tests.support.mcp_http import calling, opening, two_owners
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +90,15 @@ async def test_owners_cannot_be_confused() -> None:
         {"sub": 7},
         {"sub": "x" * 5000},
         {"sub": "", "client_id": {"a": 1}},
+        {"sub": "\ud800"},
+        {"client_id": "desk\x00"},
+        {"exp": 10**400},
+        {"exp": True},
+        {"iat": int(time.time()) + 3600},
+        {"aud": {"a": RESOURCE}},
+        {"aud": [[RESOURCE]]},
+        {"iss": "https://login.example.org/other-tenant"},
+        {"more": "x" * MAX_TOKEN},
     ],
 )
 async def test_claims_that_do_not_fit_are_refused(changed: dict[str, Any]) -> None:
@@ -126,6 +138,36 @@ async def test_no_algorithm_but_the_key_s_own_is_taken() -> None:
     assert await verifier.verify_token(signed(header={"kid": "one", "typ": "at+jwt"})) is not None
     assert await verifier.verify_token(signed(ec_key(), "ES256", {"kid": "two"})) is not None
     assert not any("evil" in url for url in fake.asked)
+
+
+async def test_no_header_of_a_token_says_where_its_key_is() -> None:
+    fake, stranger = FakeIssuer(public(rsa_key(), "one"), public(ec_key(), "two")), rsa_key(2048, 1)
+    verifier = verifying(fake)
+    for header in (
+        {"kid": "one", "x5u": "https://evil.example/cert.pem"},
+        {"kid": "one", "x5c": ["MIIB"]},
+        {"kid": "../one"},
+        {"kid": "three"},
+        {},
+    ):
+        assert await verifier.verify_token(signed(stranger, header=header)) is None, header
+    assert await verifier.verify_token(signed(header={})) is None, "two keys, and none is named"
+    assert await verifier.verify_token(forged({"alg": "ES256", "kid": "two"}, bytes(64))) is None
+    assert not any("evil" in url for url in fake.asked)
+
+
+async def test_of_a_name_that_is_there_twice_the_last_counts_for_all() -> None:
+    def twice(name: str, last: str) -> str:
+        body = f'{json.dumps(claims())[:-1]}, "{name}": "{last}"}}'.encode()
+        return jwt.PyJWS().encode(body, rsa_key(), algorithm="RS256", headers={"kid": "one"})
+
+    verifier = verifying(FakeIssuer())
+    assert await verifier.verify_token(twice("aud", "https://other.example.org")) is None
+    known = await verifier.verify_token(twice("sub", "bob"))
+    assert known is not None
+    assert principal_named(known).endswith("|bob")
+    head = base64.urlsafe_b64encode(b'{"alg": "RS256", "kid": "one", "alg": "none"}').rstrip(b"=").decode()
+    assert await verifier.verify_token(f"{head}.{signed().split('.')[1]}.") is None
 
 
 async def test_a_changed_token_is_refused() -> None:
@@ -284,6 +326,8 @@ async def test_the_issuer_is_asked_about_a_token_once_in_a_while() -> None:
         {"aud": [7, {}]},
         {"iss": "https://evil.example"},
         {"sub": "", "client_id": ""},
+        {"exp": float("inf")},
+        {"exp": float("nan")},
         {"exp": "never"},
         {"nbf": time.time() + 3600},
         {"nbf": "x"},

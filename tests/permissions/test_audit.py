@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
@@ -12,13 +13,15 @@ from typing import Any
 import pytest
 
 from atc.calls.redact import Redactor
+from atc.locks import lock
 from atc.permissions import Who
 from atc.permissions.audit import KEPT, AuditLog, read_audit
 from atc.result import Effect
 
 
 def note(log: AuditLog, tool: str = "book", who: Who = Who(), **arguments: Any) -> None:  # noqa: B008 - it is frozen
-    log.note(who, tool=tool, effect=Effect.WRITE, arguments=arguments, allowed=True, by="user", run="r1")
+    of_call = {"tool": tool, "effect": Effect.WRITE, "arguments": arguments}
+    asyncio.run(log.note(who, **of_call, allowed=True, by="user", run="r1"))
 
 
 def test_a_line_says_who_did_what_and_its_owner_alone_reads_it(tmp_path: Path) -> None:
@@ -85,6 +88,27 @@ def test_many_writers_lose_no_line(tmp_path: Path) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda log: [note(log) for _ in range(8)], logs))
     assert [record is not None for record in read_audit(tmp_path / "audit.jsonl")] == [True] * 32
+
+
+def test_the_event_loop_goes_on_while_another_process_has_the_file(tmp_path: Path) -> None:
+    log, ticks = AuditLog(tmp_path / "audit.jsonl"), list[int]()
+
+    async def tick() -> None:
+        for number in range(3):
+            ticks.append(number)
+            await asyncio.sleep(0.01)
+        other.close()
+
+    async def both() -> None:
+        ticking = asyncio.create_task(tick())
+        await log.note(Who(), tool="book", effect=Effect.WRITE, arguments={}, allowed=True, by="user")
+        assert ticks == [0, 1, 2]
+        await ticking
+
+    with (tmp_path / "audit.jsonl.lock").open("wb") as other:
+        lock(other)
+        asyncio.run(both())
+    assert len([*read_audit(log.path)]) == 1
 
 
 def test_neither_a_link_nor_a_pipe_is_written_to(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ from tests.support.permissions import file_of, written
         ("\n".join(['[[rules]]\nallow = "a"'] * (MAX_RULES + 1)), "`rules`: it has too many items"),
         ("#" * (MAX_FILE + 1), "it has more than 256,000 bytes"),
         ("a = " + "[" * 5000, "cannot be read"),
+        ("a" + ".a" * 20_000 + " = 1", "line 1 has a key of more than 16 parts"),
     ],
 )
 def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, message: str) -> None:

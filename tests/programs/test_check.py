@@ -270,6 +270,10 @@ def test_what_a_program_takes_from_nowhere_is_a_finding_where_a_tool_could_give_
         ("shop:order:o-5912", True),
         ("shop:order:o-5914", False),
         ("gid://shop/Order/12", False),
+        (591, False),
+        (12, True),
+        ("today", True),
+        ("day", False),
         (["shop:order:o-5912", "o-5913"], True),
         ([], True),
     ],
@@ -282,8 +286,11 @@ def test_ids_of_a_list_or_a_path_are_given_one_by_one(value: object, given: bool
             Protocol(name="orders", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
         ]
     )
-    said = findings(made, f"answer = cancel(order_ids={value!r})", "cancel o-5912 and o-5913, today at 12")
-    assert [finding.kind for finding in said] == ["invented_id"] * (not given)
+    for program in (f"answer = cancel(order_ids={value!r})", f"ids = {value!r}\nanswer = cancel(order_ids=ids)"):
+        said = findings(made, program, "cancel o-5912 and o-5913, today at 12")
+        assert [finding.kind for finding in said] == ["invented_id"] * (not given)
+    twice = f"ids = {value!r}\nids = orders()\nanswer = cancel(order_ids=ids)"
+    assert findings(made, twice, "cancel o-5912 and o-5913") == []
 
 
 @pytest.mark.parametrize(
@@ -346,9 +353,11 @@ def test_an_id_within_a_list_is_made_up_as_one_alone_is(lines: str, said: list[s
             Protocol(name="list_customers", effect=Effect.READ, parameters={"properties": {}}, returns=listed),
         ]
     )
-    found = findings(made, f"answer = create_order(customer_id=1, lines={lines})", "order product 17 for Ann")
+    found = findings(made, f"answer = create_order(customer_id=1, lines={lines})", "order product 17 for Ann, who is 1")
     assert [finding.name for finding in found] == said
     assert all((f.kind, f.arguments) == ("invented_id", ("lines",)) and "list_products" in f.message for f in found)
+    named = findings(made, f"lines = {lines}\nanswer = create_order(customer_id=1, lines=lines)", "product 17, for 1")
+    assert [finding.name for finding in named] == said
     both = findings(made, f"answer = create_order(customer_id=99, lines={lines})", "order product 17 for Ann")
     assert [finding.name for finding in both] == ["", *said]
 

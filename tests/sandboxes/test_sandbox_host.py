@@ -94,6 +94,7 @@ def test_a_machine_without_any_tier_is_refused_by_default(monkeypatch: pytest.Mo
         ("jail.py", "*_DATA", "'/etc'", "read a file of the system"),
         ("filter.py", '"read": (0, 63)', '"read": (0, 63), "socket": (41, 198)', "make a local socket"),
         ("filter.py", "_ANY_BIT, 1, 0, kernel.CLONE_THREAD", "_ANY_BIT, 1, 1, kernel.CLONE_THREAD", "start a process"),
+        ("jail.py", '(settings["threads"],) * 2', "(9_999,) * 2", "start more threads than it may"),
     ],
 )
 def test_a_wall_with_a_hole_is_found_before_a_program_comes(
@@ -233,6 +234,27 @@ def test_nothing_outlives_a_host_that_is_killed(signum: signal.Signals) -> None:
     while left_behind() - before:
         time.sleep(0.01)
     assert in_sandbox("answer = 1").value == 1
+
+
+def test_root_without_its_rights_has_a_tier_only_if_its_threads_are_counted() -> None:
+    """The kernel counts no threads of root, with or without its rights; it counts those of a user who is called root
+    in a namespace of their own."""
+    named_root = [] if os.geteuid() == 0 else ["unshare", "--user", "--map-root-user"]
+    command = [*named_root, "setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs"]
+    if shutil.which("setpriv") is None or subprocess.run([*command, "true"], check=False).returncode:
+        pytest.skip("setpriv or unshare is missing, or user namespaces are refused")
+    program = (
+        "import asyncio, os\nfrom atc.errors import SandboxUnavailable\nassert os.geteuid() == 0\n"
+        "from atc.sandboxes.process.driver import ProcessSandbox\nfrom atc.sandboxes.contract import Job\n"
+        "async def go():\n    async with ProcessSandbox() as sandbox:\n"
+        "        return await sandbox.run(Job('answer = parallel([lambda: 1] * 16)', {}), print)\n"
+        "try:\n    print('tier', asyncio.run(go()).isolation)\nexcept SandboxUnavailable as error:\n    print(error)"
+    )
+    ran = subprocess.run(
+        [*command, sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    expected = "tier L" if named_root else "L: the walls do not hold: start more threads than it may"
+    assert expected in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_it_works_for_an_ordinary_user() -> None:

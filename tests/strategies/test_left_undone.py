@@ -14,6 +14,7 @@ from atc.calls.broker import CallPolicy
 from atc.facts import Replacement
 from atc.result import Effect
 from atc.strategies.left_undone import refused_write
+from atc.wording import outcomes
 from tests.support.agent import ended
 from tests.support.permissions import file_of
 from tests.support.tools import make_tool
@@ -131,6 +132,37 @@ def test_a_write_in_doubt_that_a_program_caught_ends_the_run_as_in_doubt(post: P
     result = post.run(CAUGHT.format("broken"))
     is_partial(result, "in_doubt")
     assert [call.arguments for call in result.in_doubt] == [{"to": "broken"}]
+
+
+ALIKE = """for tool, to in ((send, 'broken'), (send, 'broken'), (send_mail, 'Ann'), (send_mail, 'Bob')):
+    try:
+        tool(to=to)
+    except ToolError:
+        pass
+"""
+
+
+@pytest.mark.parametrize("end", ["answer = count(what='mails')", "answer = [][0]"])
+def test_a_write_that_was_refused_beside_one_in_doubt_is_told(post: Post, end: str) -> None:
+    sent = {"ok": {"type": "boolean"}}
+    pair = [
+        make_tool(n, post.send, Effect.WRITE, returns={"type": "object", "properties": sent}, required=("to",), to=TEXT)
+        for n in ("send", "send_mail")
+    ]
+    model = FakeModel([code(ALIKE + end)])
+    tools = Toolset([*pair, post.tools()["count"]])
+    with Agent(tools, model=model, approve="always", sentence=False, max_revisions=0) as agent:
+        result = agent.run("send it and count")
+    assert (post.sent, [call.arguments["to"] for call in result.in_doubt]) == (["broken"], ["broken"])
+    assert [(each.tool, each.arguments["to"]) for each in result.not_done] == [
+        ("send_mail", "Ann"),
+        ("send_mail", "Bob"),
+    ]
+    assert "not done: send_mail(to='Ann')" in outcomes.effects(result.done, result.not_done[:1], in_doubt=True)
+    if result.partial:
+        assert [each.invocation and each.invocation.arguments["to"] for each in result.remarks] == [
+            "Ann"
+        ]  # the first of those alike
 
 
 def test_in_doubt_outranks_denied(post: Post) -> None:

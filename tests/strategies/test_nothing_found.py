@@ -88,3 +88,55 @@ def test_nothing_is_the_answer(programs: tuple[str, ...], wanted: Any, programs_
 def test_nothing_is_no_answer(programs: tuple[str, ...], wanted: Any) -> None:
     result, _ = run(*programs, wanted=wanted, max_revisions=1)
     assert result.status in ("unsolved", "failed")
+
+
+GUESS = "try:\n    n = broken(name='Ana')\nexcept ToolError:\n    n = 1\nanswer = n"
+ABSENT = "try:\n    answer = absent(name='Bo')\nexcept ToolError:\n    answer = 'there is no Bo'"
+IMPOSSIBLE = "raise NotImplementedError('no tool sends mail')"
+
+
+@tool(effect="read")
+def absent(name: str) -> str:
+    """A person who is not there."""
+    raise ToolError("there is no such person", status=404)
+
+
+@pytest.mark.parametrize(
+    "programs",
+    [
+        (GUESS, f"x = 1\n{GUESS}"),
+        ("answer = broken(name='Ana')", "answer = 1", "x = 1\nanswer = 1"),
+    ],
+)
+def test_what_goes_round_an_error_is_no_answer_even_twice(programs: tuple[str, ...]) -> None:
+    result, _ = run(*programs, max_revisions=len(programs) - 1)
+    assert result.status != "answered"
+
+
+def test_what_a_tool_says_is_not_there_may_be_the_answer() -> None:
+    model = FakeModel([f"```python\n{each}\n```" for each in (ABSENT, f"x = 1\n{ABSENT}")])
+    with Agent([absent], model=model, sentence=False, keep_runs=False) as agent:
+        result = agent.run("Is there a Bo?")
+    assert (result.status, result.value) == ("answered", "there is no Bo")
+
+
+def test_an_answer_that_rests_on_no_call_is_remarked_as_such() -> None:
+    result, count = run("answer = 1", "x = 1\nanswer = 1")
+    assert (result.status, result.value, count) == ("answered", 1, 2)
+    assert [(each.case, each.message) for each in result.remarks] == [
+        ("no_calls", "the answer rests on no successful call of a tool")
+    ]
+
+
+@pytest.mark.parametrize("program", [IMPOSSIBLE, f"person(name='Ana')\nif True:\n    {IMPOSSIBLE}\nanswer = 1"])
+def test_that_no_tool_can_do_the_task_ends_the_run_if_it_is_said_twice(program: str) -> None:
+    result, count = run(program, f"x = 1\n{program}")
+    assert (result.status, count) == ("unsolved", 2)
+    assert result.fault is not None
+    assert (result.fault.case, result.fault.tool) == ("impossible", None)
+    assert result.fault.message.endswith("the program says that no tool can do the task: no tool sends mail")
+
+
+def test_a_program_that_gave_up_may_be_corrected() -> None:
+    result, count = run(IMPOSSIBLE, "answer = people()['total']")
+    assert (result.status, result.value, count) == ("answered", 40, 2)

@@ -20,7 +20,8 @@ def weather(arguments: dict[str, Any]) -> Any:
 
 
 def agent(program: str, **settings: Any) -> Agent:
-    tools = Toolset([make_tool("weather", weather, city=TEXT)])
+    described = {"type": "string", "description": "the place of a Station"}
+    tools = Toolset([make_tool("weather", weather, city=described)])
     return Agent(tools, model=FakeModel([f"```python\n{program}\n```"]), keep_runs=False, max_revisions=0, **settings)
 
 
@@ -58,6 +59,30 @@ def test_what_a_sentence_makes_up_is_not_used(say: str) -> None:
 def test_a_literal_that_the_task_or_a_value_has_is_no_invention() -> None:
     program = "answer = found['degrees']\nsay = f'In Lyon the station Bron had {answer} on 2026-11-23, at least 12.'"
     assert answer(program, "How warm is it in Lyon, and is it at least 12?").startswith("In Lyon the station Bron had")
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        '"It costs 0 EUR without VAT, which is OK for the ID."',
+        '"It is warm at the Station in Lyon."',  # the document of the tool has the word
+        'f"It is {answer} at {found[\'station\']}, which is not in Oslo." if "Oslo" != "Lyon" else ""',
+    ],
+)
+def test_abbreviations_and_words_of_documents_and_of_filters_are_no_invention(say: str) -> None:
+    assert answer(f"answer = found['degrees']\nsay = {say}", "How warm is it in Lyon, at 0 cost?") != "12.5"
+
+
+def test_why_a_sentence_is_left_out_is_a_remark() -> None:
+    program = "found = weather(city='Lyon')\nanswer = found['degrees']\nsay = 'It is warm in Paris, in 2031, in Nice.'"
+    with agent(program) as made:
+        (remark,) = made.run("How warm is it in Lyon?").remarks
+    assert (remark.case, remark.value) == ("unsaid", ["2031", "Nice", "Paris"])
+    assert "'2031', 'Nice', 'Paris' in it stand in neither the task nor a document nor a response" in remark.message
+    caught = "try:\n    weather(city='Rome')\nexcept ToolError:\n    pass\nanswer = weather(city='Lyon')['degrees']"
+    with agent(f"{caught}\nsay = 'Well.'") as made:
+        remarks = made.run("How warm is it?").remarks
+    assert [(each.case, each.tool) for each in remarks] == [("failed", "weather"), ("unsaid", "weather")]
 
 
 def test_without_a_sentence_or_where_none_is_wanted_the_value_stands() -> None:

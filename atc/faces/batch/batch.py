@@ -123,7 +123,7 @@ class Batch:
             left = ledger.seconds_left if ledger is not None else None
             job = Job(index, task, begun.run_id, begun.started, begun.again, self.source)
             result = await self.executor.do(number, job, left, started)
-            if book is not None:
+            if book is not None and not result.in_use:
                 book.end(result, task)
             ended.put_nowait(result)
 

@@ -1,7 +1,8 @@
 """The file of results, and beside it what is needed to go on: which run each task has.
 
 ``RESULTS`` has a line for each task that has ended. ``RESULTS.runs`` is written ahead of it: the id of a task's run
-before the run begins, and that it has begun before it can do anything. One process at a time may have both.
+before the run begins, and that it has begun before it can do anything. One process at a time may have both, by
+whatever names it reaches them.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Book:
     """
 
     def __init__(self, path: Path, *, again: bool = False) -> None:
-        self.path, self._again = path, again
+        self.path, self._again = path.resolve(), again  # a link to the file has no runs of its own
         self.begun: dict[str, Begun] = {}
         self.spent = Spent()
         self._digests: dict[str, str] = {}
@@ -90,13 +91,14 @@ class Book:
 
     def _open(self) -> None:
         try:
-            self._runs = self._locked()
+            _opened(self.path).close()  # what is no ordinary file gets no file beside it
+            self._runs = self._locked(self.runs_path)
             for number, record in _records(self._runs, self.runs_path, ours=True):
                 try:
                     self._take(record)
                 except _DAMAGE:
                     raise _damaged(self.runs_path, number) from None
-            self._results = _opened(self.path)
+            self._results = self._locked(self.path)
             for number, row in _records(self._results, self.path, ours=bool(self._digests)):
                 try:
                     if not isinstance(row["id"], str) or row["id"] in self._rows:
@@ -114,8 +116,8 @@ class Book:
         except OSError as error:
             raise EnvironmentProblem(f"{self.path} cannot be used for results: {error.strerror}") from None
 
-    def _locked(self) -> IO[bytes]:
-        file = _opened(self.runs_path)
+    def _locked(self, path: Path) -> IO[bytes]:
+        file = _opened(path)
         try:
             lock(file)
         except BlockingIOError:
@@ -167,7 +169,7 @@ class Book:
             raise
         if self._results is not None:
             self._results.close()
-        self._results = _opened(self.path)
+        self._results = self._locked(self.path)
 
     def check(self, tasks: list[BatchTask]) -> None:
         """Hold the tasks to what the files say of them.

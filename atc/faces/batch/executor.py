@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from atc.errors import JournalError
+from atc.errors import JournalError, RunInUse
 from atc.faces.batch.limits import Ledger
 from atc.faces.batch.outcome import TaskResult, failed
 from atc.faces.batch.work import Job, do, prepare
@@ -64,7 +64,7 @@ class Here(Executor):
         try:
             return await do(self._agent, job, self._ledger, seconds, started)
         except JournalError as error:
-            return failed(job.task, job.run_id, str(error))
+            return failed(job.task, job.run_id, str(error), in_use=isinstance(error, RunInUse))
 
     async def aclose(self) -> None:
         """The agent stays its owner's to close."""

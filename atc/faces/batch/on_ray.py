@@ -146,11 +146,11 @@ class OnRay(Executor):
             self._idle.put_nowait(worker)
             if kind == "environment":
                 raise EnvironmentProblem(said)
-            if kind == "journal":
+            if kind in ("journal", "in use"):
                 if loop.time() < patient_until:
                     await asyncio.sleep(LOOK_S)
                     continue
-                return failed(job.task, job.run_id, said)
+                return failed(job.task, job.run_id, said, in_use=kind == "in use")
             await self._settle()
             assert isinstance(said, TaskResult)
             return said

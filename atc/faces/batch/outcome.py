@@ -21,11 +21,13 @@ class TaskResult(Result[Any]):
         id: the task's.
         over: the budget over all tasks that ended the run, or that was used up before it began; else ``None``.
         begun: whether there was a run.
+        in_use: whether another process works on the run, so that the task has not ended and gets no row.
     """
 
     id: str = ""
     over: Which | None = None
     begun: bool = True
+    in_use: bool = False
 
 
 def task_result(result: Result[Any], task: BatchTask, over: Which | None = None) -> TaskResult:
@@ -36,10 +38,10 @@ def task_result(result: Result[Any], task: BatchTask, over: Which | None = None)
     return made
 
 
-def failed(task: BatchTask, run_id: str, reason: str) -> TaskResult:
+def failed(task: BatchTask, run_id: str, reason: str, *, in_use: bool = False) -> TaskResult:
     """The result of a task that could not be run, or not be gone on with."""
     fault = Fault(kind="environment", reason=reason)
-    return TaskResult(run_id=run_id, task=task.task, status="failed", fault=fault, id=task.id)
+    return TaskResult(run_id=run_id, task=task.task, status="failed", fault=fault, id=task.id, in_use=in_use)
 
 
 def not_begun(task: BatchTask, over: Which) -> TaskResult:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 import atc
-from atc.errors import AtcError, BudgetExceeded, EnvironmentProblem, JournalError
+from atc.errors import AtcError, BudgetExceeded, EnvironmentProblem, JournalError, RunInUse
 from atc.faces.batch.limits import Ledger, Limits, Spent, Which
 from atc.faces.batch.outcome import TaskResult
 from atc.faces.batch.work import Job, do, prepare
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 BEACON = "beacon"
 """Name of the note by which a worker sees that its store of runs is that of the batch."""
-Answer = tuple[Literal["result", "journal", "environment"], Any]
+Answer = tuple[Literal["result", "journal", "in use", "environment"], Any]
 
 
 class Worker:
@@ -81,7 +81,7 @@ class Worker:
         try:
             result: TaskResult = await do(self._agent, job, self._spending, seconds)
         except JournalError as error:
-            return "journal", str(error)
+            return "in use" if isinstance(error, RunInUse) else "journal", str(error)
         except EnvironmentProblem as error:
             return "environment", str(error)
         return "result", result

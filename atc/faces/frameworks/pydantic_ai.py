@@ -111,6 +111,7 @@ class _Deferring:
         from pydantic_ai.exceptions import ApprovalRequired
 
         before = self._waiting.pop(place, None)
+        shared = before is not None and not approved  # a second call by this name: which one is approved is not known
         if not approved or (before is not None and before.task != task):
             before = None  # another task than the one that was asked about
         waiting = Waiting(before.asked if before is not None else frozenset())
@@ -123,7 +124,8 @@ class _Deferring:
             return result
         if len(self._waiting) >= _MOST_WAITING:
             self._waiting.pop(next(iter(self._waiting)))
-        self._waiting[place] = _Suspended(result.run_id, task, frozenset(map(key_of, waiting.requests)))
+        if not shared:
+            self._waiting[place] = _Suspended(result.run_id, task, frozenset(map(key_of, waiting.requests)))
         calls = [_described(request) for request in waiting.requests]
         raise ApprovalRequired({"run_id": result.run_id, "calls": calls})
 

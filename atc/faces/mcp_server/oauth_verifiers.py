@@ -21,6 +21,8 @@ MAX_TOKEN = 8192
 """Characters of a token."""
 MAX_NAME = 255
 """Characters of a subject, a client or a key's id."""
+MAX_TIME = 2**53
+"""Seconds of an expiry: no clock has more."""
 LEEWAY_S = 30
 """Seconds by which the issuer's clock may be ahead."""
 KNOWN_S = 30.0
@@ -176,8 +178,12 @@ def _access(claims: Mapping[str, Any], issuer: str) -> AccessToken | None:
     names = (client, subject)
     if not any(names) or not all(isinstance(each, str) and len(each) <= MAX_NAME for each in names):
         return None
+    if not all(each.isprintable() for each in names):  # half a letter has no bytes, so it can be no principal's name
+        return None
     expires = claims.get("exp")
     if expires is not None and (isinstance(expires, bool) or not isinstance(expires, int | float)):
+        return None
+    if expires is not None and not 0 <= expires <= MAX_TIME:
         return None
     return AccessToken(
         token="",  # it is not kept

@@ -38,7 +38,8 @@ from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
 from atc.programs.attribution.trace import Tracer, calls_at, suspects_of
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import idle_values, reads_one_of, span_of
+from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
+from atc.programs.words import has_word
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
 from atc.tools.tool import Toolset
@@ -52,6 +53,9 @@ _PROGRAM_ERRORS = {
     "NotImplementedError",
     "PermissionError",
 }
+MAX_NAMED = 200
+"""Values within an argument that are looked for in the words of a refusal."""
+_CONFLICTS = frozenset({409, "conflict"})
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
 
 
@@ -125,6 +129,8 @@ class Attribution:
         failed = self._failed_call(error, tracer)
         if failed is not None:
             return self._refused(failed, error)
+        if error.type == "NotImplementedError" and says_impossible(self.program.nodes, error.line):
+            return self._made("program", "impossible", error.line, raised=error.raised, reason=error.message)
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", "signature", error.line, speaker="python", **wrong)
@@ -187,7 +193,7 @@ class Attribution:
             reason=call.error or "",
             status=status,
             idle=idle,
-            origins=tuple((name, origin.place) for name, origin in self._origins(call)),
+            origins=tuple((name, origin.place) for name, origin in self._blamed(call)),
         )
 
     def _is_idle(self, call: Call) -> bool:
@@ -203,8 +209,18 @@ class Attribution:
         for made in self._flow.calls.values() if self._flow else ():
             if made.tool == call.tool and made.node.lineno <= call.line <= (made.node.end_lineno or 0):
                 for name, value in made.arguments.items():
-                    found += [(str(name), origin) for origin in sorted(value.origins, key=str)[:2]]
+                    parts = dict.fromkeys(origin for origin, _ in value.parts())
+                    found += [(str(name), origin) for origin in sorted(parts, key=str)[:2]]
         return found[:4]
+
+    def _blamed(self, call: Call) -> list[tuple[str, Origin]]:
+        """The origins of the arguments that a refusal may be about: those that its words name, if they name some.
+
+        A conflict with what is there is about no argument that its words do not name.
+        """
+        found, words = self._origins(call), (call.service_message or call.error or "").casefold()
+        named = [(name, origin) for name, origin in found if _names(words, name, call.arguments.get(name))]
+        return named if named or call.error_status in _CONFLICTS else found
 
     def _supplier(self, call: Call) -> Suspect | None:
         """The call whose response gave the refused argument, if that is where things went wrong.
@@ -442,3 +458,20 @@ class Attribution:
 
     def _made(self, kind: FaultKind, case: FaultCase, line: int = 0, **facts: Any) -> Fault:
         return Fault(kind=kind, case=case, line=line, source_line=self.program.line(line)[:300], **facts)
+
+
+def _names(words: str, name: str, value: Any) -> bool:
+    """Whether the words of a refusal name an argument, a field within it, or a value that was given there."""
+    todo, names, given = [value], [name], list[str]()
+    for each in todo:
+        if isinstance(each, dict):
+            names += each
+            todo += each.values()
+        elif isinstance(each, list):
+            todo += each
+        elif isinstance(each, str | int | float):
+            given.append(str(each))
+        if len(todo) > MAX_NAMED:
+            break
+    spelled = [form for each in names for form in (each, each.replace("_", " "))]
+    return any(has_word(words, each.casefold()) for each in (*spelled, *given))

@@ -8,7 +8,7 @@ that is, and a call that is refused for it says which part it was.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from atc.facts import Finding, FindingKind, Severity
@@ -53,12 +53,17 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
     return [*found, *not_paged(flow)]
 
 
-def literal_arguments(call: ToolCall, protocol: Protocol) -> dict[str, Any]:
-    """Arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out."""
+def literal_arguments(
+    call: ToolCall, protocol: Protocol, behind: Callable[[ast.expr], ast.expr] = lambda node: node
+) -> dict[str, Any]:
+    """Arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out.
+
+    ``behind`` gives what stands behind an expression that names a literal.
+    """
     given: dict[str, Any] = {}
     for name, node in written(call, parameters_of(protocol)):
         try:
-            given[name] = ast.literal_eval(node)
+            given[name] = ast.literal_eval(behind(node))
         except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             given[name] = NOT_LITERAL
     return given

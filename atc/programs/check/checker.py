@@ -23,6 +23,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.schema_paths import Shape, shape_at
 from atc.programs.check.calls import call_findings
+from atc.programs.check.compared import comparison_findings
 from atc.programs.check.names import Names
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
@@ -32,7 +33,7 @@ from atc.programs.dialects.reading import unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import misplaced, reads_one_of, sets_answer
+from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer
 from atc.result import Call
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
@@ -88,6 +89,9 @@ class Checker:
         found = policy_findings(tree, packages=self._packages)
         found += call_findings(flow, self._protocols, self._rules)
         found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
+        if "enum-comparison" in self._rules:
+            found += (compared := comparison_findings(program.nodes, flow, self._protocols, seen))
+            fired("enum-comparison", len(compared))
         found += (unclear := unclear_tools(program, self._protocols, inputs))
         found += [_refused(program, node.lineno, case="await") for node in awaits_outside(program)]
         found += [_refused(program, line, reason=reason) for line, reason in misplaced(tree)]
@@ -166,7 +170,7 @@ class Checker:
 
     def _whole(self, tree: ast.Module, flow: Flow, inputs: Collection[str]) -> list[Finding]:
         found = []
-        if not sets_answer(tree):
+        if not sets_answer(tree) and not says_impossible(tree.body):
             found.append(Finding(kind="no_answer"))
         if not flow.calls and not reads_one_of(tree, {*self._protocols, *inputs}):
             found.append(Finding(kind="no_call", severity="warning"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import re
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from atc.facts import Finding, FindingKind
@@ -20,6 +21,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments, written
 from atc.programs.rules import DEFAULT, Rules
+from atc.programs.words import has_word
 from atc.result import Effect
 from atc.schemas.repair.places import Place
 from atc.tools.parameters import parameters_of
@@ -55,8 +57,12 @@ def provenance_findings(
         known: the task and all that tools have answered, in lower case.
         rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
     """
+    named = _Named(tree)
     found = [
-        finding for call in flow.calls.values() if call.direct for finding in _of_call(call, protocols, graph, known)
+        finding
+        for call in flow.calls.values()
+        if call.direct
+        for finding in _of_call(call, protocols, graph, known, named)
     ]
     found = [finding for finding in found if _RULES[finding.kind] in rules]
     for finding in found:
@@ -66,9 +72,36 @@ def provenance_findings(
     return found + addresses
 
 
-def _of_call(call: ToolCall, protocols: Mapping[str, Protocol], graph: ToolGraph, known: str) -> Iterator[Finding]:
+class _Named:
+    """The expressions that a program gives a name, once: ``lines = [{"product_id": 6}]``.
+
+    Args:
+        tree: the program.
+    """
+
+    def __init__(self, tree: ast.Module) -> None:
+        times: Counter[str] = Counter()
+        self._values: dict[str, ast.expr] = {}
+        for node in ast.walk(tree):
+            match node:
+                case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                    times[name] += 1
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    self._values[name] = value
+                case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
+                    self._values[name] = value
+        self._values = {name: value for name, value in self._values.items() if times[name] == 1}
+
+    def behind(self, node: ast.expr) -> ast.expr:
+        """What stands behind a name that is given a value once; any other expression itself."""
+        return self._values.get(node.id, node) if isinstance(node, ast.Name) else node
+
+
+def _of_call(
+    call: ToolCall, protocols: Mapping[str, Protocol], graph: ToolGraph, known: str, named: _Named
+) -> Iterator[Finding]:
     line, sources, protocol = call.node.lineno, graph.hints.get(call.tool, {}), protocols[call.tool]
-    arguments = literal_arguments(call, protocol)
+    arguments = literal_arguments(call, protocol, named.behind)
     # a null makes nothing up: it says that there is none
     given = {n: value for n, value in arguments.items() if n in sources and value not in (None, NOT_LITERAL)}
     schemas = {parameter.name: parameter.schema for parameter in parameters_of(protocol)} if given else {}
@@ -83,15 +116,21 @@ def _of_call(call: ToolCall, protocols: Mapping[str, Protocol], graph: ToolGraph
             yield Finding(
                 kind=kind, severity="warning", line=line, tool=call.tool, arguments=(name,), sources=(sources[name],)
             )
-    yield from _inside(call, protocol, graph, sources, known)
+    yield from _inside(call, protocol, graph, sources, known, named)
 
 
 def _inside(
-    call: ToolCall, protocol: Protocol, graph: ToolGraph, sources: Container[str], known: str
+    call: ToolCall,
+    protocol: Protocol,
+    graph: ToolGraph,
+    sources: Container[str],
+    known: str,
+    named: _Named,
 ) -> Iterator[Finding]:
     """Identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in those
     fields alone that a response supplies."""
-    for name, node in written(call, parameters_of(protocol)):
+    for name, given in written(call, parameters_of(protocol)):
+        node = named.behind(given)
         if name not in sources or isinstance(node, ast.Constant):
             continue
         hints = graph.hints_inside.get((call.tool, name), {})
@@ -158,18 +197,18 @@ def _is_proper_name(value: object) -> bool:
 
 
 def _is_given(value: object, known: str) -> bool:
-    """Whether a value stands in what is known, each item of a list by itself: without a sign, for the task may say
-    west; of a path or a URI also its last part, which is the id (``gid://shop/Order/5912`` of order 5912)."""
+    """Whether a value stands in what is known as a word of its own, each item of a list by itself: without a sign, for
+    the task may say west; of a path or a URI also its last part, which is the id (``gid://shop/Order/5912``)."""
     if isinstance(value, list | tuple):
         return all(_is_given(item, known) for item in value[:MOST_ITEMS])
     spelled = str(value).casefold().lstrip("-")
-    if spelled in known:
+    if has_word(known, spelled):
         return True
     parts = [part for part in _LISTED.split(spelled, MOST_ITEMS)[:MOST_ITEMS] if part]
     if len(parts) > 1:
         return all(_is_given(part, known) for part in parts)
     _, separator, last = re.sub(r"[:#]", "/", spelled).rpartition("/")
-    return bool(separator) and len(last) >= SHORTEST_ID and last in known
+    return bool(separator) and len(last) >= SHORTEST_ID and has_word(known, last)
 
 
 def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) -> Iterator[Finding]:

@@ -26,6 +26,10 @@ _SILENT = frozenset({"invented_id", "name_for_id", "unknown_argument"})
 """Kinds of what no error tells: a value that a service may believe, an argument that is left out of a read."""
 
 
+def _is_silent(finding: Finding) -> bool:
+    return finding.kind in _SILENT or finding.case == "compared"
+
+
 @dataclass(frozen=True)
 class Warned:
     """The warnings about one program.
@@ -43,7 +47,7 @@ class Warned:
     @property
     def silent(self) -> tuple[Finding, ...]:
         """Those that a run does not settle: where such a value is wrong, no error tells."""
-        return tuple(finding for finding in self.found if finding.kind in _SILENT)
+        return tuple(finding for finding in self.found if _is_silent(finding))
 
     @property
     def gating(self) -> list[Finding]:
@@ -84,7 +88,7 @@ def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequen
     if not writes:
         return Warned(found)
     slices, places = Slices(program.tree), _Places(flow, program.nodes)
-    silent = [finding for finding in found if finding.kind in _SILENT]
+    silent = [finding for finding in found if _is_silent(finding)]
     of_writes = {tool: places.within(slices.of(nodes), silent) for tool, nodes in writes.items()} if silent else {}
     half_way = places.within(flow.after_writes, found)
     if any(finding.case == "address" for finding in half_way):  # to compare with one ends no program: to call by it may

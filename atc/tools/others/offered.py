@@ -19,6 +19,7 @@ from atc.tools.names import UniqueNames, tool_name
 from atc.tools.openapi.text import clean
 from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
+from atc.tools.telltales import disguised_telltale
 from atc.tools.tool import Tool, Toolset
 from atc.tools.typeddicts import with_modern_typeddicts
 
@@ -117,7 +118,7 @@ def _tool(kind: str, name: str, candidate: Candidate, said: Effect | None) -> To
     parameters = converted(_untitled(described.parameters), "request", "the schema of its arguments")
     if parameters.get("type", "object") != "object":
         raise ToolImportError("the schema of its arguments is not of an object")
-    effect = described.effect if said is None else said
+    effect = said or _doubted(described.effect, name, candidate.original)
     if described.transport.approved_by_caller and effect is Effect.READ:
         raise ToolImportError("it asks for approval, so it cannot count as a read: leave it out of effects=")
     try:
@@ -133,6 +134,12 @@ def _tool(kind: str, name: str, candidate: Candidate, said: Effect | None) -> To
     except ValidationError as error:
         raise ToolImportError(error.errors()[0]["msg"]) from None
     return Tool(protocol, described.transport.graded(reads=effect is Effect.READ))
+
+
+def _doubted(stated: Effect, *names: str) -> Effect:
+    """The effect that an object's metadata state. As of a tool of an MCP server, whose hints they are, one that says it
+    reads and has a verb of effects in its name is of unknown effect."""
+    return Effect.UNKNOWN if stated is Effect.READ and any(map(disguised_telltale, names)) else stated
 
 
 def stated_schema(name: str, schema: Any) -> JsonSchema | None:

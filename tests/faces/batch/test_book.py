@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -111,3 +112,20 @@ def test_results_go_to_an_ordinary_file(tmp_path: Path) -> None:
     (tmp_path / "r").symlink_to("/dev/zero")  # it has no end
     with pytest.raises(UsageError, match="no ordinary file"), Book(tmp_path / "r"):
         pass
+
+
+def test_one_process_works_on_a_file_by_whatever_name(tmp_path: Path) -> None:
+    path, link, other = tmp_path / "r", tmp_path / "link", tmp_path / "other"
+    with Book(path) as book:
+        link.symlink_to(path)
+        os.link(path, other)
+        for name in (link, other):
+            with pytest.raises(UsageError, match="another process"), Book(name):
+                pass
+        book.begin(ONE, RUN.format(1))
+        book.end(answered(ONE), ONE)
+    with Book(link, again=True) as book:  # the link stays one, and the runs are those of the file
+        done = book.done(ONE)
+        assert done is not None
+        assert done.status == "answered"
+    assert link.is_symlink()

@@ -150,6 +150,22 @@ def test_between_the_end_of_a_run_and_its_row_nothing_is_lost(tmp_path: Path) ->
         assert len(agent.store.list()) == 1
 
 
+def test_a_run_that_another_process_works_on_gets_no_row(tmp_path: Path) -> None:
+    file = tmp_path / "results.jsonl"
+    with scripted(number_of) as agent:
+        (before,) = agent.map(["task 1"], results=file)
+        file.write_text("")
+        stored = agent.store.run(before.run_id)
+        trace = stored.trace
+        trace.write_text("".join(trace.read_text().splitlines(keepends=True)[:-1]))  # cut off before its end
+        journal = stored.open_journal()
+        (busy,) = agent.map(["task 1"], results=file)
+        assert (busy.status, busy.in_use, file.read_text()) == ("failed", True, "")
+        journal.close()
+        (result,) = agent.map(["task 1"], results=file)
+        assert (result.status, result.value, result.run_id) == ("answered", 2, before.run_id)
+
+
 def test_a_run_that_was_named_and_never_began_begins(tmp_path: Path) -> None:
     file, run_id = tmp_path / "results.jsonl", new_run_id()
     with scripted(number_of) as agent:
