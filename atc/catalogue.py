@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -25,6 +25,7 @@ from atc.errors import UsageError
 from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.observations import Observations
 from atc.graph.tool_graph import ToolGraph
+from atc.plugins import RETRIEVAL
 from atc.result import Effect, Result
 from atc.retrieval.retriever import Ask, IndexRetriever, Retriever, as_sketch
 from atc.settings import Settings
@@ -37,9 +38,6 @@ from atc.tools.tool import Tool, Toolset
 if TYPE_CHECKING:
     from atc.graph.lessons import Lessons
     from atc.graph.store import GraphStore
-    from atc.retrieval.index import ToolIndex
-    from atc.retrieval.own_adapters import OwnAdapters
-    from atc.retrieval.scorers import Column
     from atc.traces.stores.base import StoredRun
 
 STORE = "learnt-"
@@ -72,12 +70,12 @@ class Catalogue:
     Args:
         tools: a toolset; or Python functions, and tools of toolsets, one by one.
         store: what runs have taught; by default the user's own, in the folder of the setting ``catalogue``.
-        retriever: finds the tools for a task; an index over them when not given.
+        retriever: finds the tools for a task; the one that the setting ``retrieval`` names when not given.
         settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval`` and ``tool_index``
             count.
 
     Raises:
-        UsageError: no tools were given.
+        UsageError: no tools were given, or a setting names a retriever or a scorer that cannot be had.
         ToolIndexError: the setting ``tool_index`` names an index that cannot be read.
     """
 
@@ -93,13 +91,7 @@ class Catalogue:
         settings = settings or Settings.load()
         self._folder, self._learns = settings.catalogue, settings.learn
         self._given = retriever
-        self._retriever: Retriever = retriever or IndexRetriever(
-            settings.tool_index,
-            settings.retrieval,
-            folder=self._folder / "indexes",
-            scorers=settings.scorers,
-            columns=self._columns if self._learns and "adapter" in settings.scorers else None,
-        )
+        self._retriever = retriever or RETRIEVAL.make(settings.retrieval, settings, a=Retriever)  # type: ignore[type-abstract]
         self._store = store
         self._own_store = store is None
         self._lock = threading.Lock()
@@ -111,7 +103,6 @@ class Catalogue:
         self._worker: ThreadPoolExecutor | None = None
         self._waiting: list[Future[None]] = []
         self._told: set[str] = set()
-        self._adapters: OwnAdapters | None = None
         self._observations = Observations()
 
     def __repr__(self) -> str:
@@ -159,14 +150,6 @@ class Catalogue:
             found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
         why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}
         return replace(found, of=len(self.tools), why=why)
-
-    def _columns(self, index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
-        """What `atc learn` left for an index."""
-        if self._adapters is None:
-            from atc.retrieval.own_adapters import OwnAdapters
-
-            self._adapters = OwnAdapters(self._folder)
-        return self._adapters.columns(index), self._adapters.notices
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 

@@ -17,8 +17,8 @@ from atc.errors import AtcError, JournalError, UsageError
 from atc.loading import names_code
 from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
+from atc.plugins import STRATEGIES
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.strategies.base import BUNDLED
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
@@ -176,7 +176,7 @@ def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: 
     if not why:
         return started
     opened_by = started.get("strategy_given", "chain")
-    if not strategy_given and opened_by is not None and opened_by not in BUNDLED:
+    if not strategy_given and opened_by is not None and opened_by not in STRATEGIES.own:
         raise UsageError(
             f"run {stored.run_id} names code as its strategy ({str(opened_by)[:100]!r}), and {why}: if you know who "
             "wrote it, say so (`atc resume --trust-run`, trust_run=True); else begin a new run"

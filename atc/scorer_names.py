@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
-
-ScorerName = Literal["words", "vectors", "adapter", "co-usage"]
-SCORERS: tuple[ScorerName, ...] = get_args(ScorerName)
+ScorerName = str
+SCORERS: tuple[ScorerName, ...] = ("words", "vectors", "adapter", "co-usage")
+"""Those of ATC; other packages may add some (:data:`atc.plugins.SCORERS`)."""
 WITHOUT_VECTORS: frozenset[str] = frozenset({"words", "co-usage"})
 """Those that need no vector of the query."""

@@ -12,10 +12,11 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from atc import database_address
+from atc import database_address, plugins
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.calls.ask_user import AskUserChoice
 from atc.errors import SettingsError
+from atc.plugins import RETRIEVAL
 from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
 from atc.scorer_names import SCORERS
@@ -86,10 +87,10 @@ class Settings(BaseSettings):
     max_tools: int = Field(
         20, ge=1, description="most tools offered to the model at once; if there are more, the best are chosen"
     )
-    retrieval: Literal["auto", "lexical", "hybrid", "planned"] = Field(
+    retrieval: str = Field(
         "auto",
         description="how tools are found: `auto` (by words, and by meaning if an encoder is there), `lexical` "
-        "(by words), `hybrid` (all that the index can) or `planned` (the model plans the queries)",
+        "(by words), `hybrid` (all that the index can), `planned` (the model plans the queries), or an installed way",
     )
     scorers: Names = Field(
         SCORERS,
@@ -236,13 +237,16 @@ class Settings(BaseSettings):
         description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
 
-    @field_validator("retrieval", mode="before")
+    @field_validator("retrieval")
     @classmethod
-    def _known_way(cls, way: Any) -> Any:
-        if way != "codes":
-            return way
-        warnings.warn("`codes` is ignored, there is no such way to find tools any more: it is `auto`", FutureWarning, 2)
-        return "auto"
+    def _known_retrieval(cls, name: str) -> str:
+        if name == "codes":  # of an older version
+            what = "`codes` is ignored, there is no such way to find tools any more: it is `auto`"
+            warnings.warn(what, FutureWarning, 2)
+            return "auto"
+        if not RETRIEVAL.has(name):
+            raise PydanticCustomError("retrieval", "there are {known}", {"known": ", ".join(RETRIEVAL.names())})
+        return name
 
     @field_validator("scorers")
     @classmethod
@@ -250,11 +254,13 @@ class Settings(BaseSettings):
         if "codes" in names:  # of an older version
             warnings.warn("the scorer `codes` is ignored, there is none any more", FutureWarning, 2)
             names = tuple(name for name in names if name != "codes")
-        unknown = [name for name in names if name not in SCORERS]
+        unknown = [name for name in names if name not in SCORERS and not plugins.SCORERS.has(name)]
         if unknown or not {"words", "vectors"} & set(names):
             problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"
             raise PydanticCustomError(
-                "scorers", "{problem}; there are {known}", {"problem": problem, "known": ", ".join(SCORERS)}
+                "scorers",
+                "{problem}; there are {known}",
+                {"problem": problem, "known": ", ".join(plugins.SCORERS.names())},
             )
         return names
 

@@ -25,6 +25,7 @@ from atc import bounded_toml
 from atc.database_address import masked
 from atc.errors import SettingsError, UsageError
 from atc.invisible import visible
+from atc.plugins import RETRIEVAL
 from atc.private_folders import make_private
 from atc.whole_file import write_whole
 
@@ -41,9 +42,14 @@ MAX_FILE = 100_000
 State = Literal["trusted", "changed", "gone"]
 
 
-def _is_switch(name: str, value: Any) -> bool:
-    """Whether it is what ``sentence`` was called before; ``answer`` itself may name code to import."""
-    return name == "answer" and isinstance(value, bool)
+def is_free(name: str, value: Any) -> bool:
+    """Whether any file may set this: a name of :data:`FREE`, whose value names no code of another package.
+
+    A truth value of ``answer`` is what ``sentence`` was called before; ``answer`` itself may name code to import.
+    """
+    if name == "retrieval":
+        return value in RETRIEVAL.ours if isinstance(value, str) else True
+    return name in FREE or (name == "answer" and isinstance(value, bool))
 
 
 @dataclass(frozen=True)
@@ -75,7 +81,7 @@ class SettingsFile:
     @property
     def guarded(self) -> dict[str, Any]:
         """What it sets that needs trust, as it may be shown."""
-        return {name: value for name, value in self.shown.items() if name not in FREE and not _is_switch(name, value)}
+        return {name: value for name, value in self.shown.items() if not is_free(name, value)}
 
     @property
     def shown(self) -> dict[str, Any]:

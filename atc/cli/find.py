@@ -7,7 +7,7 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 import typer
 from rich.table import Table
@@ -28,6 +28,7 @@ from atc.retrieval.minilm import MiniLM
 from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
+from atc.retrieval.scorers import added
 from atc.retrieval.used_file import Used, read_used
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
@@ -147,22 +148,26 @@ def search(
             "say what is searched: tools, such as --tools atlas, or an index (`atc tools index`) with --index DIR"
         )
     settings = Settings.load(scorers=scorers)
-    way = way or settings.retrieval
+    chosen: str = way or settings.retrieval
+    if chosen not in get_args(Way):
+        how = f"give --way: {', '.join(get_args(Way))}"
+        raise UsageError(f"the setting retrieval names {chosen!r}, which searches no index: {how}")
     if folder is not None:
         searched = ToolIndex.load(folder)
         for notice in searched.notices:
             err.print(notice, style="yellow", markup=False)
     else:
-        searched = index_of(options.opened(sources or [], openapi=openapi), way)
-    on = [name for name in settings.scorers if way != "lexical" or name in WITHOUT_VECTORS]
+        searched = index_of(options.opened(sources or [], openapi=openapi), chosen)
+    on = [name for name in settings.scorers if chosen != "lexical" or name in WITHOUT_VECTORS]
     adapters = OwnAdapters(settings.catalogue)
-    searched = searched.with_scorers(adapters.columns(searched) if settings.learn else (), on)
+    learnt = adapters.columns(searched) if settings.learn else ()
+    searched = searched.with_scorers((*learnt, *added(on)), on)
     for notice in adapters.notices:
         err.print(clean(notice), style="yellow", markup=False)
     began = time.perf_counter()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
-        if way == "planned":
+        if chosen == "planned":
             found = asyncio.run(_planned(searched, query, model))
         else:
             found = search_without_plan(searched, query, limit)
@@ -190,7 +195,7 @@ def _scores(hits: Mapping[str, Hit], name: str) -> dict[str, Any]:
     return given | ({"used_with": hit.used_with} if hit.used_with else {})
 
 
-def index_of(tools: Toolset, way: Way) -> ToolIndex:
+def index_of(tools: Toolset, way: str) -> ToolIndex:
     """An index of tools: the one that a run of this way would search."""
     encoder, notices = encoder_for(len(tools)) if way == "auto" else (None, [])
     with stages() as report:

@@ -29,6 +29,7 @@ from atc.models.fetch import Source, fetch, models_dir
 from atc.models.machine import described, this_machine
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.resolve import Choice, choose_model
+from atc.plugins import MODELS
 from atc.retrieval import minilm
 
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")
@@ -174,7 +175,7 @@ def bench(
 def info(as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False) -> None:
     """Say which model would be used and why, and whether it can be. Exit status 3 if it cannot."""
     choice = choose_model()
-    report = _embedded_report(choice) if choice.kind == "embedded" else _endpoint_report(choice)
+    report = _REPORTS[choice.kind](choice)
     if as_json:
         print_json(report)
     else:
@@ -241,6 +242,18 @@ def _endpoint_report(choice: Choice) -> dict[str, Any]:
         "usable": not problem,
         "problem": problem,
     }
+
+
+def _installed_report(choice: Choice) -> dict[str, Any]:
+    problem = ""
+    try:
+        MODELS.load(choice.preset)
+    except UsageError as error:
+        problem = str(error)
+    return {"model": choice.model, "why": choice.why, "of": choice.preset, "usable": not problem, "problem": problem}
+
+
+_REPORTS = {"embedded": _embedded_report, "endpoint": _endpoint_report, "installed": _installed_report}
 
 
 def _is_listed(name: str, answer: httpx.Response) -> bool | None:

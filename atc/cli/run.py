@@ -64,7 +64,10 @@ ToolIndex = Annotated[
     str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
 ]
 Retrieval = Annotated[
-    str | None, typer.Option(help="How tools are chosen among many: auto (default), lexical, hybrid or planned.")
+    str | None,
+    typer.Option(
+        help="How tools are chosen among many: auto (default), lexical, hybrid, planned, or an installed way."
+    ),
 ]
 StrategyName = Annotated[
     str | None,

@@ -38,9 +38,10 @@ from atc.cli.run import (
 from atc.cli.view import RunView
 from atc.errors import TraceError, UsageError
 from atc.invisible import visible
+from atc.plugins import STRATEGIES
 from atc.prices import money_text
 from atc.settings import Settings
-from atc.strategies.base import BUNDLED, Strategy, open_strategy
+from atc.strategies.base import Strategy, open_strategy
 from atc.traces.events import Event
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
@@ -295,7 +296,7 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
         UsageError: the answer is no, or nobody can be asked.
     """
     name = (stored.first("run_started") or {}).get("strategy_given")
-    code = name if isinstance(name, str) and name not in BUNDLED else None
+    code = name if isinstance(name, str) and name not in STRATEGIES.own else None
     named = {key: value for key, value in (source | {"strategy": code}).items() if value}
     heading = f"load what run {stored.run_id} names? Its code runs as you; {visible(strange)}"
     if question.has_terminal() and asyncio.run(question.ask(heading, named)):

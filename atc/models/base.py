@@ -10,9 +10,9 @@ import abc
 import functools
 import inspect
 import warnings
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Literal
 
 import anyio
 
@@ -36,6 +36,7 @@ __all__ = [
     "FinishReason",
     "Message",
     "Model",
+    "ModelOptions",
     "ModelRequest",
     "OnText",
     "Reply",
@@ -91,6 +92,31 @@ async def fitting_reply(
         notice=reply.notice or again.notice,
         problem=again.problem or (f"the reply does not fit: {read.problem}" if read.problem else ""),
     )
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """What a user has said of a model, for the function that opens it; ``None`` where nothing was said.
+
+    Attributes:
+        api_key: its key, where one was given as an argument or a setting.
+        context_tokens: what prompt and reply may take together.
+        prompt_tokens: that a prompt should have at most.
+        thinking_tokens: that it may think before each reply.
+        extra_body: more members of each request to an endpoint.
+        slots: replies that can be written at the same time.
+        threads: processor threads of a model on this machine.
+        keep_prompts: what such a model keeps on disk of what it has read: ``tools``, ``instructions`` or ``nothing``.
+    """
+
+    api_key: str | None = field(default=None, repr=False)
+    context_tokens: int | None = None
+    prompt_tokens: int | None = None
+    thinking_tokens: int | None = None
+    extra_body: Mapping[str, Any] | None = None
+    slots: int = 1
+    threads: int | None = None
+    keep_prompts: Literal["tools", "instructions", "nothing"] = "tools"
 
 
 class Model(abc.ABC):

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from atc.errors import AtcError, ModelUnavailable, UsageError
 from atc.models import presets
-from atc.models.base import Model
+from atc.models.base import Model, ModelOptions
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
 from atc.models.embedded import PROMPT_TOKENS, EmbeddedModel, how_to_get_a_model
@@ -20,6 +20,7 @@ from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
 from atc.models.presets import PRESETS
 from atc.models.prompt_cache import KeepPrompts
+from atc.plugins import MODELS
 from atc.settings import Settings
 
 
@@ -28,17 +29,17 @@ class Choice:
     """A model that was decided on, not yet opened.
 
     Attributes:
-        kind: on this machine, or behind an endpoint.
-        model: the name at the endpoint, or the path of the file.
+        kind: on this machine, behind an endpoint, or of another package.
+        model: the name at the endpoint, or the path of the file; for a package what stands behind the colon.
         why: what decided it, in words.
         base_url: the endpoint's address; ``None`` for OpenAI's own.
         api_key: its key.
-        preset: the name of a provider whose endpoint it is (:mod:`atc.models.presets`).
+        preset: the name of a provider whose endpoint it is (:mod:`atc.models.presets`), or of an entry point.
         key_name: the variable that holds the key, for messages.
         facts_headers: with the key, for questions about the model; where empty, the usual one.
     """
 
-    kind: Literal["embedded", "endpoint"]
+    kind: Literal["embedded", "endpoint", "installed"]
     model: str
     why: str
     base_url: str | None = None
@@ -85,6 +86,8 @@ def choose_model(
         return Choice("endpoint", rest, why, at.url, at.key, **more)
     if named in PRESETS:
         why += f" (at an address that was given, so {named}: is a part of its name)"
+    if rest and not url and named not in MODELS.ours and MODELS.has(named):
+        return Choice("installed", rest, why, preset=named, api_key=api_key)
     key = api_key or env.get("OPENAI_API_KEY") or None
     name = rest if named == "openai" else spec
     if not name and (url or key) and env.get("OPENAI_MODEL"):
@@ -98,7 +101,10 @@ def choose_model(
             "ATC_MODEL to one that it has, or ATC_MODEL=embedded to use no endpoint"
         )
     if not url and not key:
-        hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else _preset_hint(name)
+        if rest and named not in MODELS.ours:
+            hint = f"{named}: is none of {', '.join(MODELS.names())}. Else, "
+        else:
+            hint = f"did you mean 'embedded:{name}'? Else, " if name in CATALOGUE else _preset_hint(name)
         raise ModelUnavailable(
             f"the model {name!r} is behind an endpoint and none is set up: {hint}{how_to_get_a_model()}"
         )
@@ -140,7 +146,8 @@ def open_model(
     Args:
         spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
             for an endpoint; ``"anthropic:NAME"`` and others for the endpoint of a provider, with its own key
-            (:data:`atc.models.presets.PRESETS`), unless an address is given; a model, which is returned as it is. When
+            (:data:`atc.models.presets.PRESETS`), or for a model of another package (:data:`atc.plugins.MODELS`),
+            unless an address is given; a model, which is returned as it is. When
             not given, the environment decides: ``ATC_MODEL`` is such a text; ``OPENAI_BASE_URL`` means an endpoint, and
             so does ``OPENAI_API_KEY`` together with ``OPENAI_MODEL``; else it is the embedded default. A key alone
             chooses nothing: it is there for other programs, too.
@@ -172,15 +179,13 @@ def open_model(
         model = spec
     else:
         choice = choose_model(spec, base_url=base_url, api_key=api_key)
-        if choice.kind == "embedded":
-            model = EmbeddedModel(
-                choice.model,
-                slots,
-                threads,
-                context_tokens,
-                prompt_tokens=prompt_tokens or PROMPT_TOKENS,
-                keep=keep_prompts,
+        if choice.kind != "endpoint":
+            options = ModelOptions(
+                choice.api_key, context_tokens, prompt_tokens, thinking_tokens, extra_body, slots, threads, keep_prompts
             )
+            part = "embedded" if choice.kind == "embedded" else choice.preset
+            secrets = [choice.api_key] if choice.api_key else []
+            model = MODELS.make(part, choice.model, options, a=Model, secrets=secrets)  # type: ignore[type-abstract]
         else:
             model = OpenAICompatible(
                 choice.model,
@@ -196,6 +201,18 @@ def open_model(
                 facts_headers=choice.facts_headers,
             )
     return model if cache_dir is None else CachedModel(model, cache_dir)
+
+
+def open_embedded(path: str, options: ModelOptions) -> EmbeddedModel:
+    """A model on this machine."""
+    return EmbeddedModel(
+        path,
+        options.slots,
+        options.threads,
+        options.context_tokens,
+        prompt_tokens=options.prompt_tokens or PROMPT_TOKENS,
+        keep=options.keep_prompts,
+    )
 
 
 def prepare_model(spec: str | None = None, **given: Any) -> None:

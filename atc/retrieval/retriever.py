@@ -8,12 +8,13 @@ import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, runtime_checkable
 from typing import Protocol as Interface
 
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.base import Message, Reply
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
+from atc.settings import Settings
 from atc.sketch import Sketch, all_of
 from atc.tools.tool import Toolset
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from atc.graph.tool_graph import ToolGraph
     from atc.retrieval.encoder import Encoder
     from atc.retrieval.index import ToolIndex
+    from atc.retrieval.own_adapters import OwnAdapters
     from atc.retrieval.planner import Trajectory
     from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
@@ -33,6 +35,7 @@ asked with them where the reply is sampled (:mod:`atc.retrieval.asking`)."""
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]
+"""How an index is searched; beside these, a setting may name a retriever of another package."""
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
 MAX_EMBEDDED = 5_000
@@ -52,6 +55,7 @@ class Retrieved:
     trajectory: Trajectory | None = None
 
 
+@runtime_checkable
 class Retriever(Interface):
     """Finds the tools for a task."""
 
@@ -223,6 +227,40 @@ class IndexRetriever:
                 index, problem = kept_index(tools, encoder, self._folder, told)
                 self.notices = (*notices, *([problem] if problem else []))
                 self._own = (tools, index)
+
+
+def by_index(settings: Settings) -> IndexRetriever:
+    """The retriever of the ways that search an index (:data:`Way`).
+
+    Raises:
+        UsageError: a scorer cannot be had.
+        ToolIndexError: the setting ``tool_index`` names an index that cannot be read.
+    """
+    others: Sequence[Column] = ()
+    if set(settings.scorers) - set(SCORERS):
+        from atc.retrieval.scorers import added
+
+        others = added(settings.scorers)
+    adapters: OwnAdapters | None = None
+
+    def columns(index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
+        """What `atc learn` left for an index, and what other packages add."""
+        nonlocal adapters
+        if not settings.learn or "adapter" not in settings.scorers:
+            return others, ()
+        if adapters is None:
+            from atc.retrieval.own_adapters import OwnAdapters
+
+            adapters = OwnAdapters(settings.catalogue)
+        return (*adapters.columns(index), *others), adapters.notices
+
+    return IndexRetriever(
+        settings.tool_index,
+        cast(Way, settings.retrieval),
+        folder=settings.catalogue / "indexes",
+        scorers=settings.scorers,
+        columns=columns,
+    )
 
 
 _QUIET = "`ATC_RETRIEVAL=lexical` keeps to words, without this line"

@@ -6,7 +6,7 @@ that knows nothing of a query gives ``None`` and has no part in it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from typing import Protocol as Interface
@@ -14,6 +14,8 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.errors import UsageError
+from atc.plugins import SCORERS
 from atc.retrieval.fusion import SHARES, top
 from atc.retrieval.vectors import Floats
 from atc.scorer_names import ScorerName
@@ -58,7 +60,7 @@ class Scorer(Interface):
 
     @property
     def share(self) -> float | None:
-        """Its weight, learnt with it; ``None``: that of its name in :data:`~atc.retrieval.fusion.SHARES`."""
+        """Its weight, learnt with it; ``None``: that of its name in :data:`~atc.retrieval.fusion.SHARES`, else 1."""
         ...
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
@@ -132,9 +134,46 @@ class Cosines:
         return self.snapshot.nearest.rows(query.vector, count)
 
 
+@dataclass
+class Added:
+    """A :class:`Column` of a scorer that another package adds: it is made once for a snapshot.
+
+    Attributes:
+        name: of its entry point.
+        make: what the entry point names.
+    """
+
+    name: ScorerName
+    make: Callable[[Snapshot], Scorer | None]
+    _made: tuple[Snapshot, Scorer | None] | None = field(default=None, init=False, repr=False)
+
+    def scorer(self, snapshot: Snapshot) -> Scorer | None:
+        """
+        Raises:
+            UsageError: the scorer has another name: it would stand in the place of that one.
+        """
+        if self._made is None or self._made[0] is not snapshot:
+            made = self.make(snapshot)
+            if made is not None and made.name != self.name:
+                raise UsageError(
+                    f"scorer {self.name!r} calls itself {made.name!r}: give it the name of its entry point"
+                )
+            self._made = (snapshot, made)
+        return self._made[1]
+
+
+def added(names: Collection[str]) -> list[Added]:
+    """The columns of the scorers of other packages among some names.
+
+    Raises:
+        UsageError: one cannot be had.
+    """
+    return [Added(name, SCORERS.load(name)) for name in names if name not in SCORERS.ours]
+
+
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
-    own: list[Scorer] = [Words(snapshot), Cosines(snapshot)]
+    own: list[Scorer] = [SCORERS.load(name)(snapshot) for name in SCORERS.own]
     if snapshot.together is not None:
         from atc.retrieval.together import UsedTogether
 
@@ -157,4 +196,5 @@ def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -
 
 def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:
     """The weight of each scorer, by name: what was learnt with it, else :data:`~atc.retrieval.fusion.SHARES`."""
-    return {**SHARES, **{each.name: each.share for each in scorers if each.share is not None}}
+    shares = {each.name: SHARES.get(each.name, 1.0) if each.share is None else each.share for each in scorers}
+    return {**SHARES, **shares}

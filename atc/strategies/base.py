@@ -9,7 +9,6 @@ from __future__ import annotations
 import abc
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, get_args
 
 from atc.answers.types import Fitted
@@ -17,19 +16,13 @@ from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.facts import Fault
 from atc.loading import load_named, names_code
+from atc.plugins import STRATEGIES
 from atc.result import RunStatus
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
     from atc.strategies.context import RunContext
 
-GROUP = "atc.strategies"
-"""Entry points of other packages: ``name = "module:Name"``."""
-BUNDLED = {
-    "chain": "atc.strategies.chain:Chain",
-    "atc-paper": "atc.strategies.paper:Paper",
-}
-"""The strategies of this package. No other can take their names."""
 RESEARCH = frozenset({"codeact", "dfsdt", "layered", "layered-calls", "navigate", "plan", "react"})
 """The names of those in ``research/``, a package of its own that who wants to compare installs."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
@@ -134,28 +127,14 @@ def open_strategy(given: str | Strategy) -> Strategy:
     """
     if isinstance(given, Strategy):
         return given
-    if given in BUNDLED:
-        return _made(load_named(BUNDLED[given]), given)
     if names_code(given):
         return _made(load_named(given), given)
-    found = entry_points(group=GROUP)
-    points = found.select(name=given)
-    if len({point.value for point in points}) > 1:
-        values = ", ".join(sorted(point.value for point in points))
-        raise UsageError(f"strategy {given!r} is the name of several ({values}): name one of them as MODULE:NAME")
-    for point in points:
-        try:
-            return _made(point.load(), given)
-        except (Exception, SystemExit) as error:
-            if isinstance(error, UsageError):
-                raise
-            what = f"{type(error).__name__}: {error}"
-            raise UsageError(f"strategy {given!r} ({point.value}) cannot be imported: {what}") from error
+    if STRATEGIES.has(given):
+        return _made(STRATEGIES.load(given), given)
     if given in RESEARCH:
         how = "run `pip install ./research` in a checkout of ATC"
         raise UsageError(f"strategy {given!r} is in the package atc-runtime-research, which is not installed: {how}")
-    known = ", ".join(sorted({*BUNDLED, *found.names}))
-    raise UsageError(f"no strategy is named {given!r}: give {known}; or {FORMS}")
+    raise UsageError(f"no strategy is named {given!r}: give {', '.join(STRATEGIES.names())}; or {FORMS}")
 
 
 def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | None) -> tuple[Strategy, str | None]:

@@ -16,13 +16,13 @@ from atc.facts import Fault, Finding
 from atc.graph.tool_graph import ToolGraph
 from atc.outcome import Outcome
 from atc.packing import as_text
+from atc.plugins import SANDBOXES
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.broken import broken_tool_findings
 from atc.programs.check.checker import Checker
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
 from atc.result import Call, Revision
-from atc.sandboxes.drivers import DRIVERS
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
@@ -165,7 +165,9 @@ class ProgramLoop:
         if not (self.ways.check and settings.check):
             return []
         known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
-        packages = bool(settings.sandbox_preload) or settings.sandbox not in DRIVERS  # only the driver knows which
+        packages = (
+            bool(settings.sandbox_preload) or settings.sandbox not in SANDBOXES.own
+        )  # only the driver knows which
         protocols = {protocol.name: protocol for protocol in context.tools.protocols}
         graph, calls = self._graph(), [*context.broker.calls]
 

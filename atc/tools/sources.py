@@ -14,17 +14,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from atc.errors import ToolImportError
+from atc.plugins import TOOL_SOURCES
 from atc.tools import python_source
 from atc.tools.tool import Toolset
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
-
-GROUP = "atc.tools"
-"""The group of entry points by which other packages add sources."""
 _DOCUMENTS = (".json", ".yaml", ".yml")
 _HEAD = 200_000
 _KEY = re.compile(rb"""\b(?:openapi|swagger)["']?\s{0,4}:""")
@@ -73,13 +69,14 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
     for source in SOURCES:
         if source.recognises(word):
             return source.open(word, options)
-    if (installed := _installed(word)) is not None:
-        return _from_package(installed, word)
+    name, colon, argument = word.partition(":")
+    if colon and name not in TOOL_SOURCES.own and TOOL_SOURCES.has(name):
+        return TOOL_SOURCES.make(name, argument, a=Toolset)
     if _ADDRESS.match(word):
         raise ToolImportError(f"{word!r} is an address without its scheme: write http://{word} or https://{word}")
     if python_source.is_attribute(word):
         return python_source.tools_of(word)
-    names = ", ".join(f"{each.name}:…" for each in _entry_points())
+    names = ", ".join(f"{each}:…" for each in TOOL_SOURCES.names() if each not in TOOL_SOURCES.ours)
     added = f"; installed sources: {names}" if names else ""
     raise ToolImportError(
         f"{word!r} names no tools: there is no such file or folder{_near(word) or '.'} Give {FORMS}{added}"
@@ -98,47 +95,11 @@ def _near(word: str) -> str:
     return "".join(f": did you mean {path.with_name(name)}?" for name in (found or alike)[:1])
 
 
-# -- the sources of other packages -------------------------------------------------------------------------------------
-
-
-def _entry_points() -> EntryPoints:
-    from importlib.metadata import entry_points  # slow to import, and seldom needed
-
-    return entry_points(group=GROUP)
-
-
-def _installed(word: str) -> EntryPoint | None:
-    """The entry point that a word names; nothing of its package is imported.
-
-    Raises:
-        ToolImportError: two packages offer a source of that name.
-    """
-    name, colon, _ = word.partition(":")
-    found = list(_entry_points().select(name=name)) if colon and name else []
-    if len({each.value for each in found}) > 1:
-        raise ToolImportError(
-            f"{word!r}: several installed packages offer a tool source {name!r} "
-            f"({', '.join(sorted(each.value for each in found))}): uninstall all but one"
-        )
-    return found[0] if found else None
-
-
-def _from_package(source: EntryPoint, word: str) -> Toolset:
-    try:
-        made = source.load()(word.partition(":")[2])
-    except ToolImportError:
-        raise
-    except Exception as error:  # the code of another package may raise anything
-        raise ToolImportError(f"{word!r}: {source.value} failed: {type(error).__name__}: {error}") from error
-    if not isinstance(made, Toolset):
-        raise ToolImportError(f"{word!r}: {source.value} returned a {type(made).__name__}, not a Toolset")
-    return made
-
-
 # -- the sources of this package ---------------------------------------------------------------------------------------
 
 
-def _open_atlas(_word: str, _options: Mapping[str, Any]) -> Toolset:
+def open_atlas(_argument: str) -> Toolset:
+    """The bundled tools."""
     from atc.atlas import atlas_toolset
 
     return atlas_toolset()
@@ -202,7 +163,7 @@ def _names_servers(path: Path) -> bool:
 
 
 SOURCES = (
-    ToolSource("`atlas`", lambda word: word == "atlas", _open_atlas),
+    ToolSource("`atlas`", lambda word: word == "atlas", lambda word, _: TOOL_SOURCES.make(word, "", a=Toolset)),
     ToolSource(
         "mcp:URL or 'mcp:COMMAND …' for an MCP server, a .json file with mcpServers",
         _is_mcp,

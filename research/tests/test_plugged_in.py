@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from atc.cli import learn
-from atc.strategies.base import GROUP, RESEARCH, open_strategy
+from atc.plugins import STRATEGIES
+from atc.strategies.base import RESEARCH, open_strategy
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "atc_research").rglob("*.py"))
@@ -39,7 +40,7 @@ all. The list may only get shorter, too."""
 
 
 def test_each_entry_point_is_a_strategy_of_its_name() -> None:
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][GROUP]
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][STRATEGIES.group]
     assert set(points) == RESEARCH
     for name, opens in points.items():
         strategy = open_strategy(name)

@@ -138,7 +138,7 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["run", "x", "-t", "leaves.py"], 2, "leaves.py cannot be imported: SystemExit"),
         (["run", "x", "-t", "tools.py", "--only", "doubel"], 2, "fits the pattern 'doubel': did you mean double?"),
         (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*': there are double"),
-        (["run", "x", "-t", "tools.py", "--sandbox", "podman"], 2, "sandbox: there is no driver 'podman'"),
+        (["run", "x", "-t", "tools.py", "--sandbox", "podman"], 2, "no sandbox driver is named 'podman'"),
         (["run", "x", "-t", "tools.py", "--sandbox-require", "magic"], 2, "sandbox_require"),
         (["run", "x", "-t", "tools.py", "--budget-s", "-1"], 2, "budget_s"),
         (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "'maybe' is not one of"),

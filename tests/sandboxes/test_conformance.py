@@ -224,7 +224,7 @@ def test_one_tier_can_be_checked(one_check: list[Check]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
-        (["podman"], 2, "there is no driver 'podman'"),
+        (["podman"], 2, "no sandbox driver is named 'podman'"),
         (["--tier", "Z"], 2, "there is no tier 'Z': choose from N, L, F"),
         (["docker", "--tier", "L"], 2, "for the driver `process` only"),
         (["http://127.0.0.1:9"], (2, 3), ""),

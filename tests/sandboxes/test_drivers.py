@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from atc.errors import SettingsError
+from atc.plugins import SANDBOXES
 from atc.sandboxes import drivers
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.docker.driver import DockerSandbox
@@ -57,10 +58,10 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     monkeypatch.delitem(sys.modules, "other_sandboxes", raising=False)
 
     def install(**points: str) -> None:
-        made = [EntryPoint(name.replace("_", "-"), value, drivers.GROUP) for name, value in points.items()]
+        made = [EntryPoint(name.replace("_", "-"), value, SANDBOXES.group) for name, value in points.items()]
         real = importlib.metadata.entry_points
-        entry_points: Any = lambda group: made if group == drivers.GROUP else real(group=group)  # noqa: E731
-        monkeypatch.setattr(drivers, "entry_points", entry_points)
+        entry_points: Any = lambda group: made if group == SANDBOXES.group else real(group=group)  # noqa: E731
+        monkeypatch.setattr("importlib.metadata.entry_points", entry_points)
 
     return install
 
@@ -104,7 +105,9 @@ def test_no_other_package_takes_the_name_of_a_driver_of_ours(install: Install) -
 
 def test_an_unknown_driver_is_an_error_that_names_the_known_ones(install: Install) -> None:
     install(nowhere="other_sandboxes:opened")
-    with pytest.raises(SettingsError, match=r"no driver 'podman': give `process`, .*`nowhere`, or the http"):
+    with pytest.raises(
+        SettingsError, match=r"no sandbox driver is named 'podman': there are process, .*http, https, nowhere"
+    ):
         opened("podman")
     assert "other_sandboxes" not in sys.modules
 
@@ -112,13 +115,13 @@ def test_an_unknown_driver_is_an_error_that_names_the_known_ones(install: Instal
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("no_such_module:x", "cannot be loaded: ModuleNotFoundError"),
-        ("other_sandboxes:missing", "cannot be loaded: AttributeError"),
-        ("other_sandboxes:number", "is not a function"),
-        ("other_sandboxes:wrong", "made no Sandbox"),
+        ("no_such_module:x", "cannot be imported: ModuleNotFoundError"),
+        ("other_sandboxes:missing", "cannot be imported: AttributeError"),
+        ("other_sandboxes:number", "is no function"),
+        ("other_sandboxes:wrong", "made a str"),
     ],
 )
 def test_a_driver_that_cannot_be_used_is_an_error_that_names_it(install: Install, value: str, words: str) -> None:
     install(nowhere=value)
-    with pytest.raises(SettingsError, match=f"the driver 'nowhere' .*{words}"):
+    with pytest.raises(SettingsError, match=f"sandbox driver 'nowhere' .*{words}"):
         opened("nowhere")

@@ -208,8 +208,8 @@ def test_another_package_adds_a_source_by_an_entry_point(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("argument", "words"),
     [
-        ("broken", "acme_tools:open_acme failed: OSError: no such board"),
-        ("nothing", "acme_tools:open_acme returned a NoneType, not a Toolset"),
+        ("broken", "acme_tools:open_acme of the package acme-tools.* failed: OSError: no such board"),
+        ("nothing", "made a NoneType: it must be a function of the ARG of NAME:ARG that returns an atc.Toolset"),
     ],
 )
 def test_what_fails_in_another_package_is_named(monkeypatch: pytest.MonkeyPatch, argument: str, words: str) -> None:
@@ -221,7 +221,9 @@ def test_what_fails_in_another_package_is_named(monkeypatch: pytest.MonkeyPatch,
 def test_two_packages_with_one_source_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     package(monkeypatch, "acme = acme_tools:open_acme", ACME)
     package(monkeypatch, "acme = other_tools:open_acme", ACME, name="other")
-    with pytest.raises(ToolImportError, match="several installed packages offer a tool source 'acme'"):
+    with pytest.raises(
+        ToolImportError, match=r"several packages have a tool source 'acme': acme-tools .*, other-tools"
+    ):
         open_tools(["acme:board"])
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from atc.database_address import SCHEMES
 from atc.errors import EnvironmentProblem, SettingsError
 from atc.extras import install_command
+from atc.plugins import STORES
 from atc.settings import Settings
 from atc.traces.stores.base import RunStore
 from atc.traces.stores.files import FileStore
@@ -24,8 +24,21 @@ def open_store(settings: Settings) -> RunStore:
     if settings.store is None:
         return FileStore(settings.runs_dir)
     address = settings.store.get_secret_value()
-    if urlsplit(address).scheme not in SCHEMES:
-        raise SettingsError("store: give an address such as postgresql://USER@HOST/DATABASE, or none for a folder")
+    scheme = urlsplit(address).scheme
+    if not STORES.has(scheme):
+        forms = ", ".join(f"{name}://…" for name in STORES.names())
+        raise SettingsError(
+            f"store: give an address such as postgresql://USER@HOST/DATABASE ({forms}), or none for a folder"
+        )
+    return STORES.make(scheme, address, settings, a=RunStore, secrets=settings.secrets)  # type: ignore[type-abstract]
+
+
+def open_postgres(address: str, settings: Settings) -> RunStore:
+    """The runs in a PostgreSQL database.
+
+    Raises:
+        EnvironmentProblem: psycopg is not installed.
+    """
     try:
         from atc.traces.stores.postgres import PostgresStore
     except ImportError as error:
