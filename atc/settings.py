@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
