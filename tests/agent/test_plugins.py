@@ -20,6 +20,7 @@ from atc.retrieval.retriever import Way
 from atc.scorer_names import SCORERS as SCORER_NAMES
 from atc.settings import Settings
 from tests.support.agent import GOOD, double
+from tests.support.cli import atc
 from tests.support.tools import make_tool
 
 CODE = """
@@ -233,6 +234,16 @@ def test_a_model_of_another_package_gets_its_name_and_what_the_user_said(
     assert (at.kind, at.model) == ("endpoint", "mine:7b")
 
 
+@pytest.mark.parametrize(("value", "code", "words"), [(":model", 0, "usable"), ("nowhere:x", 3, "cannot be imported")])
+def test_what_is_said_of_a_model_of_another_package(
+    value: str, code: int, words: str, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(MODELS.group, {"mine": value})
+    monkeypatch.setenv("ATC_MODEL", "mine:tiny")
+    said = atc("model", "info")
+    assert (said.exit_code, words in said.output, "tiny" in said.output) == (code, True, True)
+
+
 def test_a_kind_of_model_that_is_not_there_is_told_with_all_kinds() -> None:
     with pytest.raises(ModelUnavailable, match=r"mien: is none of embedded, anthropic, .*ollama"):
         choose_model("mien:tiny", environment={})
@@ -262,9 +273,12 @@ def found(**settings: Any) -> list[str]:
     return list(asyncio.run(made.find("look_1 look_2", 2, ask)).tools)
 
 
-def test_a_way_to_find_tools_of_another_package_is_a_setting(install: Install) -> None:
+def test_a_way_to_find_tools_of_another_package_is_a_setting(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
     install(RETRIEVAL.group, {"last": ":last"})
     assert found(retrieval="last") == ["look_7", "look_8"]
+    monkeypatch.setenv("ATC_RETRIEVAL", "last")
+    searched = atc("tools", "search", "a city", "--tools", "atlas")
+    assert (searched.exit_code, "give --way: auto, lexical" in searched.output) == (2, True)
     with pytest.raises(SettingsError, match=r"retrieval: there are auto, lexical, .*last"):
         Settings.load(retrieval="first")
 
