@@ -9,7 +9,7 @@ from typing import Any
 
 from atc.calls.entry import Entry
 from atc.calls.json_values import holds_nothing, is_empty
-from atc.facts import Answered, Drift, Invocation, Observed
+from atc.facts import Answered, Drift, Finding, Invocation, Observed
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.values import ITEM, MEMBER
 from atc.programs.program import Program
@@ -191,3 +191,12 @@ def drift(call: Call, path: Sequence[str | int]) -> Drift | None:
         if steps == wanted[: len(steps)] or wanted == steps[: len(wanted)]:
             return found
     return None
+
+
+def has_other_value(finding: Finding, call: Call) -> bool:
+    """Whether a response has a value that is none of the choices which a finding names for its place."""
+    if finding.place is None or call.tool != finding.place.tool or not call.succeeded:
+        return False
+    path = [ITEM if step is None else step for step in finding.place.path]
+    values = (value for _, value in places(call.value, path))
+    return any(value is not MISSING and value is not None and str(value) not in finding.known for value in values)

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from atc.facts import Finding
 from atc.programs.analysis.interpreter import Access
-from atc.programs.analysis.values import ITEM, Origin
+from atc.programs.analysis.values import Origin
 from atc.programs.attribution.responses import MISSING, places
 from atc.result import Call
 
@@ -54,12 +53,3 @@ class Seen:
     def keys(self, origin: Origin) -> tuple[str, ...]:
         """The keys of the objects that stood there."""
         return tuple(dict.fromkeys(key for value in self.at(origin) if isinstance(value, dict) for key in value))
-
-
-def has_other_value(finding: Finding, call: Call) -> bool:
-    """Whether a response has a value that is none of the choices which a finding names for its place."""
-    if finding.place is None or call.tool != finding.place.tool or not call.succeeded:
-        return False
-    path = [ITEM if step is None else step for step in finding.place.path]
-    values = (value for _, value in places(call.value, path))
-    return any(value is not MISSING and value is not None and str(value) not in finding.known for value in values)
