@@ -48,7 +48,7 @@ def is_free(name: str, value: Any) -> bool:
     A truth value of ``answer`` is what ``sentence`` was called before; ``answer`` itself may name code to import.
     """
     if name == "retrieval":
-        return value in RETRIEVAL.ours if isinstance(value, str) else True
+        return not isinstance(value, str) or value in RETRIEVAL.ours or is_retired_way(value)
     return name in FREE or (name == "answer" and isinstance(value, bool))
 
 
@@ -218,6 +218,11 @@ class TrustedFileSource(PydanticBaseSettingsSource):
                 "set this by argument or by ATC_* variables, which are stronger than the file"
             )
         return {name: value for name, value in file.values.items() if name not in RETIRED}
+
+
+def is_retired_way(name: str) -> bool:
+    """Whether it is the way to find tools that ATC had once, and no package has: it means ``auto``."""
+    return name == "codes" and not RETRIEVAL.has(name)
 
 
 def _warn_of_retired(file: SettingsFile | None) -> None:

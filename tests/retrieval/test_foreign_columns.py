@@ -91,7 +91,7 @@ def test_a_head_that_an_older_version_trained_is_ignored_with_a_line(folder: Pat
     made = forged(folder, **{"codes-head-00": np.zeros((10**9, 0), np.float32)})
     assert made.codes is not None
     assert not made.codes.arrays
-    assert "is ignored: `atc learn ranking`" in made.notices[0]
+    assert "is ignored: `atc learn`" in made.notices[0]
     assert works(made)
 
 
