@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from atc.prices import Price
     from atc.probing import Prober, probe
     from atc.result import Call, Effect, Result, Revision, Usage
-    from atc.retrieval.retriever import Retrieved, Retriever
+    from atc.retrieval.retriever import Retriever
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.settings import Settings
@@ -115,7 +115,6 @@ __all__ = [
     "Protocol",
     "Reply",
     "Result",
-    "Retrieved",
     "Retriever",
     "Revision",
     "RunContext",
@@ -194,7 +193,7 @@ _MODULES = {
     "atc.prices": ("Price",),
     "atc.probing": ("Prober", "probe"),
     "atc.result": ("Call", "Effect", "Result", "Revision", "Usage"),
-    "atc.retrieval.retriever": ("Retrieved", "Retriever"),
+    "atc.retrieval.retriever": ("Retriever",),
     "atc.sandboxes.conformance": ("check_sandbox",),
     "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),
     "atc.settings": ("Settings",),

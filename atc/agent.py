@@ -105,7 +105,7 @@ class Agent(RunsBatches, RunsPrograms):
             settings["sandbox"], sandbox = sandbox, None
         if isinstance(strategy, str):
             settings["strategy"], strategy = strategy, None
-        if isinstance(answer, str | bool):
+        if isinstance(answer, str):
             settings["answer"], answer = answer, None
         if isinstance(catalogue, str | Path):
             settings["catalogue"], catalogue = catalogue, None

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from atc.errors import AtcError, SettingsError, ToolImportError, UsageError
+from atc.errors import AtcError, EnvironmentProblem, SettingsError, ToolImportError, UsageError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -61,6 +61,7 @@ class Kind:
 
         Raises:
             UsageError: (as :attr:`error`) there is none, several packages have it, or it cannot be imported.
+            EnvironmentProblem: what it needs is not installed.
         """
         if name in self.own:
             module, _, attribute = self.own[name].partition(":")
@@ -68,6 +69,8 @@ class Kind:
         point = self._point(name)
         try:
             return point.load()
+        except EnvironmentProblem:
+            raise  # it says itself what it lacks
         except (Exception, SystemExit) as error:  # the code of another package may raise anything
             raise self._failed(point, "cannot be imported", error) from error
 
@@ -191,5 +194,5 @@ SCORERS = Kind(
     frozenset({"adapter", "co-usage"}),
     SettingsError,
 )
-LEARN = Kind("command of `atc learn`", "atc.learn", "a function that is a command of typer, or a typer.Typer")
+LEARN = Kind("command of `atc learn`", "atc.learn", "a function that is a command of Typer, or a typer.Typer")
 KINDS = (STRATEGIES, TOOL_SOURCES, SANDBOXES, MODELS, STORES, RETRIEVAL, SCORERS, LEARN)

@@ -36,17 +36,6 @@ MAX_INSTRUCTIONS = 4_000
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_names)]
 
 
-_SWITCH = "answer=True and answer=False are sentence=True and sentence=False now; they work for one more version"
-
-
-_SWITCH_WORDS = dict.fromkeys(("true", "1", "yes", "on"), True) | dict.fromkeys(("false", "0", "no", "off"), False)
-
-
-def _switch(value: Any) -> Any:
-    """The texts of an older version's switch ``answer`` as what they meant; anything else as it is."""
-    return _SWITCH_WORDS.get(value.lower(), value) if isinstance(value, str) else value
-
-
 class Settings(BaseSettings):
     """All settings with their defaults. ``Settings.load(**given)`` reads the other sources too."""
 
@@ -117,7 +106,7 @@ class Settings(BaseSettings):
         description="what a model is shown of responses after its program failed: `previews` (excerpts, secrets "
         "masked), `keys` (keys and types, no values) or `never`; the words of an error are always shown",
     )
-    answer: Annotated[str | bool | None, BeforeValidator(_switch)] = Field(
+    answer: str | None = Field(
         None, description="type of the value: number, text, list, yes/no, record, FILE.json or MODULE:TYPE"
     )
     sentence: bool = Field(True, description="let a program say its result in a sentence")
@@ -310,12 +299,7 @@ class Settings(BaseSettings):
                 needs trust and is not trusted (:mod:`atc.trust`).
         """
         try:
-            loaded = cls(**{name: value for name, value in given.items() if value is not None})
-            if isinstance(loaded.answer, bool):
-                warnings.warn(_SWITCH, FutureWarning, stacklevel=3)
-                said = loaded.sentence if "sentence" in loaded.model_fields_set else loaded.answer
-                loaded = loaded.model_copy(update={"answer": None, "sentence": said})
-            return loaded
+            return cls(**{name: value for name, value in given.items() if value is not None})
         except SettingsError:
             raise
         except ValidationError as error:

@@ -43,13 +43,10 @@ State = Literal["trusted", "changed", "gone"]
 
 
 def is_free(name: str, value: Any) -> bool:
-    """Whether any file may set this: a name of :data:`FREE`, whose value names no code of another package.
-
-    A truth value of ``answer`` is what ``sentence`` was called before; ``answer`` itself may name code to import.
-    """
+    """Whether any file may set this: a name of :data:`FREE`, whose value names no code of another package."""
     if name == "retrieval":
         return not isinstance(value, str) or value in RETRIEVAL.ours or is_retired_way(value)
-    return name in FREE or (name == "answer" and isinstance(value, bool))
+    return name in FREE
 
 
 @dataclass(frozen=True)

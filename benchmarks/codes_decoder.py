@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.codes decoder --data DIR --gguf FILE --out DIR`` teaches the model of a GGUF file (SmolLM2-135M)
 stage 1 of ToolWeaver §3.3 on a pool's queries, then asks it those that were held out, beside the cosine and the hybrid
-ranking of the same ones. What was trained is kept: the same command goes on where it stopped. It needs ``atc[train]``.
+ranking of the same ones. What was trained is kept: the same command goes on where it stopped. It needs torch.
 """
 
 from __future__ import annotations

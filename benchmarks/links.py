@@ -1,7 +1,7 @@
 """How well links between tools are predicted: which tool feeds which, among tools that nobody has used yet.
 
 ``python -m benchmarks.links --data DIR`` compares names, shared words, an encoder's cosine, the logistic model that
-ships, and, where torch is installed, graph networks (``atc[train]``), on edges of NesTools, UltraTool, NESTFUL,
+ships, and, where torch is installed, graph networks (``./research[train]``), on edges of NesTools, UltraTool, NESTFUL,
 ComplexFuncBench and API-Bank. Held out are half of all tools by hash, and each source as a whole. Against three kinds
 of pairs without an edge: random ones, ones of the same task, and the edges reversed. Each result is kept as a JSON
 line: the same command goes on where it stopped. ``--write`` makes the weights that ship.
@@ -312,8 +312,8 @@ def main(
 def _networks(features: Features) -> dict[str, Callable[[], Method]]:
     try:
         from benchmarks.links_networks import networks
-    except EnvironmentProblem:
-        err.print("without graph networks: they need torch (`pip install -e '.[train]'`)", markup=False)
+    except EnvironmentProblem as error:
+        err.print(f"left out: {error}", markup=False)
         return {}
     return networks(features)
 

@@ -139,14 +139,19 @@ def problems(rows: Mapping[Key, Row], there: list[Key], upgrading: str) -> list[
 
 
 def _is_told(row: Row, rows: Mapping[Key, Row], upgrading: str) -> bool:
-    """Whether the page names a thing. An option goes with its command; a snippet is no name in anybody's code."""
+    """Whether the page names a thing. An option and a command go with the command above, where that went too; a snippet
+    is no name in anybody's code."""
     if row.kind == "snippet":
         return True
-    names = [row.name]
-    if row.kind == "option":
-        command, _, option = row.name.rpartition(" ")
-        names += [option] if rows.get(("command", command), Row("command", command)).fate == "kept" else [command]
-    elif row.kind == "entry point":
+    names, kind, name = [row.name], row.kind, row.name
+    while kind in ("option", "command") and " " in name:
+        above, _, last = name.rpartition(" ")
+        if rows.get(("command", above), Row("command", above)).fate == "kept":
+            names.append(last if kind == "option" else f"{last}` of `{above}")
+            break
+        names.append(above)
+        kind, name = "command", above
+    if row.kind == "entry point":
         names.append(row.name.rpartition(" ")[2])
     return any(re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", upgrading) for name in names)
 

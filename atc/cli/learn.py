@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,18 +12,17 @@ from atc.cli import options
 from atc.cli.console import clean, guarded
 from atc.cli.lazy import command_of
 from atc.errors import EnvironmentProblem, UsageError
+from atc.plugins import LEARN
 
-GROUP = "atc.learn"
-"""Entry points of other packages: ``name = "module:name"``, a function with Typer's annotations or a Typer app."""
 RESEARCH = frozenset({"codes", "decoder", "links", "planner", "trajectories"})
 """The names of those in ``research/``, a package of its own that who wants to train installs."""
 
 
 class Learners(TyperGroup):
-    """The commands of :data:`GROUP`, each imported when it is named; and all of them for the help."""
+    """The commands of :data:`atc.plugins.LEARN`, each imported when it is named; and all of them for the help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted({*super().list_commands(ctx), *entry_points(group=GROUP).names})
+        return sorted({*super().list_commands(ctx), *LEARN.names()})
 
     def get_command(self, ctx: Any, name: str) -> Any:
         """A command; ``None`` where nothing has this name. One that cannot be had says so when it runs."""
@@ -38,35 +36,20 @@ class Learners(TyperGroup):
 
 
 def learner(name: str) -> Any:
-    """What another package has under a name of :data:`GROUP`; ``None`` where there is nothing.
+    """What another package has under a name of `atc learn`; ``None`` where there is nothing.
 
     Raises:
         UsageError: two packages have this name, or its code cannot be imported.
         EnvironmentProblem: it is a name of ``research/``, which is not installed.
     """
-    points = {point.value: point for point in entry_points(group=GROUP, name=name)}
-    if len(points) > 1:
-        several = ", ".join(sorted(map(_origin, points.values())))
-        raise UsageError(f"`atc learn {name}` is a command of several packages ({several}): uninstall all but one")
-    for point in points.values():
-        try:
-            return point.load()
-        except EnvironmentProblem as error:
-            raise EnvironmentProblem(f"`atc learn {name}`: {error}") from error
-        except (Exception, SystemExit) as error:
-            what = f"{type(error).__name__}: {error}"
-            raise UsageError(f"`atc learn {name}` ({_origin(point)}) cannot be imported: {what}") from error
+    if LEARN.has(name):
+        return LEARN.load(name)
     if name in RESEARCH:
         raise EnvironmentProblem(
             f"`atc learn {name}` is in the package atc-runtime-research, which is not installed: "
             "run `pip install ./research` in a checkout of ATC"
         )
     return None
-
-
-def _origin(point: EntryPoint) -> str:
-    """The value of an entry point, with its package where that is known."""
-    return f"{point.dist.name}: {point.value}" if point.dist is not None else point.value
 
 
 def _refusing(name: str, problem: UsageError | EnvironmentProblem) -> Any:
@@ -127,6 +110,6 @@ def learn(
         return
     from atc.cli import learn_ranking
 
-    learn_ranking.report_links("links" in entry_points(group=GROUP).names)
+    learn_ranking.report_links(LEARN.has("links"))
     given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
     learn_ranking.learn(pairs, tools, index, given, auth, rollback=rollback, seed=seed, as_json=as_json)

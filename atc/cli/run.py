@@ -161,7 +161,6 @@ def run(
     sentence: Sentence = None,
     no_learn: NoLearn = False,
     dry_run: DryRun = False,
-    no_answer: Annotated[bool, typer.Option("--no-answer", hidden=True, help="The old name of --no-sentence.")] = False,
     trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
     verbose: Verbose = False,
     as_json: options.Json = False,
@@ -178,9 +177,6 @@ def run(
     from atc.cli.view import RunView
 
     toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
-    if no_answer:
-        err.print("--no-answer is --no-sentence now; it works for one more version", markup=False)
-        sentence = False if sentence is None else sentence
     view = Shown(None if as_json else RunView(out, verbose=verbose))
     agent = Agent(
         toolset,

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from typing import Any
-
 from atc.models.base import Model, WrappedModel
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
@@ -40,11 +37,3 @@ __all__ = [
     "resolve_model",
     "open_model",
 ]
-
-
-def __getattr__(name: str) -> Any:
-    """Names that changed, for one version."""
-    if name != "model_of":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    warnings.warn("atc.models.model_of is now resolve_model", DeprecationWarning, stacklevel=2)
-    return resolve_model

@@ -79,9 +79,7 @@ def read_columns(about: Any, arrays: Arrays, damaged: Collection[str], documents
             notices.append(f"the codes of this index are left out: {why}; `atc tools index --codes` makes them anew")
         elif any(name.startswith(_HEAD) for name in codes.arrays):
             codes = replace(codes, arrays={k: each for k, each in codes.arrays.items() if not k.startswith(_HEAD)})
-            notices.append(
-                "the head that ranked by the codes of this index is ignored: `atc learn` learns in its place"
-            )
+            notices.append("the head that ranked by the codes of this index is ignored: `atc learn` learns it")
         found["codes"] = codes
     return found | {"notices": tuple(notices)}
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import warnings
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, runtime_checkable
 from typing import Protocol as Interface
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
     from atc.retrieval.encoder import Encoder
     from atc.retrieval.index import ToolIndex
     from atc.retrieval.own_adapters import OwnAdapters
-    from atc.retrieval.planner import Trajectory
     from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
     from atc.retrieval.snapshot import Progress
@@ -42,19 +39,6 @@ MAX_EMBEDDED = 5_000
 """Tools that ``auto`` reads for their meaning at the first search; it takes the encoder some ten seconds a thousand."""
 
 
-@dataclass(frozen=True)
-class Retrieved:
-    """What a retriever gave before it gave a :class:`~atc.sketch.Sketch`; it works for one more version.
-
-    Attributes:
-        tools: the likeliest first.
-        trajectory: how they were found; ``None`` where all were offered.
-    """
-
-    tools: Toolset
-    trajectory: Trajectory | None = None
-
-
 @runtime_checkable
 class Retriever(Interface):
     """Finds the tools for a task."""
@@ -68,28 +52,16 @@ class Retriever(Interface):
         ...
 
 
-def as_sketch(found: Sketch | Retrieved, retriever: object) -> Sketch:
-    """What a retriever gave, as a sketch.
+def as_sketch(found: object, retriever: object) -> Sketch:
+    """What a retriever gave.
 
     Raises:
-        UsageError: it is none.
+        UsageError: it is no sketch.
     """
     if isinstance(found, Sketch):
         return found
-    if not isinstance(found, Retrieved):
-        name, given = type(retriever).__name__, type(found).__name__
-        raise UsageError(f"{name}.retrieve must return an atc.Sketch of tools, not {given}: Sketch(tools.only(*names))")
-    warnings.warn(
-        f"{type(retriever).__name__}.retrieve returns Retrieved, which works for one more version: return "
-        "atc.Sketch(tools)",
-        DeprecationWarning,
-        stacklevel=2,
-    )
-    if found.trajectory is None:
-        return Sketch(found.tools)
-    from atc.retrieval.reasons import sketch_of
-
-    return sketch_of(found.tools, len(found.tools), found.trajectory)
+    name, given = type(retriever).__name__, type(found).__name__
+    raise UsageError(f"{name}.retrieve must return an atc.Sketch of tools, not {given}: Sketch(tools.only(*names))")
 
 
 class IndexRetriever:

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from atc.cli import learn
-from atc.plugins import STRATEGIES
+from atc.plugins import LEARN, STRATEGIES
 from atc.strategies.base import RESEARCH, open_strategy
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +48,7 @@ def test_each_entry_point_is_a_strategy_of_its_name() -> None:
 
 
 def test_each_command_of_learn_is_found_under_its_name() -> None:
-    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][learn.GROUP]
+    points = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"][LEARN.group]
     assert set(points) == learn.RESEARCH
     for name, opens in points.items():
         found = learn.learner(name)

@@ -13,7 +13,7 @@ from typing import Any, get_args
 
 import pytest
 
-from atc import Agent, Catalogue, FakeModel, Result, Retrieved, Settings, Sketch, Toolset
+from atc import Agent, Catalogue, FakeModel, Result, Settings, Sketch, Toolset
 from atc.catalogue import PATIENCE_S, STORE, store_in
 from atc.errors import UsageError
 from atc.graph.edges import Counts, Evidence, Learnt
@@ -174,7 +174,7 @@ def test_a_shared_catalogue_serves_several_agents() -> None:
     with pytest.raises(UsageError, match="not those of the catalogue"):
         Agent(crowd(), catalogue=catalogue)
     with pytest.raises(UsageError, match="a catalogue has its retriever"):
-        Agent(catalogue=catalogue, retriever=Old())
+        Agent(catalogue=catalogue, retriever=Wrong())
     with pytest.raises(UsageError, match="at least one tool"):
         Catalogue([])
 
@@ -182,21 +182,9 @@ def test_a_shared_catalogue_serves_several_agents() -> None:
 # A retriever of one's own
 
 
-class Old:
-    async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Any:
-        return Retrieved(tools.only("forecast"))
-
-
 class Wrong:
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Any:
         return ["forecast"]
-
-
-def test_a_retriever_of_an_older_version_works_for_one_more() -> None:
-    with pytest.warns(DeprecationWarning, match="Old.retrieve returns Retrieved"):
-        sketch = sketched(Catalogue(weather(), retriever=Old()))
-    assert list(sketch.tools) == ["forecast"]
-    assert sketch.why["forecast"].kind == "given"
 
 
 def test_a_retriever_that_gives_no_sketch_is_named() -> None:

@@ -1,15 +1,12 @@
-"""No module needs itself to be imported, and what stood elsewhere once is found."""
+"""No module needs itself to be imported, and a room looks downwards only."""
 
 from __future__ import annotations
 
 import ast
-import importlib
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 MODULES = {".".join(p.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): p
@@ -64,19 +61,3 @@ def test_the_graph_is_below_the_programs_that_are_checked_by_it() -> None:
     assert len(graph) > 20
     found = {(name, used) for name, path in graph.items() for used in imports(path)}
     assert not [(name, used) for name, used in found if f"{used}.".startswith(tuple(f"{room}." for room in above))]
-
-
-@pytest.mark.parametrize(
-    ("module", "names"),
-    [
-        ("atc.execution.process", ["ProcessSandbox"]),
-        ("atc.execution.sandbox", ["CallReply", "CallRequest", "Job", "Limits", "Outcome", "ProgramError", "Sandbox"]),
-        ("atc.models", ["model_of"]),
-    ],
-)
-def test_names_that_the_documents_had_work_for_one_more_version(module: str, names: list[str]) -> None:
-    for name in names:
-        with pytest.warns(DeprecationWarning, match=rf"{module}.{name} is now "):
-            assert callable(getattr(importlib.import_module(module), name))
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        importlib.import_module(module).nothing  # noqa: B018

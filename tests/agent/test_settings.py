@@ -78,21 +78,12 @@ def test_every_setting_says_what_it_is() -> None:
     assert [name for name, field in Settings.model_fields.items() if not field.description] == []
 
 
-@pytest.mark.parametrize("how", ["argument", "variable", "file"])
-@pytest.mark.parametrize("on", [True, False])
-def test_the_former_switch_named_answer_works_for_one_more_version(
-    how: str, on: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    word = str(on).lower()
-    if how == "variable":
-        monkeypatch.setenv("ATC_ANSWER", word)
+@pytest.mark.parametrize("how", ["argument", "file"])
+def test_a_truth_value_is_no_type_of_an_answer(how: str) -> None:
     if how == "file":
-        Path("atc.toml").write_text(f"answer = {word}\n")  # it was free to set this, so it still is
-    with pytest.warns(FutureWarning, match="sentence="):
-        loaded = Settings.load(**({"answer": on} if how == "argument" else {}))
-    assert (loaded.sentence, loaded.answer) == (on, None)
-    with pytest.warns(FutureWarning):
-        assert Settings.load(**({"answer": on} if how == "argument" else {}), sentence=not on).sentence is not on
+        Path("atc.toml").write_text("answer = false\n")
+    with pytest.raises(SettingsError, match="answer"):
+        Settings.load(**({"answer": False} if how == "argument" else {}))
 
 
 @pytest.mark.parametrize("name", sorted(RETIRED))

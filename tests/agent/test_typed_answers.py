@@ -167,8 +167,8 @@ def test_what_is_no_type_is_refused_before_anything_runs(tools: Toolset) -> None
             asyncio.run(anext(made.stream("x", answer=wrong)))  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="nonsense"):
         Agent(tools, model=FakeModel([]), answer="nonsense")
-    with pytest.warns(FutureWarning, match="sentence=False"):
-        assert Agent(tools, model=FakeModel([]), answer=False).settings.sentence is False
+    with pytest.raises(UsageError):
+        Agent(tools, model=FakeModel([]), answer=False)
     with pytest.raises(UsageError):
         made.store.find("last")
 

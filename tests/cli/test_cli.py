@@ -78,13 +78,6 @@ def test_what_is_no_type_is_wrong_use_and_the_choices_are_listed(given: str) -> 
         assert "number, text, list, yes/no, record, FILE.json" in ran.stderr
 
 
-def test_the_former_option_without_a_sentence_works_with_a_warning(endpoint: Any) -> None:
-    endpoint(says(GOOD))
-    ran = atc("run", "double 21", "--tools", "tools.py", "--no-answer", "--json")
-    assert (ran.exit_code, json.loads(ran.stdout)["answer"]) == (0, "42")
-    assert "--no-sentence" in ran.stderr
-
-
 def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     ran = atc(

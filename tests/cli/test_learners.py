@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from atc.cli import learn, learn_ranking
+from atc.plugins import LEARN
 from tests.support.cli import atc
 
 
@@ -25,7 +27,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         folder = tmp_path / name / f"{name}-1.0.dist-info"
         folder.mkdir(parents=True)
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (folder / "entry_points.txt").write_text(f"[{learn.GROUP}]\n{lines}")
+        (folder / "entry_points.txt").write_text(f"[{LEARN.group}]\n{lines}")
         monkeypatch.syspath_prepend(str(tmp_path / name))
     (tmp_path / "one" / "other_learner.py").write_text(
         f"import pathlib\npathlib.Path({str(tmp_path / 'mark')!r}).touch()\n"
@@ -49,7 +51,7 @@ def test_a_command_is_loaded_when_it_is_named_and_not_before(installed: Path) ->
 def test_the_help_lists_them_and_one_that_is_broken_hides_no_other(installed: Path) -> None:
     said = " ".join(atc("learn", "--help").stdout.replace("│", " ").split())
     assert "greet Say hello." in said
-    assert "`atc learn broken` (one: no_such_module:run) cannot be imported" in said
+    assert "'broken' (no_such_module:run of the package one) cannot be imported" in said
     assert installed.exists()
 
 
@@ -57,8 +59,8 @@ def test_the_help_lists_them_and_one_that_is_broken_hides_no_other(installed: Pa
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("broken", "(one: no_such_module:run) cannot be imported: ModuleNotFoundError"),
-        ("twice", "several packages (one: other_learner:greet, two: other_learner:bye): uninstall all but one"),
+        ("broken", "'broken' (no_such_module:run of the package one) cannot be imported: ModuleNotFoundError"),
+        ("twice", "'twice': one (other_learner:greet), two (other_learner:bye); uninstall all but one"),
     ],
 )
 def test_one_that_cannot_be_had_says_why_whatever_it_is_given(name: str, message: str) -> None:
@@ -76,7 +78,7 @@ def test_no_package_takes_a_built_in_name(installed: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(learn.RESEARCH))
 def test_without_research_a_command_of_it_says_how_to_get_it(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learn, "entry_points", lambda **_: EntryPoints())
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: EntryPoints())
     assert "Commands" not in atc("learn", "--help").stdout
     ran = atc("learn", name, "FILE", "-o", "out", "--json")
     assert ran.exit_code == 3
@@ -97,7 +99,7 @@ def test_a_model_of_links_is_left_and_a_line_says_so_without_research(
     (tmp_path / "catalogue").mkdir(exist_ok=True)
     (tmp_path / "catalogue" / learn_ranking.LINKS).write_text("{}")
     if not there:
-        monkeypatch.setattr(learn, "entry_points", lambda **_: EntryPoints())
+        monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: EntryPoints())
     ran = atc("learn", "--tools", "nowhere.json")
     assert ran.exit_code == 2
     assert ("links.json is not used: `atc learn links` is in" in ran.stderr) is not there

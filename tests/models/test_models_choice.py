@@ -228,9 +228,3 @@ def test_the_embedded_models_sizes_are_its_own_unless_they_are_set() -> None:
     assert resolve_model(Settings(), "embedded:smollm2-135m").context_tokens == 8_192  # it was trained for no more
     model = resolve_model(Settings(context_tokens=2048, prompt_tokens=1000), "embedded")
     assert (model.context_tokens, model.prompt_tokens) == (2048, 1000)
-
-
-def test_the_name_before_still_resolves_a_model() -> None:
-    with pytest.warns(DeprecationWarning, match="resolve_model"):
-        from atc.models import model_of
-    assert model_of is resolve_model

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc import Agent, ApprovalRequest, Result, ToolError
+from atc import Agent, ApprovalRequest, Result, Sketch, ToolError
 from atc.calls.broker import CallPolicy
 from atc.graph.substitutes import MAX_DOUBTED
 from atc.models.base import Message
@@ -206,9 +206,7 @@ def test_a_tool_that_was_not_picked_is_opened_and_offered() -> None:
 
     class Picks:
         async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Any) -> Any:
-            from atc.retrieval.retriever import Retrieved
-
-            return Retrieved(tools.only("weather_a", "unrelated_1"))
+            return Sketch(tools.only("weather_a", "unrelated_1"))
 
     made = Agent(
         tools, model=FakeModel(writes_what_it_sees()), sentence=False, policy=QUICK, retriever=Picks(), max_tools=2

@@ -243,7 +243,7 @@ def runs_and_an_index(folder: Path) -> None:
 def with_trainings() -> None:
     """The packages of trainings."""
     for package in ("torch", "transformers"):
-        pytest.importorskip(package, reason=f"{package} is not installed: pip install -e '.[train]'")
+        pytest.importorskip(package, reason=f"{package} is not installed: pip install './research[train]'")
 
 
 def tools_used_together(folder: Path) -> None:

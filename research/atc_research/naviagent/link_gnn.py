@@ -1,6 +1,6 @@
 """Link prediction by graph networks: the weighted graph transformer of NaviAgent (§3.2.2, App. B), and two plain ones.
 
-They need torch (``atc[train]``); what they predict is a file that is read without.
+They need torch (``./research[train]``); what they predict is a file that is read without.
 
 The paper leaves open the size, the margin, both constants of the mix of losses, the negatives, the rate and the epochs:
 :class:`Options` has what was chosen here. It names no relations against the direction of structural edges either: here
