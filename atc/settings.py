@@ -20,7 +20,7 @@ from atc.plugins import RETRIEVAL
 from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
 from atc.scorer_names import SCORERS
-from atc.trust import TrustedFileSource
+from atc.trust import TrustedFileSource, is_retired_way
 
 
 def _names(value: Any) -> Any:
@@ -229,7 +229,7 @@ class Settings(BaseSettings):
     @field_validator("retrieval")
     @classmethod
     def _known_retrieval(cls, name: str) -> str:
-        if name == "codes":  # of an older version
+        if is_retired_way(name):
             what = "`codes` is ignored, there is no such way to find tools any more: it is `auto`"
             warnings.warn(what, FutureWarning, 2)
             return "auto"
@@ -240,7 +240,7 @@ class Settings(BaseSettings):
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if "codes" in names:  # of an older version
+        if "codes" in names and not plugins.SCORERS.has("codes"):  # of an older version
             warnings.warn("the scorer `codes` is ignored, there is none any more", FutureWarning, 2)
             names = tuple(name for name in names if name != "codes")
         unknown = [name for name in names if name not in SCORERS and not plugins.SCORERS.has(name)]

@@ -45,7 +45,7 @@ State = Literal["trusted", "changed", "gone"]
 def is_free(name: str, value: Any) -> bool:
     """Whether any file may set this: a name of :data:`FREE`, whose value names no code of another package."""
     if name == "retrieval":
-        return not isinstance(value, str) or value == "codes" or value in RETRIEVAL.ours  # `codes` once was one of ours
+        return not isinstance(value, str) or value in RETRIEVAL.ours or is_retired_way(value)
     return name in FREE
 
 
@@ -215,6 +215,11 @@ class TrustedFileSource(PydanticBaseSettingsSource):
                 "set this by argument or by ATC_* variables, which are stronger than the file"
             )
         return {name: value for name, value in file.values.items() if name not in RETIRED}
+
+
+def is_retired_way(name: str) -> bool:
+    """Whether it is the way to find tools that ATC had once, and no package has: it means ``auto``."""
+    return name == "codes" and not RETRIEVAL.has(name)
 
 
 def _warn_of_retired(file: SettingsFile | None) -> None:
