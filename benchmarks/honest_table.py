@@ -1,4 +1,4 @@
-"""The first table of docs/benchmarks.md, made of the published rows: ``python -m benchmarks.honest_table --write``.
+"""The first table of docs/benchmarks/solved.md, made of the published rows: ``python -m benchmarks.honest_table --write``.
 
 Without ``--write`` it is printed. A test holds the page to the rows.
 """
@@ -19,7 +19,7 @@ from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import RULER, Line, summarise
 
 ROWS = FOLDER / "honest.jsonl"
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "solved.md"
 BEGIN, END = "<!-- begin: python -m benchmarks.honest_table -->", "<!-- end -->"
 ORDER = ("atc", "atc-rules", "atc+rules", "react", "codeact", "dfsdt", "atc-paper")
 
@@ -84,7 +84,7 @@ def placed(page: str, made: str, mark: str = BEGIN) -> str:
 
 
 def print_or_write(made: str, mark: str, write: bool) -> None:
-    """Print a table, or put it into docs/benchmarks.md at its mark."""
+    """Print a table, or put it into docs/benchmarks/solved.md at its mark."""
     if not write:
         typer.echo(made)
         return
@@ -94,7 +94,7 @@ def print_or_write(made: str, mark: str, write: bool) -> None:
 
 @guarded
 def main(
-    write: Annotated[bool, typer.Option("--write", help="Put the table into docs/benchmarks.md.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Put the table into docs/benchmarks/solved.md.")] = False,
     rows: Annotated[Path, typer.Option(help="Published rows.")] = ROWS,
 ) -> None:
     """Print the table of the published rows."""

@@ -1,4 +1,4 @@
-"""The tables of the large model in docs/benchmarks.md: ``python -m benchmarks.large_table --write``.
+"""The tables of the large model in docs/benchmarks/solved.md: ``python -m benchmarks.large_table --write``.
 
 Without ``--write`` they are printed, made of the published rows. A test holds the page to the rows.
 """
@@ -69,7 +69,7 @@ def _prompts(rows: Sequence[Row]) -> str:
 
 @guarded
 def main(
-    write: Annotated[bool, typer.Option("--write", help="Put the tables into docs/benchmarks.md.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Put the tables into docs/benchmarks/solved.md.")] = False,
 ) -> None:
     """Print the tables of the large model's published rows."""
     print_or_write(tables(latest(read_rows(ROWS))), MARK, write)

@@ -154,7 +154,7 @@ def test_the_page_has_the_table_of_the_published_rows() -> None:
 
 
 def test_the_page_tells_how_tries_ended_as_the_published_rows_do() -> None:
-    page = text_of("docs/benchmarks.md")
+    page = text_of("docs/benchmarks/solved.md")
     rows = [row for row in read_rows(ROWS) if row.system == "atc" and not is_read(row.env, row.task)]
     ended = Counter(row.status for row in rows if not row.solved)
     assert set(ended) == {"answered", "unsolved", "budget"}
@@ -195,7 +195,7 @@ def wrong_answers(rows: list[Row]) -> Counter[str]:
 
 
 def test_the_page_tells_what_became_of_the_programs_of_restbench() -> None:
-    page = text_of("docs/benchmarks.md")
+    page = text_of("docs/benchmarks/solved.md")
     rows = [row for row in read_rows(FOLDER / "restbench.jsonl") if row.system == "atc"]
     written, failed = sum(row.programs for row in rows), sum(row.failed for row in rows)
     refused = sum(row.faults["check"] for row in rows if "check" in row.faults)

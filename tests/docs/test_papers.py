@@ -162,7 +162,7 @@ def test_each_figure_stands_in_the_section_that_is_linked() -> None:
 
 @pytest.mark.parametrize(("text", "anchor"), [("457 of 458", "attribution-of-faults"), ("457 of 457", "nowhere")])
 def test_a_figure_that_is_not_there_is_seen(text: str, anchor: str) -> None:
-    assert list(problems_of_figure(text, "benchmarks.md", anchor))
+    assert list(problems_of_figure(text, "benchmarks/programs.md", anchor))
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from tests.support.snippets import SERVICES, Snippet, run_by
 BLOCKS = run_by(SERVICES)
 SLOW = {
     "batch.md-1",
-    "benchmarks.md-2",
+    "benchmarks/training.md-0",
     "comparison.md-0",
     "docker.md-0",
     "mcp-server.md-1",

@@ -81,7 +81,12 @@ def test_every_snippet_is_in_a_class() -> None:
 
 
 def test_the_counts_of_the_page_are_those_of_the_table() -> None:
-    page = (ROOT / "docs" / "benchmarks.md").read_text().partition("## The documents\n")[2].partition("\n## ")[0]
+    page = (
+        (ROOT / "docs" / "benchmarks" / "documents.md")
+        .read_text()
+        .partition("## The documents\n")[2]
+        .partition("\n## ")[0]
+    )
     said = [int(count) for count in re.findall(r"^\| (\d+) \|", page, re.MULTILINE)]
     counts = Counter(each.way for each in SNIPPETS)
     assert said == [counts[way] for way in (RUN, ELSEWHERE, PARSED, SHOWN, "")]
