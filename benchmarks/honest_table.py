@@ -1,4 +1,4 @@
-"""The first table of docs/benchmarks/solved.md, made of the published rows: ``python -m benchmarks.honest_table --write``.
+"""The first table of docs/benchmarks/solved.md, of the published rows: ``python -m benchmarks.honest_table --write``.
 
 Without ``--write`` it is printed. A test holds the page to the rows.
 """

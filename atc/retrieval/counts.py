@@ -30,7 +30,7 @@ WEIGHTS: Mapping[str, int] = {
 }
 """How many times a word of a field counts, however often the field has it: repeating a word earns nothing.
 
-Chosen by ``python -m benchmarks.retrieval --method lexical`` (docs/benchmarks/index.md).
+Chosen by ``python -m benchmarks.retrieval --method lexical`` (docs/benchmarks/search.md).
 """
 
 

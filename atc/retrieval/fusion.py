@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
-"""The weight of a vector's score beside a word's; chosen by ``python -m benchmarks.retrieval`` (docs/benchmarks/index.md)."""
+"""The weight of a vector's score beside a word's; by ``python -m benchmarks.retrieval`` (docs/benchmarks/search.md)."""
 ADAPTER_SHARE = 1.0
 """The weight of an adapted query where nothing else was found; chosen by ``python -m benchmarks.codes adapter``."""
 SHARES: Mapping[str, float] = {
@@ -28,7 +28,7 @@ def fused(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float] =
     """Scores of several kinds as one: each as a part of the best of its kind, weighed and added.
 
     Ranks would lose how far ahead a tool is that has the very words of the query. This needs no scores of the worst
-    documents, so that it also works on a part of them. docs/benchmarks/index.md compares it with four other ways.
+    documents, so that it also works on a part of them. docs/benchmarks/search.md compares it with four other ways.
 
     Args:
         parts: by the name of a scorer, a score for each document; those below 0 count as 0. One alone is taken as it

@@ -35,7 +35,7 @@ def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
     mostly the cosine itself. Where words alone were searched nothing tells how good a ranking is: then, and with one
     ranking only, it is :func:`peak_rank`.
 
-    Both shares were chosen by ``python -m benchmarks.retrieval --method plan-only`` (docs/benchmarks/index.md).
+    Both shares were chosen by ``python -m benchmarks.retrieval --method plan-only`` (docs/benchmarks/search.md).
     """
     if len(rankings) < 2 or any(hit.dense is None for ranking in rankings for hit in ranking):
         return peak_rank(rankings)

@@ -1,7 +1,7 @@
 """Words of a query that say nothing about a tool.
 
-They are the longer list of ``bm25s`` and the words with which people ask for things (docs/benchmarks/index.md). They are
-dropped from queries alone: an index holds them, and a query of nothing else is answered by them.
+They are the longer list of ``bm25s`` and the words with which people ask for things (docs/benchmarks/search.md).
+They are dropped from queries alone: an index holds them, and a query of nothing else is answered by them.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Two things are known of a pair of tools: how often tasks used them together, and how often tasks used their services
 together. The first brings in a tool that shares no word with the task. The second is known of far more pairs, and
-only strengthens what the task itself speaks for. docs/benchmarks/index.md has the figures that the constants were chosen by.
+only strengthens what the task itself speaks for. The figures that the constants were chosen by are in
+docs/benchmarks/search.md.
 """
 
 from __future__ import annotations
