@@ -3,8 +3,8 @@
 A word counts for a group by how often it occurs there, times log(1 + A / f): A is the mean number of words of a group,
 f how often the word occurs in all of them; and times the part of f that is the group's own: where few groups stand
 beside each other, the logarithm alone leaves in front what all of them have (docs/benchmarks/search.md). Words are
-taken one after the other, each for the documents that no earlier one is in, so that a name covers its group. The counts of an
-index hold words in a normal form that need be no English; a name has them as documents have them.
+taken one after the other, each for the documents that no earlier one is in, so that a name covers its group. The counts
+of an index hold words in a normal form that need be no English; a name has them as documents have them.
 """
 
 from __future__ import annotations
