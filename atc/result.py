@@ -120,6 +120,8 @@ class Revision(Record):
         stage: number of the stage that it belongs to, from 0.
         substituted: for the program that answered: a broken tool, and the tool that it called instead.
         looked: the values that it ended with for the next program to see, by name (:mod:`atc.strategies.look`).
+        warnings: what the check warned about in a program that failed, and no error tells: a value that a service may
+            believe, a comparison that is never so.
     """
 
     attempt: int
@@ -130,6 +132,7 @@ class Revision(Record):
     stage: int = 0
     substituted: tuple[tuple[str, str], ...] = ()
     looked: tuple[str, ...] = ()
+    warnings: tuple[Finding, ...] = ()
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:

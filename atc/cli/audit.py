@@ -62,7 +62,10 @@ def audit(
 def _nothing(settings: Settings) -> str:
     """What to say where no decision is found: why there is none, and what writes some."""
     if settings.audit.exists():
-        return f"no decision in {settings.audit} fits"
+        return (
+            f"no decision in {settings.audit} fits. `atc run`, `atc chat` and `atc ui` write there only with "
+            "permissions; what was approved without them, `atc show RUN` says"
+        )
     if settings.read_only or permissions_file(settings) is not None:
         return (
             f"nothing is written in {settings.audit} yet: no call that needs a decision was made with your permissions"

@@ -234,12 +234,14 @@ def _tools(source: str) -> list[Check]:
     except AtcError as error:
         return [Check(f"tools {source}", False, "cannot be opened", str(error))]
     missing = opened.missing_credentials()
-    others = [f"; {wording.other_address(each.named, each.found)}" for each in opened.other_addresses()]
-    count = f"{len(opened)} tool{'s' * (len(opened) != 1)}{''.join(others)}"
-    if not missing:
-        return [Check(f"tools {source}", True, count)]
+    count = f"{len(opened)} tool{'s' * (len(opened) != 1)}"
     found = [f"{count}; no credential for {each.scheme!r}, which {len(each.tools)} need" for each in missing]
     fixes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    for each in opened.other_addresses():
+        found.append(f"{count}; its document names another address than the one where it is")
+        fixes.append(wording.other_address(each.named, each.found))
+    if not found:
+        return [Check(f"tools {source}", True, count)]
     return [Check(f"tools {source}", False, text, fix) for text, fix in zip(found, fixes, strict=True)]
 
 

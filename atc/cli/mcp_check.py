@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING
 
 import anyio
 
 from atc.cli.console import clean, err, out, print_json
+from atc.cli.options import notes_on
 
 if TYPE_CHECKING:
     from atc.faces.mcp_server.checking import Footprint
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 def check(gateway: Gateway, *, as_json: bool) -> None:
     """Print what a client sees of a gateway, and close it."""
     found = anyio.run(_footprint, gateway)
+    found = replace(found, notices=(*found.notices, *notes_on(gateway.tools)))
     if as_json:
         print_json(asdict(found) | {"tokens": found.tokens})
         return

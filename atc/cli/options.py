@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from atc import wording
 from atc.errors import AtcError, UsageError
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
@@ -243,3 +244,10 @@ def auth_of(pairs: list[str] | None) -> dict[str, str]:
         if "=" not in pair:
             raise UsageError("--auth takes SCHEME=CREDENTIAL; SCHEME is the name of a security scheme of the document")
     return dict(pair.split("=", 1) for pair in pairs or ())
+
+
+def notes_on(tools: Toolset) -> list[str]:
+    """Say what the documents of tools ask for and is not set, and which of them name another address than their own."""
+    missing = tools.missing_credentials()
+    notes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
+    return notes + [wording.other_address(each.named, each.found) for each in tools.other_addresses()]

@@ -315,7 +315,10 @@ def _status(row: dict[str, Any]) -> str:
     """The status of a run for a cell."""
     if row["waits"]:
         return "waits for you"
-    return f"{row['status']}, unresolved warning" if row["unresolved"] else row["status"]
+    if row["unresolved"]:
+        return f"{row['status']}, unresolved warning"
+    count = row["remarks"] if row["status"] == "answered" else 0
+    return f"{row['status']}, {count} remark{'s' * (count != 1)}" if count else row["status"]
 
 
 def _cost(row: dict[str, Any]) -> Text:

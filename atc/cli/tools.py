@@ -9,7 +9,6 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from atc import wording
 from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.graph.edge_text import known_tool
@@ -37,10 +36,7 @@ def list_tools(
 ) -> None:
     """List the tools of one or several sources: name, effect, arguments, what it does."""
     tools = options.opened(sources, only=only, openapi=openapi)
-    missing = tools.missing_credentials()
-    notes = [wording.no_credential(each.scheme, each.variable, each.tools) for each in missing]
-    notes += [wording.other_address(each.named, each.found) for each in tools.other_addresses()]
-    for told in notes:
+    for told in options.notes_on(tools):
         err.print(Text(clean(f"note: {told}"), style="yellow"))
     if as_json:
         print_json([protocol.model_dump(mode="json") for protocol in tools.protocols])

@@ -325,6 +325,7 @@ class ProgramLoop:
                 stage=self.context.broker.journal.stage,
                 substituted=substituted,
                 looked=looked,
+                warnings=self.warned(draft).silent if fault is not None else (),
             )
         )
 

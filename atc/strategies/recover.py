@@ -138,14 +138,17 @@ class Recovery:
         self, name: str, effect: Effect, reads: Collection[Path] = (), cause: Cause | None = None
     ) -> tuple[Replacement, ...]:
         """What can be called in the place of a tool: callable, and not broken itself. Of a write one alone. Where the
-        tool wants a credential, none that lacks one."""
+        tool wants a credential, none that lacks one; where its service cannot be reached, none of this service."""
         context = self._context
+        service = context.broker.tools[name].protocol.source.service if cause == "unreachable" else ""
         made = []
         for each in substitutes_of(context.whole_graph, name, reads):
             tool = context.all_tools.get(each.by)
             if tool is None or tool.transport is None or tool.drifted or each.by in context.broker.bans:
                 continue
             if cause == "credential" and self._lacks_credential(tool, name):
+                continue
+            if service and tool.protocol.source.service == service:
                 continue
             if effect is not Effect.READ and not self._can_be_asked(name, each.by):
                 continue

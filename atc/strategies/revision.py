@@ -147,9 +147,10 @@ def _problems(revision: Revision) -> list[str]:
 
 
 def _warnings(revision: Revision) -> list[str]:
-    """What the check had warned about, in a program that ran and failed there."""
+    """What the check had warned about in a program that ran: where it failed, and what no error tells."""
     fault = revision.fault
     found = [fault.finding] if fault is not None and fault.finding is not None and fault.case != "findings" else []
+    found += [each for each in revision.warnings[:MAX_FINDINGS] if each not in found]
     return [wording.finding(each)[:MAX_SENTENCE] for each in found]
 
 

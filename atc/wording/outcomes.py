@@ -78,5 +78,5 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
 
 def other_address(named: str, found: str) -> str:
     """That a document names another address than the one where it was found, and how to call the latter."""
-    way = f"base_url={found!r} (`atc run --service-url {found}`) calls the latter"
-    return f"the document names {named}, and was read from {found}: {way}"
+    way = f"to call that one, pass base_url={found!r} (`atc run --service-url {found}`)"
+    return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"

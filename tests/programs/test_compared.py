@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, Toolset
+from atc.models.base import Message
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.tools.protocol import Protocol
@@ -61,6 +62,27 @@ def test_what_is_never_so_by_the_document_is_a_warning(program: str) -> None:
 )
 def test_what_may_be_so_is_none(test: str) -> None:
     assert said(f"word = str(1)\nanswer = [o for o in list_orders()['items'] if {test}]") == []
+
+
+def test_each_comparison_of_a_line_is_told() -> None:
+    both = said("answer = [o for o in list_orders()['items'] if o['status'] == 'Open' and o['size'] == 'LARGE']")
+    assert ["'Open'" in both[0], "'LARGE'" in both[1]] == [True, True]
+
+
+def test_a_program_that_fails_is_revised_with_what_no_error_tells() -> None:
+    prompts: list[str] = []
+
+    def write(messages: list[Message]) -> str:
+        prompts.append(messages[-1].content)
+        return (
+            f"```python\n{NOTHING_CANCELED}\n```" if len(prompts) > 1 else f"{NOTHING_CANCELED}\nanswer = 1 // answer"
+        )
+
+    tools = Toolset([make_tool("list_orders", lambda _: {"items": []}, returns=ORDERS, n={"type": "integer"})])
+    with Agent(tools, model=FakeModel([write, write]), sentence=False, keep_runs=False) as agent:
+        agent.run("How many orders are canceled?")
+    assert "ZeroDivisionError" in prompts[1]
+    assert "is compared with 'canceled', and its document says that it is one of" in prompts[1]
 
 
 def run(orders: list[dict[str, Any]]) -> Any:

@@ -22,6 +22,7 @@ from atc.probing.store import Store
 from atc.result import Effect
 from atc.strategies import recover
 from atc.tools.documents import DRIFTED, dump_protocols
+from atc.tools.protocol import Source
 from atc.tools.tool import Tool, Toolset
 from tests.support.tools import make_tool
 
@@ -188,6 +189,21 @@ def test_what_it_answered_before_stays_readable() -> None:
 def test_without_a_substitute_the_run_ends_as_before() -> None:
     result = agent(weather("bug")[:1]).run("How warm is it in Lyon?")
     assert (result.status, len(result.revisions)) == ("tool_broken", 1)
+
+
+@pytest.mark.parametrize(("service", "status"), [("weather", "missing"), ("other", "answered")])
+def test_nothing_of_a_service_that_cannot_be_reached_takes_the_place_of_its_tool(service: str, status: str) -> None:
+    async def unreachable(_: dict[str, Any]) -> Any:
+        raise ToolError("cannot reach it", status="unreachable", cause="unreachable")
+
+    def of(tool: Tool, name: str) -> Tool:
+        source = Source(kind="openapi", location=f"https://{name}.example", operation=tool.name)
+        return Tool(tool.protocol.model_copy(update={"source": source}), tool.transport)
+
+    first, other = weather("bug")
+    first = make_tool("weather_a", unreachable, returns=WEATHER, required=("city",), city=TEXT)
+    result = agent((of(first, "weather"), of(other, service))).run("How warm is it in Lyon?")
+    assert result.status == status
 
 
 def test_a_poisoned_tool_is_not_offered() -> None:

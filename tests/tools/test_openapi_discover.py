@@ -106,14 +106,16 @@ def test_a_document_that_names_another_port_is_told_of_before_a_call_and_after(s
     body = json.dumps(document({"/a": {"get": operation()}}, servers=[{"url": named}])).encode()
     server.answers["/openapi.json"] = Answer(body)
     tools = open_tools([server.url])
-    told = f"the document names {named}, and was read from {server.url}/v1: "
-    way = f"base_url='{server.url}/v1' (`atc run --service-url {server.url}/v1`) calls the latter"
+    told = f"calls go to {named}, which the document names, and not to {server.url}/v1, where it was read: "
+    way = f"to call that one, pass base_url='{server.url}/v1' (`atc run --service-url {server.url}/v1`)"
     assert [wording.other_address(each.named, each.found) for each in tools.other_addresses()] == [told + way]
     with pytest.raises(ToolError, match=re.escape(f"cannot reach http://127.0.0.1:1 (ConnectError); {told}{way}")):
         asyncio.run(tools["op"].transport({}))
     listed, looked = atc("tools", "list", server.url), atc("doctor", "--tools", server.url, "--json")
     assert listed.stderr == f"note: {told}{way}\n"
-    assert json.loads(looked.stdout)[-1]["found"] == f"1 tool; {told}{way}"
+    check = json.loads(looked.stdout)[-1]
+    assert (check["ok"], check["fix"]) == (False, told + way)
+    assert f"atc mcp: {told}{way}\n" in atc("mcp", "--tools", server.url, "--check").stderr
     assert import_openapi(server.url, base_url=named).other_addresses() == []
 
 

@@ -231,9 +231,9 @@ def _refused(program: Program, line: int, case: FindingCase = "", reason: str = 
 
 
 def _unique(found: list[Finding]) -> list[Finding]:
-    """One finding a line and kind, in the order of lines; of arguments that others supply, one for each."""
+    """One finding a line and kind, in the order of lines; of arguments that others supply, and of comparisons, each."""
     kept: dict[tuple[Any, ...], Finding] = {}
     for finding in found:
-        supplied = (finding.arguments, finding.name) if finding.sources else ()
-        kept.setdefault((finding.line, finding.kind, supplied), finding)
+        apart = (finding.arguments, finding.name) if finding.sources or finding.case == "compared" else ()
+        kept.setdefault((finding.line, finding.kind, apart), finding)
     return sorted(kept.values(), key=lambda finding: finding.line)
