@@ -21,6 +21,7 @@ from atc.graph.acts import acts_otherwise, undoes
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.graph.edges import Path, Place, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
+from atc.graph.resources import route_of
 from atc.graph.suppliers import scope_of
 from atc.lazy import lazy
 from atc.result import Effect
@@ -151,6 +152,8 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
     and a choice among a few words, which it makes.
     """
     given, wanted = index.parameters(tool), index.parameters(by)
+    if graph.protocols[tool].effect is Effect.READ and _are_of_other_things(graph, tool, by):
+        return _NO_MATCH
     foreign = index.foreign(tool, by)
     pairs = _paired(given, wanted, foreign, _said(graph, tool, by))
     arguments = {wanted[b].name: given[a].name for a, b, _ in pairs if wanted[b].required}
@@ -176,6 +179,15 @@ def _matched(graph: ToolGraph, index: _Index, tool: str, by: str, reads: Collect
         supplied = {feed.parameter for feed in feeds if feed.supplier.tool not in (tool, by)}
         worth *= math.prod(SUPPLIED * (each.name in supplied) for each in unmet)
     return _Match(worth * response, arguments)
+
+
+def _are_of_other_things(graph: ToolGraph, tool: str, by: str) -> bool:
+    """Whether two operations of one service are about different things by their paths: pages of one form hold both."""
+    one, other = (graph.protocols[name].source for name in (tool, by))
+    if one.service != other.service or not (one.path and other.path):
+        return False
+    things = [set(route.things) if (route := route_of(source.path)) is not None else set() for source in (one, other)]
+    return all(things) and things[0].isdisjoint(things[1])
 
 
 def _said(graph: ToolGraph, tool: str, by: str) -> dict[tuple[str, str], bool]:

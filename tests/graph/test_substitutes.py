@@ -349,3 +349,17 @@ def test_the_user_says_which_parameters_mean_the_same() -> None:
 def test_parameters_of_other_types_do_not_mean_the_same() -> None:
     tools = (protocol("a", {"date": TEXT}, None), protocol("b", {"date": WHOLE}, None))
     assert same_parameters(ToolGraph(tools), "a") == {"date": []}
+
+
+@pytest.mark.parametrize(("path", "found"), [("GET /products", False), ("GET /orders/recent", True), ("", True)])
+def test_pages_of_one_form_hold_other_things_by_the_paths_of_their_service(path: str, found: bool) -> None:
+    """`{items, total}` of orders is not `{items, total}` of products, however alike both are."""
+    item = {"type": "object", "properties": {"id": WHOLE, "status": TEXT, "name": TEXT}}
+    page = {"type": "object", "properties": {"items": {"type": "array", "items": item}, "total": WHOLE}}
+
+    def listing(name: str, path: str) -> Protocol:
+        source = Source(kind="openapi", location="https://shop.example", operation=name, path=path)
+        return protocol(name, {"limit": WHOLE}, page, required=[]).model_copy(update={"source": source})
+
+    graph = ToolGraph([listing("list_a", "GET /orders"), listing("list_b", path)])
+    assert [each.by for each in substitutes_of(graph, "list_a", [("total",)])] == (["list_b"] if found else [])
