@@ -27,7 +27,6 @@ from atc.calls.repairer import Complaint, Repairer
 from atc.calls.respellings import Respellings
 from atc.errors import CallRefused, ToolError
 from atc.facts import ArgumentRepair
-from atc.fired_rules import fired
 from atc.packing import as_text, holds_bytes
 from atc.result import Effect
 from atc.schemas.repair import same_request
@@ -231,7 +230,6 @@ def _with_dropped(record: CallRecord, original: Mapping[str, Any]) -> dict[str, 
 def _take(record: CallRecord, original: dict[str, Any], made: dict[str, Any], repaired_for: RepairedFor) -> None:
     """Let a call be made with repaired arguments. What a rule had done of it stays that rule's."""
     if repaired_for:
-        fired("model-repair")
         by_rule = {repair.path: repair for repair in record.repairs}
         repairs: list[ArgumentRepair] = []
         for each in changes(original, made):

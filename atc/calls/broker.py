@@ -34,12 +34,11 @@ from atc.calls.sizes import refuse_too_many
 from atc.dry_run_facts import Feed
 from atc.errors import CallRefused, ToolError
 from atc.facts import Drift, Invocation, Replacement, SameCall
-from atc.fired_rules import fired
 from atc.host_time import HostTime
 from atc.packing import pack
 from atc.result import Call, Effect
 from atc.schemas.error_bodies import error_in
-from atc.schemas.repair import RULE_OF, RULES, repair_arguments
+from atc.schemas.repair import RULES, repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import SourceKey
@@ -410,9 +409,6 @@ class Broker:
         made = repair_arguments(schema, arguments, record.effect, known, self.rules, masked)
         record.original, record.arguments = (arguments if made.repairs else None), made.arguments
         record.repairs = made.repairs
-        for repair in made.repairs:
-            if (rule := RULE_OF.get(repair.kind, "")) in self.rules:
-                fired(rule)
         record.notes += wording.argument_repairs(made.repairs, made.more)
         if made.problems:
             raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")

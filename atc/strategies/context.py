@@ -286,13 +286,16 @@ class RunContext:
         """The message of a prompt that says the task: a text, and the images of the task where there are any."""
         return task_message(text, self.images)
 
-    async def execute(self, program: str, warnings: Mapping[str, tuple[str, ...]] | None = None) -> Outcome:
+    async def execute(
+        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None = None, warned: Sequence[Finding] = ()
+    ) -> Outcome:
         """Run a program over the offered tools, in a fresh jail, its calls through the broker.
 
         The values of its stage stand in its scope (:meth:`begin_stage`).
 
         Args:
             warnings: by tool, what the check warned about and its calls depend on: such a write is not made unasked.
+            warned: all that the check warned about, for the trace.
 
         One at a time: what is asked for meanwhile, a program or a call, waits. So the journal tells them apart.
 
@@ -303,14 +306,16 @@ class RunContext:
             WritesPlanned: this is a dry run, and it planned calls.
         """
         async with self._alone():
-            return await self._executed(program, warnings)
+            return await self._executed(program, warnings, warned)
 
-    async def _executed(self, program: str, warnings: Mapping[str, tuple[str, ...]] | None) -> Outcome:
+    async def _executed(
+        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None, warned: Sequence[Finding]
+    ) -> Outcome:
         attempt, broker = len(self.revisions), self.broker
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
-        self.emit("program_started", {"attempt": attempt, "warnings": list(told)})
+        self.emit("program_started", {"attempt": attempt, "warnings": list(told)} | warned_event(warned))
         limits = limits_from(self.settings)
         job = Job(program, signatures(self.tools), limits, self.inputs, broker.clock, broker.dry_run, broker.host_time)
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
@@ -432,3 +437,8 @@ class RunContext:
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""
         self.revisions.append(revision)
+
+
+def warned_event(warned: Sequence[Finding]) -> dict[str, Any]:
+    """Return the warnings about a program as its events have them: nothing where there are none."""
+    return {"warned": [finding.model_dump() for finding in warned]} if warned else {}

@@ -24,7 +24,7 @@ from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
 from atc.result import Call, Revision
 from atc.strategies.ask_user import asked_fault
-from atc.strategies.context import RunContext
+from atc.strategies.context import RunContext, warned_event
 from atc.strategies.endings import advised
 from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
@@ -140,7 +140,7 @@ class ProgramLoop:
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
         data = {"attempt": len(self.context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
-        self.context.emit("program_written", data)
+        self.context.emit("program_written", data | ({"rules": list(draft.rules)} if draft.rules else {}))
 
     async def _while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
         """What the model writes. Where there is no sandbox to run it in, nobody waits for it."""
@@ -196,8 +196,8 @@ class ProgramLoop:
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
-        data = [finding.model_dump() for finding in findings]
-        self.context.emit("findings", {"attempt": len(self.context.revisions), "findings": data})
+        data = {"findings": [finding.model_dump() for finding in findings]} | warned_event(self.warned(draft).found)
+        self.context.emit("findings", {"attempt": len(self.context.revisions), **data})
         self._record(draft, findings=tuple(findings))
 
     def _graph(self) -> ToolGraph:
@@ -214,7 +214,7 @@ class ProgramLoop:
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
-            outcome = await self.context.execute(draft.source, warnings)
+            outcome = await self.context.execute(draft.source, warnings, self.warned(draft).found)
             self.context.unresolved[self.context.broker.journal.attempt] = self.warned(draft).silent
             return outcome
         except InputNeeded as needed:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from atc.calls.approval import ApprovalRequest
 from atc.errors import TRANSIENT_STATUSES, Cause
 from atc.facts import Fault, Replacement
-from atc.fired_rules import fired
 from atc.graph.edges import Path
 from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of, substitutes_of
 from atc.programs.analysis.flow import Flow
@@ -127,7 +126,6 @@ class Recovery:
     async def _ban(self, name: str, effect: Effect, call: int, found: Sequence[Replacement], offer: Offer) -> None:
         context = self._context
         context.broker.ban(name, found)
-        fired(RULE)
         told = [each.model_dump(mode="json") for each in found]
         context.emit("tool_banned", {"tool": name, "call": call, "effect": effect.value, "substitutes": told})
         new = [each.tool for each in found if each.tool not in context.tools]

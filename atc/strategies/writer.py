@@ -11,7 +11,6 @@ from atc import wording
 from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
 from atc.facts import Replacement
-from atc.fired_rules import fired
 from atc.graph.tool_graph import ToolGraph
 from atc.invisible import legible
 from atc.models.base import Message, Model, Reply, estimate_tokens
@@ -52,10 +51,14 @@ MAX_DOCUMENT = 6_000
 
 @dataclass(frozen=True)
 class Draft:
-    """A program as it came from a reply; an empty one where the reply has none, and ``problem`` says why."""
+    """A program as it came from a reply; an empty one where the reply has none, and ``problem`` says why.
+
+    ``rules``: the ids of those that changed it, one for each change.
+    """
 
     program: Program
     rewrites: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
     problem: str = ""
 
     @property
@@ -247,13 +250,14 @@ class Writer:
 
     def _draft(self, reply: Reply, inputs: Collection[str]) -> Draft:
         ended = bool(self._stop) and reply.finish_reason == "stop" and reply.text.count("```") % 2 == 1
-        fired("copied-documents", ended)
+        rules = ("copied-documents",) if ended else ()
         if reply.problem:
-            return Draft(Program(""), problem=reply.problem)
+            return Draft(Program(""), rules=rules, problem=reply.problem)
         found = extract(reply.text, self._tools, truncated=reply.finish_reason == "length")
         if found.program is None:
-            return Draft(Program(""), problem=found.problem)
-        return self._repaired(found.program, inputs)
+            return Draft(Program(""), rules=rules, problem=found.problem)
+        draft = self._repaired(found.program, inputs)
+        return replace(draft, rules=rules + draft.rules)
 
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
         own = (LOOK,) if self.look else ()
@@ -264,7 +268,8 @@ class Writer:
         if self.look and ends_with_look(program):
             passes = tuple(each for each in passes if each not in FRAME[1:])  # it may do without an answer
         program, rewrites = repair_program(program, context, passes)
-        return Draft(program, (*filter(None, [named]), *(rewrite.note for rewrite in rewrites)))
+        notes = (*filter(None, [named]), *(rewrite.note for rewrite in rewrites))
+        return Draft(program, notes, tuple(rewrite.rule for rewrite in rewrites))
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 

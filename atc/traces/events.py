@@ -165,27 +165,33 @@ class LayerStarted(TypedDict):
 
 
 class ProgramWritten(TypedDict):
-    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change by a rule. ``inputs``:
-    the values that a caller's own program was given by name, bytes tagged."""
+    """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change. ``rules``: the ids of
+    the rules that changed it (:mod:`atc.programs.rules`), one for each change. ``inputs``: the values that a caller's
+    own program was given by name, bytes tagged."""
 
     attempt: int
     program: str
     rewrites: list[str]
+    rules: NotRequired[list[str]]
     inputs: NotRequired[dict[str, Any]]
 
 
 class Findings(TypedDict):
-    """The check keeps a program from running. Each finding is an :class:`atc.facts.Finding`."""
+    """The check keeps a program from running. Each finding is an :class:`atc.facts.Finding`. ``warned``: all warnings
+    about it, whether or not they keep it from running."""
 
     attempt: int
     findings: list[dict[str, Any]]
+    warned: NotRequired[list[dict[str, Any]]]
 
 
 class ProgramStarted(TypedDict):
-    """A program runs. ``warnings``: what the check warned about and one of its writes depends on."""
+    """A program runs. ``warnings``: what the check warned about and one of its writes depends on. ``warned``: all that
+    it warned about, each an :class:`atc.facts.Finding`."""
 
     attempt: int
     warnings: list[str]
+    warned: NotRequired[list[dict[str, Any]]]
 
 
 class CallStarted(TypedDict):

@@ -13,12 +13,12 @@ from typing import Any
 from atc.agent import Agent
 from atc.calls.broker import CallPolicy
 from atc.errors import EnvironmentProblem, ModelError
-from atc.fired_rules import counting_rules
 from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.tool import Toolset
+from benchmarks.fired_rules import fired_rules
 from benchmarks.systems.base import Answer, Ended, Job, System
 
 ROOT = Path(__file__).parents[2]
@@ -42,13 +42,14 @@ class Atc(System):
         return sources_digest()
 
     async def solve(self, job: Job) -> Answer:
-        with counting_rules() as rules:
-            try:
-                answer = answer_of(await self.agent(job).arun(job.text))
-            except (EnvironmentProblem, ModelError) as error:
-                if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
-                    raise
-                answer = Answer("crash", error=str(error))
+        agent = self.agent(job)
+        try:
+            answer = answer_of(await agent.arun(job.text))
+        except (EnvironmentProblem, ModelError) as error:
+            if isinstance(error, EnvironmentProblem) and not job.session.spent.over:
+                raise
+            answer = Answer("crash", error=str(error))
+        rules = fired_rules(job.events, agent.settings.active_rules)
         return replace(answer, rules=dict(sorted(rules.items())))
 
     def agent(self, job: Job) -> Agent:
@@ -66,6 +67,7 @@ class Atc(System):
             policy=CallPolicy(replay=self._replay),
             sandbox=self._sandbox,
             seed=job.session.seed,
+            on_event=job.events.append,
             sentence=False,
             keep_runs=False,
             budget_s=job.caps.seconds,

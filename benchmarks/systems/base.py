@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
+from atc.traces.events import Event
 from benchmarks.gateway import Caps, Session
 
 Ended = Literal["answered", "unsolved", "budget", "crash", "exception"]
@@ -26,6 +27,7 @@ class Job:
         address: of the try at the gateway: ``/v1`` is the model, ``/tools/NAME`` the tools.
         session: the same for systems in this process: the counted tools are in its episode.
         model: the model's name at the endpoint. ``context_tokens``: what prompt and reply may take together.
+        events: of the run, where the system is ATC.
     """
 
     text: str
@@ -34,6 +36,7 @@ class Job:
     model: str
     context_tokens: int
     caps: Caps
+    events: list[Event] = field(default_factory=list)
 
     def opened_model(self) -> Model:
         """The model, for systems in this process: it goes through the gateway as everybody's does."""
@@ -59,7 +62,8 @@ class Answer:
         programs: how many it wrote or steps it took.
         failed: of these, those that gave no answer: refused before they ran, or ended in an exception.
         faults: what was wrong with them, by kind, where a system tells.
-        rules: how often each rule of ATC fired, by its id (:mod:`atc.fired_rules`); ``None`` where nobody counted.
+        rules: how often each rule of ATC fired, by its id (:mod:`benchmarks.fired_rules`); ``None`` where
+            nobody counted.
     """
 
     ended: Ended

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-import atc
 from atc.errors import UsageError
-from atc.fired_rules import counting_rules, fired
-from atc.programs.program import Program
-from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import FRAME, PASSES, repair_program
+from atc.facts import FindingCase, FindingKind, RepairKind
+from atc.programs.repair.pipeline import PASSES
 from atc.programs.rules import IDS
-from atc.schemas.repair.arguments import RULE_OF
+from atc.traces.events import Event
+from benchmarks.fired_rules import fired_rules
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
 from benchmarks.publishing import FOLDER, TEXTS, publish
 from benchmarks.read_tasks import is_read
@@ -49,29 +47,23 @@ def test_a_summary_has_p_beside_wins_and_losses() -> None:
 # Rules --------------------------------------------------------------------------------------------------------------
 
 
-def test_every_rule_notes_somewhere_that_it_fired() -> None:
-    named, constants = set(RULE_OF.values()), {"recover": "recombine"}
-    for path in Path(atc.__file__).parent.rglob("*.py"):
-        text = path.read_text(encoding="utf-8")
-        for node in ast.walk(ast.parse(text)) if "fired(" in text or "Rewrite(" in text else ():
-            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") not in ("fired", "Rewrite"):
-                continue
-            named |= {each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and each.value in IDS}
-            named |= {constants[path.stem]} if path.stem in constants else set()
-    named |= {"invented-id", "name-for-id"}  # by a table
-    assert named == IDS
-    assert {name for each in PASSES for name in each.rules} <= named
-
-
-def test_rules_are_counted_where_that_was_asked_for_and_nowhere_else() -> None:
-    program = Program("x = 1\nx + 1")
-    with counting_rules() as outer:
-        with counting_rules() as counts:
-            repair_program(program, RepairContext({}), FRAME)
-        fired("argument-spelling", 0)
-    assert (counts, outer) == ({"last-expression": 1}, {})
-    fired("argument-spelling")
-    assert not counts["argument-spelling"]
+def test_every_rule_is_counted_by_what_a_run_says_that_it_did() -> None:
+    of_programs = {name for each in PASSES for name in each.rules} | {"copied-documents"}
+    finding = {"case": "", "severity": "error", "instead": ["other"]}
+    warned = [finding | {"kind": kind} for kind in get_args(FindingKind)]
+    warned += [finding | {"kind": "wrong_type", "case": case} for case in get_args(FindingCase)]
+    repairs = [{"kind": kind} for kind in get_args(RepairKind)]
+    events = [
+        Event("program_written", {"rules": ["dialect", *of_programs]}),
+        Event("program_started", {"warned": warned}),
+        Event("call_ended", {"repairs": repairs}),
+        Event("fault", {"fault": {"idle": True, "case": "unpacked"}}),
+        Event("tool_banned", {}),
+    ]
+    assert fired_rules(events).keys() == IDS
+    assert fired_rules(events, frozenset({"argument-format"})) == {"argument-format": 1}
+    bare = [finding | {"kind": "unknown_argument", "instead": []}]
+    assert not fired_rules([Event("findings", {"findings": bare}), Event("call_ended", {})])
 
 
 @pytest.mark.slow

@@ -14,7 +14,6 @@ from typing import Any
 
 from atc.answers.types import AnswerType
 from atc.facts import Fault, FaultCase, FaultKind, Place
-from atc.fired_rules import fired
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
@@ -180,7 +179,6 @@ class Attribution:
         else:
             kind, case = "tool", "failed"
         idle = "idle-call" in self.rules and self._is_idle(call)
-        fired("idle-call", idle)
         return self._made(
             kind,
             case,
@@ -341,7 +339,6 @@ class Attribution:
         if idle and not self._rests_on_inputs():
             return self._nothing_behind("nothing_found")
         unpacked = next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
-        fired("unpacked-keys", unpacked is not None)
         if unpacked is not None or self.answer_type is None:
             return unpacked
         facts = misfit_facts(self.answer_type, self.outcome.value, self._flow, self.calls)

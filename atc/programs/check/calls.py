@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from atc.facts import Finding, FindingKind, Severity
-from atc.fired_rules import fired
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import VERBS
 from atc.programs.analysis.flow import Flow
@@ -88,7 +87,6 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg not in {*known, *meant} and not _takes_more(protocol):
             kin = _kin(protocol, keyword.arg, protocols)
-            fired("similar-tool", bool(kin))
             severity = "error" if _excludes(protocol) else "warning"
             facts = {"name": keyword.arg, "known": tuple(names), "instead": tuple(kin), "severity": severity}
             yield _finding("unknown_argument", call, **facts)

@@ -16,7 +16,6 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from atc.facts import Finding, FindingCase, FindingKind, Place
-from atc.fired_rules import fired
 from atc.graph.suppliers import expression_of, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
@@ -90,8 +89,7 @@ class Checker:
         found += call_findings(flow, self._protocols, self._rules)
         found += self._accesses(flow, seen) + self._whole(tree, flow, inputs)
         if "enum-comparison" in self._rules:
-            found += (compared := comparison_findings(program.nodes, flow, self._protocols, seen))
-            fired("enum-comparison", len(compared))
+            found += comparison_findings(program.nodes, flow, self._protocols, seen)
         found += (unclear := unclear_tools(program, self._protocols, inputs))
         found += [_refused(program, node.lineno, case="await") for node in awaits_outside(program)]
         found += [_refused(program, line, reason=reason) for line, reason in misplaced(tree)]
@@ -163,7 +161,6 @@ class Checker:
             for path in fields_of(protocol.returns)
             if path[-1] == key
         ]
-        fired("key-elsewhere", bool(places))
         return tuple(places[:2])
 
     # -- the whole -----------------------------------------------------------------------------------------------------
@@ -181,11 +178,9 @@ class Checker:
         if "nearest-name" not in self._rules:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         if shared := self._called_after_sources.get(node.id):
-            fired("nearest-name")
             return Finding(kind="unknown_tool", name=node.id, line=node.lineno, instead=tuple(shared[:MAX_CANDIDATES]))
         if (near := names.nearest(node.id)) is None:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
-        fired("nearest-name")
         tool = near if near in self._protocols else None
         kind: FindingKind = "undefined_name" if tool is None else "unknown_tool"
         return Finding(kind=kind, name=node.id, line=node.lineno, tool=tool, instead=(near,))

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from atc.facts import Finding, FindingKind
-from atc.fired_rules import fired
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of, places_of
 from atc.graph.tool_graph import ToolGraph
@@ -65,10 +64,7 @@ def provenance_findings(
         for finding in _of_call(call, protocols, graph, known, named)
     ]
     found = [finding for finding in found if _RULES[finding.kind] in rules]
-    for finding in found:
-        fired(_RULES[finding.kind])
     addresses = list(_addresses(tree, protocols, known)) if "invented-address" in rules else []
-    fired("invented-address", len(addresses))
     return found + addresses
 
 

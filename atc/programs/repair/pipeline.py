@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from atc.fired_rules import fired
 from atc.programs.dialects.reading import in_plain_python
 from atc.programs.program import Program
 from atc.programs.repair import frame, schema
@@ -64,8 +63,6 @@ def repair_program(
                 break
             program = repaired
             made += rewrites
-            for rewrite in rewrites:
-                fired(rewrite.rule)
     return program, tuple(made)
 
 
