@@ -8,9 +8,10 @@ what they are known by at their sources, or, where that is unknown of one, by th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, get_args
+from time import monotonic
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from atc.calls.canonical import canonical
 from atc.packing import unpack
@@ -199,3 +200,140 @@ def next_page_of(raw: Any) -> NextPage:
     if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
         raise ValueError("not the arguments of a next page")
     return raw
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Where a journal keeps its records: a file (:mod:`atc.calls.journal_file`), or a row each in a database.
+
+
+class Records(Protocol):
+    """Records of one run, in order, that one process at a time may append to.
+
+    Attributes:
+        name: where they are, for messages.
+        marks: what a mark of a call that is about to leave survives. A call that was begun and bears no mark was surely
+            not sent, as long as this text is the same. Empty where nothing is sure.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def marks(self) -> str: ...
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all records back, in order.
+
+        Args:
+            apply: is called with each. Its ValueError, KeyError, TypeError or AttributeError refuses them all.
+
+        Raises:
+            JournalError: they cannot be read, or one of them is wrong; they are left as they are, and let go of.
+        """
+
+    def append(self, *records: dict[str, Any], sync: bool) -> None:
+        """Append records, all or none. They survive the machine before this returns if ``sync``.
+
+        Raises:
+            JournalError: they cannot be written, or another process holds them now. Nothing is appended after that.
+        """
+
+    def close(self) -> None:
+        """Let go of them. What is appended later fails."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The reads of a conversation's earlier tasks that a later one may use again, and when each was made.
+
+
+MOST = 1_000
+"""Reads that are kept: the newest."""
+
+
+class EarlierReads:
+    """The times of reads, by a clock that nobody sets.
+
+    A write that begins or ends leaves none of the reads that were begun before.
+    """
+
+    def __init__(self) -> None:
+        self._began: dict[int, float] = {}  # of this task and those before, the oldest first
+        self._of_key: dict[CallKey, Entry] = {}  # of earlier tasks, that nobody has asked for in this one
+
+    def note(self, entry: Entry) -> None:
+        """Note that a call has just begun, or ended."""
+        if entry.effect is not Effect.READ:
+            self._began.clear()
+            self._of_key.clear()
+        elif entry.state == "open":
+            self._began[entry.number] = monotonic()
+            if len(self._began) > MOST:
+                del self._began[next(iter(self._began))]
+        elif entry.state != "done":
+            self._began.pop(entry.number, None)
+
+    def same_time(self, entry: Entry, earlier: Entry) -> None:
+        """Note that what a read is answered with was read when an earlier one was."""
+        if earlier.number in self._began:
+            self._began[entry.number] = self._began[earlier.number]
+
+    def end_task(self, entries: Mapping[int, Entry]) -> None:
+        """The task has ended: what it read may be used again. Of all other calls nobody is given the value any more."""
+        done = {number: entries[number] for number in self._began if entries[number].state == "done"}
+        self._began = {number: self._began[number] for number in done}
+        self._of_key = {entry.key: entry for entry in sorted(done.values(), key=self._age, reverse=True)}
+        for number, entry in entries.items():
+            if number not in done:
+                entry.value = None  # a long conversation does not hold it
+
+    def take(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
+        """The newest of the same reads, and how many seconds ago it was made, if that is no more than ``seconds``."""
+        entry = self._of_key.pop(key, None)
+        if entry is None or entry.number not in self._began or (age := self._age(entry)) > seconds:
+            return None
+        return entry, age
+
+    def _age(self, entry: Entry) -> float:
+        return monotonic() - self._began[entry.number]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What was sent for arguments that a program gave otherwise: the same arguments are sent alike again.
+#
+# So a later program, or a resumed run, makes the same call, whatever the rules, what was learnt, or the model say now.
+
+
+class RepairedBefore:
+    """The calls of a journal whose arguments were repaired, by their arguments as they were given."""
+
+    def __init__(self) -> None:
+        self._of_key: dict[CallKey, Entry] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._of_key)
+
+    def note(self, entry: Entry) -> None:
+        """Note that a call was begun.
+
+        A read that a rule repaired is not kept: it can be repaired anew. Nor is a call of which something was masked,
+        for what was really sent cannot be read off it.
+        """
+        if entry.original is None or (not entry.repaired_for and entry.effect is Effect.READ):
+            return
+        try:
+            original = call_key(entry.tool, entry.original, entry.key.source)
+            sent = call_key(entry.tool, entry.arguments, entry.key.source)
+        except ValueError:
+            return
+        if sent == entry.key:
+            self._of_key[original] = entry
+
+    def get(self, key: CallKey) -> Entry | None:
+        """The latest call that was sent for arguments of this key.
+
+        Of a read that the service refused before it was repaired, only where it was answered then.
+        """
+        found = self._of_key.get(key)
+        if found is None or (found.repaired_for == "service" and found.state != "done"):
+            return None
+        return found

@@ -33,11 +33,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from atc.calls.earlier_reads import EarlierReads
 from atc.calls.entry import (
     CallKey,
+    EarlierReads,
     Entry,
     KnownTools,
+    Records,
+    RepairedBefore,
     RepairedFor,
     Unread,
     call_key,
@@ -48,8 +50,6 @@ from atc.calls.entry import (
 )
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
-from atc.calls.records import Records
-from atc.calls.repaired_before import RepairedBefore
 from atc.errors import CallRefused, JournalError
 from atc.facts import Replacement
 from atc.packing import pack, unpack
@@ -64,7 +64,7 @@ class Journal:
     """Records that are only appended, and their index in memory.
 
     Args:
-        records: where they are kept (:class:`atc.calls.records.Records`), or the path of a file; ``None`` keeps them
+        records: where they are kept (:class:`atc.calls.entry.Records`), or the path of a file; ``None`` keeps them
             in memory only. What is there is read back and continued. The beginning of a record at the very end of a
             file, which a crash cut short, is dropped: its call was not begun yet, or is in doubt. Any other damage
             could hide a write that was made, so such a file is refused as it is. One process at a time may hold it.

@@ -65,7 +65,7 @@ class Talk:
 
     def call(self, tool: str, n: int) -> CallReply:
         self.numbers += 1
-        with mock.patch("atc.calls.earlier_reads.monotonic", return_value=self.now):
+        with mock.patch("atc.calls.entry.monotonic", return_value=self.now):
             return asyncio.run(self.broker.call(CallRequest(self.numbers, tool, {"n": n}, 1)))
 
     def made_by(self, tool: str, n: int) -> int:
