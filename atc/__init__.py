@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from atc.calls.contract import CallReply, CallRequest
     from atc.catalogue import Catalogue
     from atc.conversation import Conversation
-    from atc.dry_run_facts import DryRun
     from atc.errors import (
         AtcError,
         BudgetExceeded,
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
         WritesPlanned,
     )
     from atc.faces.frameworks import to_langchain, to_pydantic_ai, to_smolagents
-    from atc.facts import Fault, Finding
+    from atc.facts import DryRun, Fault, Finding
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
     from atc.models.fake import FakeModel
@@ -157,7 +156,6 @@ _MODULES = {
     "atc.calls.contract": ("CallReply", "CallRequest"),
     "atc.catalogue": ("Catalogue",),
     "atc.conversation": ("Conversation",),
-    "atc.dry_run_facts": ("DryRun",),
     "atc.errors": (
         "AtcError",
         "BudgetExceeded",
@@ -182,7 +180,7 @@ _MODULES = {
         "WritesPlanned",
     ),
     "atc.faces.frameworks": ("to_langchain", "to_pydantic_ai", "to_smolagents"),
-    "atc.facts": ("Fault", "Finding"),
+    "atc.facts": ("DryRun", "Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),
     "atc.models.fake": ("FakeModel",),

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, Self, overload
 
 from atc.agent_batches import RunsBatches
-from atc.agent_programs import RunsPrograms
 from atc.answers.opening import open_answer
 from atc.blocking import wait_for
 from atc.calls.approval import Approval, Approve
-from atc.calls.ask_user import AskUser, answerer_of, checked_ask_user
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.journal import Journal
+from atc.calls.question import AskUser, answerer_of, checked_ask_user
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.conversation import Conversation, Upcoming
 from atc.errors import UsageError
+from atc.given_program import RunsPrograms
 from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel

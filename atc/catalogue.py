@@ -23,7 +23,7 @@ from typing import Protocol as Interface
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.errors import UsageError
 from atc.graph.edges import NOTHING_LEARNT, Learnt
-from atc.graph.observations import Observations
+from atc.graph.lessons import Observations
 from atc.graph.tool_graph import ToolGraph
 from atc.plugins import RETRIEVAL
 from atc.result import Effect, Result

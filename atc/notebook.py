@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 
 from atc.prices import money_text
-from atc.wording.outcomes import effects
-from atc.wording.went_on import caveats
+from atc.wording.outcomes import caveats, effects
 
 if TYPE_CHECKING:
     from atc.result import Result

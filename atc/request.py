@@ -10,8 +10,8 @@ from typing import Any
 
 from atc.answers.opening import resumed as resumed_answer
 from atc.answers.types import AnswerType
-from atc.calls.ask_user import AskUser, AskUserChoice, checked_reply
 from atc.calls.journal import Journal
+from atc.calls.question import AskUser, AskUserChoice, checked_reply
 from atc.conversation import Upcoming
 from atc.errors import AtcError, JournalError, UsageError
 from atc.loading import names_code

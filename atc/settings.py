@@ -14,7 +14,7 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from atc import database_address, plugins
 from atc.calls.approval import ApproveChoice, WarningsChoice
-from atc.calls.ask_user import AskUserChoice
+from atc.calls.question import AskUserChoice
 from atc.errors import SettingsError
 from atc.plugins import RETRIEVAL
 from atc.prices import Price

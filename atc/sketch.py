@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from atc import sketch_wording, wording
+from atc import wording
 from atc.graph.edges import Feed
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
-from atc.sketch_facts import FeedFacts, SketchFacts, Why, WhyKind
+from atc.result import FeedFacts, SketchFacts, Why, WhyKind
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
+from atc.wording import sketches
 
 __all__ = ["FeedFacts", "Sketch", "SketchFacts", "Why", "WhyKind"]
 
@@ -151,7 +152,7 @@ def chosen_event(sketch: Sketch) -> dict[str, Any]:
         needed = {(why.tool, why.parameter, name) for name, why in facts.why.items() if why.kind == "supplies"}
         needs = [f for f in facts.feeds if (f.consumer, f.parameter, f.supplier) in needed]
         data |= {"plan": facts.plan, "queries": list(facts.queries), "stopped": facts.stopped}
-        data["needs"] = list(map(sketch_wording.need, needs))
+        data["needs"] = list(map(sketches.need, needs))
     return data | facts.model_dump(mode="json", exclude_defaults=True, exclude={"tools", "of"})
 
 

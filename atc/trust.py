@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
+import tomllib
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,13 +23,63 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from atc import bounded_toml
 from atc.database_address import masked
 from atc.errors import SettingsError, UsageError
+from atc.files import make_private, write_whole
 from atc.invisible import visible
 from atc.plugins import RETRIEVAL
-from atc.private_folders import make_private
-from atc.whole_file import write_whole
+
+# ----------------------------------------------------------------------------------------------------------------------
+# TOML that a stranger may have written: bounded before it is parsed.
+#
+# Python's parser keeps every beginning of a dotted key (``a.b.c`` and 20,000 parts more, 40 KB, take 1.6 GB), and calls
+# itself for each list in a list. One look at the text, linear in it, finds both before that.
+
+
+MAX_PARTS, MAX_NESTED = 16, 16
+"""Parts of a dotted key, and lists and tables in each other."""
+_TOKEN = re.compile(
+    r'"""(?:[^"\\]|\\.|"(?!""))*+(?:"{3,5}|\Z)'
+    r"|'''(?:[^']|'(?!''))*+(?:'{3,5}|\Z)"
+    r'|"(?:[^"\\\n]|\\.)*+(?:"|\n|\Z)'
+    r"|'[^'\n]*+(?:'|\n|\Z)"
+    r"|#[^\n]*+|[][{}.=,\n]",
+    re.DOTALL,
+)
+"""What counts, and texts and comments, in which nothing does. A text without an end goes on to the end of the line or
+the file: there the parser stops, too."""
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """What a TOML document holds.
+
+    Raises:
+        ValueError: it is no TOML, or nested too deeply; with the line.
+    """
+    parts, nested, line = 1, 0, 1
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case ".":
+                parts += 1
+            case "[" | "{":
+                nested, parts = nested + 1, 1
+            case "]" | "}":
+                nested, parts = max(0, nested - 1), 1
+            case "=" | "," | "\n":
+                parts = 1
+            case string if string.endswith("\n"):  # a text without an end
+                parts = 1
+        if parts > MAX_PARTS:
+            raise ValueError(f"line {line} has a key of more than {MAX_PARTS} parts: write a shorter one")
+        if nested > MAX_NESTED:
+            raise ValueError(f"line {line} has more than {MAX_NESTED} lists and tables in each other: write fewer")
+        line += token[0].count("\n")
+    return tomllib.loads(text)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Settings files that came with a folder: what they may set unasked, and which of them the user has trusted.
+
 
 FILE = "atc.toml"
 FREE = frozenset({
@@ -71,7 +123,7 @@ class SettingsFile:
                 content = file.read(MAX_FILE + 1)
             if len(content) > MAX_FILE:
                 raise ValueError(f"it has more than {MAX_FILE:,} bytes: make it shorter")
-            return cls(_place(path), content, bounded_toml.loads(content.decode()))
+            return cls(_place(path), content, parse_toml(content.decode()))
         except (OSError, ValueError, RecursionError) as error:
             raise SettingsError(f"{path} cannot be read: {error}") from None
 

@@ -38,7 +38,7 @@ from typing import Any, Literal, get_args
 from atc.agent import Agent
 from atc.atlas import Atlas, atlas_toolset
 from atc.calls.broker import CallPolicy
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import AtcError, ToolError
 from atc.models.base import Message
 from atc.models.fake import FakeModel

@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from atc.graph.field_paths import MAX_TEXT
+from atc.graph.lessons import MAX_TEXT
 from atc.schemas.infer.field_words import vocabulary
 from atc.schemas.infer.outline import Outline, merged, outline_of
 from atc.tools.observed import is_documented

@@ -19,7 +19,7 @@ import numpy as np
 import typer
 
 from atc.learn.adapter import learn_adapter
-from atc.learn.pairs import Pair, TooLittle, part_of
+from atc.learn.examples import Pair, TooLittle, part_of
 from atc.retrieval.adapter import Adapter
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg

@@ -33,7 +33,7 @@ from typing import Any
 from atc.agent import Agent
 from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ToolError
-from atc.graph import ageing
+from atc.graph import weights
 from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
 from atc.graph.store import GraphStore
 from atc.graph.structure import suppliers_of
@@ -47,7 +47,7 @@ from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import load_tasks
 from benchmarks.common import machine, median, percentile, print_json, run_program, show
 
-DAY_S = ageing.DAY_S
+DAY_S = weights.DAY_S
 BEGIN_S = 20_000 * DAY_S
 ROUNDS, PHASE = 30, 10
 REVISIONS = 2
@@ -325,12 +325,12 @@ def of_phases(arm: Arm, tasks: int) -> list[str]:
 
 def with_constants(folder: Path, tasks: int, long_term: float, days: int) -> Arm:
     """The rounds with learning, for other η and τ."""
-    kept = ageing.LONG_TERM, ageing.WINDOW_DAYS
-    ageing.LONG_TERM, ageing.WINDOW_DAYS = long_term, days
+    kept = weights.LONG_TERM, weights.WINDOW_DAYS
+    weights.LONG_TERM, weights.WINDOW_DAYS = long_term, days
     try:
         return asyncio.run(drift(folder, tasks, True))
     finally:
-        ageing.LONG_TERM, ageing.WINDOW_DAYS = kept
+        weights.LONG_TERM, weights.WINDOW_DAYS = kept
 
 
 def main() -> int:

@@ -17,9 +17,8 @@ from typing import Any, Literal
 from atc.errors import EnvironmentProblem
 from atc.graph.and_or import Need
 from atc.graph.edges import Feed
-from atc.graph.name_affinity import affinity, ending, endings, owner_of
-from atc.graph.prices import PRICES
-from atc.graph.search import needs_in
+from atc.graph.identifiers import affinity, ending, endings, owner_of
+from atc.graph.search import PRICES, needs_in
 from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.parameters import parameters_of

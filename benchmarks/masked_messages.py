@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from atc.calls.mask import masked_exception
+from atc.calls.redact import masked_exception
 
 _BASE62 = string.ascii_letters + string.digits
 KINDS = {

@@ -27,6 +27,7 @@ import typer
 
 from atc.cli.console import err, guarded, print_json
 from atc.errors import UsageError
+from atc.files import write_whole
 from atc.models import Model
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
@@ -35,7 +36,6 @@ from atc.result import Effect
 from atc.tools.demonstrations import demonstration
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
-from atc.whole_file import write_whole
 from benchmarks.common import show
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Task

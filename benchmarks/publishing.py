@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import UsageError
-from atc.whole_file import write_whole
+from atc.files import write_whole
 from benchmarks.rows import Row
 
 TEXTS = frozenset({"answer", "program", "error"})

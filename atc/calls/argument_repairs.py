@@ -1,8 +1,8 @@
 """The second tier of repair in one run: where no rule helps, the model is asked (RETO §3.4, Alg. 1, lines 9–14).
 
 Before a call is made, any call may be repaired. What the model says is held to the schema, says nothing that was not
-there (:mod:`atc.calls.grounded`), and of whatever is not a read it is the same request in another spelling. After a
-call was made, only a read is repaired, and only where the service blames its arguments. A write never is: that a
+there (:func:`is_grounded`), and of whatever is not a read it is the same request in another spelling. After a call was
+made, only a read is repaired, and only where the service blames its arguments. A write never is: that a
 refusing service did nothing is that service's word, and one that lies would act a second time.
 """
 
@@ -10,21 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc import wording
-from atc.calls.canonical import canonical
 from atc.calls.entry import CallKey, RepairedFor, call_key
-from atc.calls.grounded import is_grounded
 from atc.calls.journal import Journal
-from atc.calls.json_values import to_json_value
+from atc.calls.json_values import canonical, to_json_value
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
-from atc.calls.repairer import Complaint, Repairer
-from atc.calls.respellings import Respellings
 from atc.errors import CallRefused, ToolError
 from atc.facts import ArgumentRepair
 from atc.packing import as_text, holds_bytes
@@ -34,6 +32,69 @@ from atc.schemas.validate import problems
 from atc.tools.parameters import original_arguments
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool
+from atc.unicode_forms import normalized
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What may repair the arguments of a call where no rule can (RETO §3.4, Alg. 1, tier 2). The broker has no model.
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """A call that was refused for its arguments.
+
+    Attributes:
+        protocol: of the tool.
+        arguments: as they were refused, after the repairs by rule; of the gate with what those dropped.
+        reason: why, one line for each thing that is wrong.
+        by: who refused: the schema gate, before anything was sent, or the service.
+    """
+
+    protocol: Protocol
+    arguments: Mapping[str, Any]
+    reason: str
+    by: str
+
+
+Repairer = Callable[[Complaint], Awaitable[Mapping[str, Any] | None]]
+"""Gives other arguments for the same tool, or ``None``. What it gives passes the schema gate as any arguments do."""
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A run's table of respellings: of a tool, the keys that are read as one of its parameters, as earlier runs taught.
+
+
+MAX_KEYS = 2_000
+"""Keys of one run's table, of all tools together: a trace holds it."""
+
+Respellings = Mapping[str, Mapping[str, str]]
+
+
+def bounded_respellings(learnt: Respellings) -> Respellings:
+    """The table of a run that begins, of what was learnt."""
+    made: dict[str, dict[str, str]] = {}
+    left = MAX_KEYS
+    for tool, keys in learnt.items():
+        taken = dict(list(keys.items())[:left])
+        left -= len(taken)
+        if taken:
+            made[tool] = taken
+    return made
+
+
+def read_respellings(found: Any) -> Respellings:
+    """The table of a run that goes on, from its trace. Anything but names is left out."""
+    if not isinstance(found, dict):
+        return {}
+    made = {
+        tool: {key: name for key, name in keys.items() if isinstance(name, str)}
+        for tool, keys in found.items()
+        if isinstance(keys, dict)
+    }
+    return bounded_respellings(made)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The second tier of repair in one run: where no rule helps, the model is asked (RETO §3.4, Alg. 1, lines 9–14).
+
 
 MAX_ARGUMENTS = 4_000
 """Characters of arguments that the model is asked about, and of those that it gives."""
@@ -281,3 +342,108 @@ def _short(value: Any) -> Any:
     """A value as a record keeps it: what is long is cut."""
     text = as_text(value)
     return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Whether repaired arguments say only what was there before: a repair changes a form, and invents nothing.
+#
+# A model that is asked to put arguments right may make an id up, a city, a date. So every word and every number of what
+# it gives must stand in the arguments as they were, in the complaint, or among the values that the schema names. Nor
+# does it leave out what the tool knows: without its filter, a search answers another question.
+
+
+MAX_SCHEMA = 200_000
+"""Characters of a schema in which values are looked for."""
+_WORDS = re.compile(r"[^\W\d_]+|\d+")
+_GIVEN_WORD = re.compile(r"-?[\w-]{1,64}(?:\.\d{1,20})?")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_VALUES = ("enum", "const", "default", "examples", "example")
+_DIGITS = 40
+"""Digits of a number; a longer one is a text of digits, and is compared as one."""
+
+
+def is_grounded(made: dict[str, Any], complaint: Complaint) -> bool:
+    """Whether every value in ``made`` rests on what the complaint is about. Linear in both.
+
+    Args:
+        made: the arguments after the repair.
+        complaint: the arguments before it, why they were refused, and the schema.
+    """
+    shown = as_text(dict(complaint.arguments))
+    known, said = set(_words(shown)), set(_words(complaint.reason))
+    text = json.dumps(complaint.protocol.parameters, default=str)
+    if len(text) <= MAX_SCHEMA:
+        for value in _named_values(complaint.protocol.parameters):
+            known.update(_words(as_text(value)))
+    return _keeps(made, complaint) and all(
+        _is_known(value, known, shown) or _is_said(value, known | said, complaint.reason) for value in _leaves(made)
+    )
+
+
+def _keeps(made: dict[str, Any], complaint: Complaint) -> bool:
+    """Whether each argument that the tool knows is still given, or its value is, under another name."""
+    names = complaint.protocol.parameters.get("properties")
+    gone = [
+        as_text(value)
+        for name, value in complaint.arguments.items()
+        if name not in made and value is not None and isinstance(names, dict) and name in names
+    ]
+    return not gone or set(gone) <= {as_text(value) for value in made.values()}
+
+
+def _is_said(value: Any, known: set[str], reason: str) -> bool:
+    """Whether a value rests on the reason, too. That is another's text: no address, path or sentence is taken of it."""
+    is_word = _GIVEN_WORD.fullmatch(value if isinstance(value, str) else as_text(value)) is not None
+    return is_word and _is_known(value, known, reason)
+
+
+def _is_known(value: Any, known: set[str], shown: str) -> bool:
+    if value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    text = value if isinstance(value, str) else as_text(value)
+    if not isinstance(value, str) and value < 0 and text not in shown:
+        return False  # it has another sign
+    if date := _DATE.fullmatch(text.strip()):
+        year, month, day = map(int, date.groups())
+        named = 0 < month <= 12 and (str(month) in known or any(w.startswith(_MONTHS[month - 1]) for w in known))
+        return named and {str(year), str(day)} <= known
+    return all(word in known for word in _words(text))
+
+
+def _words(text: str) -> Iterator[str]:
+    """The words of a text, and its numbers without zeros in front, as they are compared."""
+    for match in _WORDS.finditer(normalized("NFKC", text).casefold()):
+        word = match[0]
+        yield (word.lstrip("0") or "0") if word.isdigit() and len(word) <= _DIGITS else word
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    """The values in a value that hold no others, and the keys of its objects but for the outermost."""
+    waiting: list[tuple[Any, bool]] = [(value, True)]
+    while waiting:
+        at, outermost = waiting.pop()
+        if isinstance(at, dict):
+            if not outermost:
+                yield from at
+            waiting += [(item, False) for item in at.values()]
+        elif isinstance(at, list | tuple):
+            waiting += [(item, False) for item in at]
+        else:
+            yield at
+
+
+def _named_values(schema: Any) -> Iterator[Any]:
+    """The values that a schema itself names anywhere, and the names of its properties."""
+    waiting = [schema]
+    while waiting:
+        at = waiting.pop()
+        if isinstance(at, dict):
+            yield from (at[name] for name in _VALUES if name in at)
+            if isinstance(properties := at.get("properties"), dict):
+                yield from properties
+            waiting += at.values()
+        elif isinstance(at, list):
+            waiting += at

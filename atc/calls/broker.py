@@ -15,26 +15,18 @@ from functools import partial
 from typing import Any
 
 from atc import wording
-from atc.calls import planning
-from atc.calls.approval import Approval, ApprovalRequest
-from atc.calls.approving import AFTER_LOOK, Approving
+from atc.calls.approval import AFTER_LOOK, Approval, ApprovalRequest, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs
 from atc.calls.bans import Bans
-from atc.calls.clock import Clock
+from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
-from atc.calls.once import refuse_repetition, same_call
-from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
-from atc.calls.policy import CallPolicy, check_schemas
-from atc.calls.record import CallRecord, Handled, as_json, cut_arguments
-from atc.calls.redact import Redactor
-from atc.calls.responses import Responses
-from atc.calls.sending import Sender
-from atc.calls.sizes import refuse_too_many
-from atc.dry_run_facts import Feed
+from atc.calls.record import CallRecord, Handled, as_json, cut_arguments, refuse_repetition, same_call
+from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
+from atc.calls.responses import Responses, refuse_too_many
+from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
-from atc.facts import Drift, Invocation, Replacement, SameCall
-from atc.host_time import HostTime
+from atc.facts import Drift, Feed, Invocation, Replacement, SameCall
 from atc.packing import pack
 from atc.result import Call, Effect
 from atc.schemas.error_bodies import error_in
@@ -326,7 +318,7 @@ class Broker:
             await self.bans.compare(record, self.journal)
             self.bans.refuse(record, self.journal, self.redactor)
             self._count()
-            return planning.plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
+            return plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
         await self.repairs.gate(record, tool, self._check_arguments, may_ask=self._may_be_made(record))
         await self.bans.compare(record, self.journal)  # nothing waits from the journal's answer to the approval
         key = _key(record)
@@ -343,7 +335,7 @@ class Broker:
         self._count()
         if self.dry_run and record.effect is not Effect.READ:
             self._approving.refuse_denied(self.approval, record, tool)
-            return planning.plan(record, self._warnings(record))
+            return plan(record, self._warnings(record))
         await self._approving.approve(self.approval, record, tool, key, self._warnings(record))
         try:
             if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
@@ -414,7 +406,7 @@ class Broker:
             raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")
 
     async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
-        planning.refuse_effect(record.effect, dry_run=self.dry_run)
+        refuse_effect(record.effect, dry_run=self.dry_run)
         masked = self.redactor.value(record.arguments)
         if (same := self._same(record, key)) is not None:
             record.notes.append(wording.same_call(same))

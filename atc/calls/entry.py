@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.packing import unpack
 from atc.result import Effect
 from atc.tools.protocol import SourceKey

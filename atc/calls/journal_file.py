@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from atc.errors import JournalError, RunInUse
-from atc.locks import lock, unlock
-from atc.private_folders import close_file
+from atc.files import close_file, lock, unlock
 
 WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "

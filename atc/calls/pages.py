@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from atc.calls.broker import Broker
-from atc.calls.canonical import canonical
 from atc.calls.contract import CallReply, CallRequest
+from atc.calls.json_values import canonical
 from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome

@@ -7,21 +7,141 @@ writes that down.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import tenacity
 
-from atc.calls.clock import Clock
-from atc.calls.planning import refuse_effect
+from atc.calls.clock import Clock, HostTime
 from atc.calls.record import CallRecord
-from atc.calls.retries import pause
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
-from atc.host_time import HostTime
-from atc.result import Effect
-from atc.tools.tool import Answered, Tool, answer_of
+from atc.facts import Feed
+from atc.result import Call, Effect
+from atc.schemas.validate import ensure_valid_schema
+from atc.tools.parameters import original_arguments
+from atc.tools.protocol import Protocol
+from atc.tools.tool import Answered, Tool, Toolset, answer_of
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the broker of a run allows, and what it asks of the tools that are granted.
+
+
+@dataclass(frozen=True)
+class CallPolicy:
+    """What the broker allows.
+
+    Attributes:
+        max_calls: calls in a run, without replays; a resumed run counts from zero.
+        call_timeout_s: seconds that one call may take, its retries included.
+        response_bytes: size of one response as JSON; what is larger is refused, and never cut.
+        max_values: values that the arguments of one call may hold, and one response: lists, objects, what is in them.
+            More arguments are refused; more of a response, as what is over ``response_bytes``.
+        repairs: how often the model may be asked to correct wrong arguments, B of RETO §3.4; 0: never.
+        read_attempts: how often a read is tried in all, if it fails with a passing error. A write is tried once.
+        retry_wait_s: the first pause between two tries; it doubles, with jitter, unless the service names its own.
+            Where the pause would outlast ``call_timeout_s`` there is no further try.
+        replay: answer repeated calls from the journal and refuse to repeat an effect. Off only to measure its worth.
+    """
+
+    max_calls: int = 200
+    call_timeout_s: float = 30.0
+    response_bytes: int = 2_000_000
+    max_values: int = 100_000
+    repairs: int = 5
+    read_attempts: int = 3
+    retry_wait_s: float = 0.3
+    replay: bool = True
+
+
+def check_schemas(tools: Toolset) -> None:
+    """Check that the schemas of all tools are valid JSON Schemas.
+
+    Raises:
+        ToolImportError: one is not.
+    """
+    for name, tool in tools.items():
+        ensure_valid_schema(tool.protocol.parameters, f"the parameters of {name}")
+        if tool.protocol.returns is not None:
+            ensure_valid_schema(tool.protocol.returns, f"the response of {name}")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How long to wait before a read that failed in passing is tried again.
+
+
+def pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
+    """A wait that doubles from ``first_s`` seconds, with jitter, unless the service names its own."""
+    backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
+
+    def wait(state: tenacity.RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, ToolError) else None
+        return float(asked) if isinstance(asked, int | float) and 0 <= asked < math.inf else backoff(state)
+
+    return wait
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a dry run does with a call that is not a read: it passes the gates, and is planned instead of made.
+#
+# A planned call is neither in the journal nor handed to its tool, and nobody is asked to approve it. What it would
+# answer is not known. A later call that takes a part of that is planned too, also where it is a read.
+
+
+_ASKS_ALWAYS = "it depends on what the check warned about: a real run asks before it makes this call"
+_NOT_CHECKED = "its arguments can be checked only when all of them are known"
+
+
+def refuse_effect(effect: Effect, *, dry_run: bool) -> None:
+    """Stop what would hand a call with effects to its tool in a dry run. No gate lets one come that far.
+
+    Raises:
+        AssertionError: it is one. The run breaks off.
+    """
+    if dry_run and effect is not Effect.READ:
+        raise AssertionError("a dry run hands no call with effects to its tool")
+
+
+def plan(record: CallRecord, warnings: Sequence[str]) -> None:
+    """Record a call that has passed all gates but the approval as planned.
+
+    Args:
+        record: of the call.
+        warnings: what the check warned about and it depends on.
+    """
+    record.status = "planned"
+    if warnings:
+        record.notes.append(_ASKS_ALWAYS)
+
+
+def plan_unknown(record: CallRecord, protocol: Protocol, calls: Collection[Call], *, dry_run: bool) -> None:
+    """Record a call as planned some of whose arguments rest on planned calls.
+
+    Args:
+        record: of the call; ``unknown`` says which arguments, by the program's own claim.
+        protocol: of its tool.
+        calls: those of the run that have ended.
+
+    Raises:
+        CallRefused: this is no dry run, or what it rests on was not planned.
+    """
+    planned = {call.index: call.tool for call in calls if call.status == "planned"}
+    if not dry_run or any(number not in planned for places in record.unknown.values() for number, _ in places):
+        raise CallRefused("its arguments hold values of calls that were not planned", status="invalid_arguments")
+    record.arguments = original_arguments(protocol, record.arguments)
+    for name, places in original_arguments(protocol, dict(record.unknown)).items():
+        record.awaits += [
+            Feed(argument=name, kind="planned", call=number, tool=planned[number], path=path) for number, path in places
+        ]
+    record.status = "planned"
+    record.notes.append(_NOT_CHECKED)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Sends one call to its tool: within a time limit, and again where a read failed in passing.
 
 
 @dataclass(frozen=True)

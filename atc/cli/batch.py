@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Refusal
-from atc.calls.ask_user import AskUserChoice
+from atc.calls.question import AskUserChoice
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, guarded
 from atc.cli.run import (

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.whole_file import write_whole
+from atc.files import write_whole
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
 

@@ -14,10 +14,10 @@ from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.cli.files import Force, writable, write
 from atc.errors import UsageError
-from atc.graph.edge_text import known_tool, place_text, read_feed, read_parameter
 from atc.graph.tool_graph import ToolGraph
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
+from atc.wording.sketches import known_tool, place_text, read_feed, read_parameter
 
 if TYPE_CHECKING:
     from atc.graph.store import GraphStore

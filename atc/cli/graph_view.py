@@ -10,7 +10,6 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli.console import clean, out, print_table, short
-from atc.graph.edge_text import WORDS, WORDS_OF_SUBSTITUTES, path_text, place_text
 from atc.graph.edges import Counts, Evidence, Feed, Substitute
 from atc.graph.substitutes import same_parameters
 from atc.graph.tool_graph import ToolGraph
@@ -18,6 +17,7 @@ from atc.result import Effect
 from atc.tools.observed import is_documented
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
+from atc.wording.sketches import WORDS, WORDS_OF_SUBSTITUTES, path_text, place_text
 
 if TYPE_CHECKING:
     from atc.graph.search import ToolPath

@@ -14,9 +14,8 @@ from atc.cli.console import SOLVED, clean, err, not_enough, out, print_json
 from atc.cli.progress import stages
 from atc.errors import UsageError
 from atc.learn.adapter import Learnt, learn_adapter
-from atc.learn.examples import read_examples
+from atc.learn.examples import Pair, TooLittle, read_examples
 from atc.learn.keeping import Compared
-from atc.learn.pairs import Pair, TooLittle
 from atc.programs.lessons.reading import tasks_of
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index

@@ -13,16 +13,17 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import DENIED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
-from atc.graph.edge_text import known_tool
 from atc.invisible import visible
-from atc.permissions import Decision, Permissions, Rule, Who, wording
+from atc.permissions import Decision, Permissions, Rule, Who
 from atc.permissions.conditions import shown
-from atc.permissions.effects import may_name
 from atc.permissions.of_agent import permissions_named
+from atc.permissions.patterns import may_name
+from atc.permissions.permissions import decided_by
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
+from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
 
@@ -143,7 +144,7 @@ def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, An
         "tool": protocol.name,
         "effect": decision.effect.value,
         "verdict": decision.verdict,
-        "by": wording.decided_by(decision),
+        "by": decided_by(decision),
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
     }
 
@@ -167,7 +168,7 @@ def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
 
 
 def _why(decision: Decision) -> str:
-    return wording.decided_by(decision).replace("_", "-")
+    return decided_by(decision).replace("_", "-")
 
 
 def _explained(decision: Decision) -> dict[str, Any]:

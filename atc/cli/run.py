@@ -15,7 +15,7 @@ from atc.cli import options
 from atc.cli.console import Interrupted, clean, err, exit_code_of_run, guarded, out, print_json
 from atc.models.resolve import prepare_model
 from atc.wording import outcomes
-from atc.wording.went_on import caveats
+from atc.wording.outcomes import caveats
 
 if TYPE_CHECKING:
     from atc.cli.view import RunView

@@ -11,7 +11,6 @@ from rich.text import Text
 
 from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
-from atc.graph.edge_text import known_tool
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.tools.fit import SEPARATOR, Fit, Fitter
@@ -19,6 +18,7 @@ from atc.tools.grades import WHOLE
 from atc.tools.parameters import parameters_of
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
+from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="List, show and find tools, and print the stub that a model is shown.", no_args_is_help=True)
 app.command("search")(find.search)

@@ -14,18 +14,16 @@ from rich.status import Status
 from rich.syntax import Syntax
 from rich.text import Text
 
-from atc import sketch_wording, wording
+from atc import wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.dry_run_facts import DryRun, Feed
-from atc.facts import BodyError, Drift, Invocation, Replacement
+from atc.facts import BodyError, Drift, DryRun, Feed, Invocation, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
-from atc.result import Effect
-from atc.sketch_facts import SketchFacts
+from atc.result import Effect, SketchFacts
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
-from atc.wording import outcomes, plans, went_on
+from atc.wording import outcomes, plans, sketches
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -123,7 +121,7 @@ class RunView:
         self.line(f"tools ({len(data['tools'])} of {data['of']}): {names}", "dim")
         sketch = SketchFacts.of_trace(data)
         notes = [] if sketch.why else list(data.get("needs", ()))  # an older version wrote it
-        for line in (*notes, *sketch_wording.lines(sketch, whole=self._verbose)):
+        for line in (*notes, *sketches.lines(sketch, whole=self._verbose)):
             self.line(f"  {line}", "dim")
         for notice in sketch.notices:
             self.line(f"  note: {notice}", "yellow")
@@ -321,8 +319,8 @@ class RunView:
             self.line(f"value: {_short(data['value'], 2000)}")
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
-            if case != went_on.UNRESOLVED:
-                self.line(f"  note: {went_on.remark(message, case)}", "yellow")
+            if case != outcomes.UNRESOLVED:
+                self.line(f"  note: {outcomes.remark(message, case)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
         if (cost := data.get("cost")) is not None:
@@ -336,11 +334,11 @@ class RunView:
             "dim",
         )
         for message, case in remarks:
-            if case == went_on.UNRESOLVED:
+            if case == outcomes.UNRESOLVED:
                 self.line(message, "bold yellow")
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None
-            self.line(went_on.incomplete(data["status"], fault, caught), "bold yellow")
+            self.line(outcomes.incomplete(data["status"], fault, caught), "bold yellow")
 
     def _show_planned(self, found: DryRun) -> None:
         self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")

@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import NAMES, singular, words_of
-from atc.graph.name_affinity import GENERIC, QUALIFIERS, VERBS, affinity, owner_of
+from atc.graph.identifiers import GENERIC, NAMES, QUALIFIERS, VERBS, affinity, owner_of, singular, words_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import JsonSchema, Protocol

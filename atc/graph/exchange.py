@@ -18,12 +18,12 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from atc.errors import UsageError
-from atc.graph.ageing import DAY_S
+from atc.files import write_whole
 from atc.graph.database import Database
-from atc.graph.pruning import drop_foreign, prune_edges, prune_shapes
+from atc.graph.learning import drop_foreign, prune_edges, prune_shapes
+from atc.graph.weights import DAY_S
 from atc.schemas.infer.field_words import vocabulary
 from atc.schemas.infer.outline import Outline
-from atc.whole_file import write_whole
 
 FORMAT = "atc tool graph"
 MAX_FACTS, MAX_LINE, MAX_BYTES = 100_000, 64_000, 64_000_000

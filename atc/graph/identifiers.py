@@ -6,7 +6,10 @@ All who read names use these: the tool graph, checks of programs, schema inferen
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+
+from atc.tools.protocol import Protocol
 
 THINGS = frozenset({"id", "uuid", "guid", "slug"})
 """Last words of what one service calls one thing by. Nobody can guess such a value."""
@@ -100,3 +103,167 @@ def is_identifier(name: str, kinds: frozenset[str] = THINGS | HANDED_OUT | REGIS
         kinds: the last words that count; a union of the sets of this module.
     """
     return not kinds.isdisjoint(words_of(name)[-1:])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Name affinity: how likely a field of a response supplies a parameter, by their names alone.
+#
+# One measure for all who look for the data flow between tools: the hints in stubs, and the values that probing has
+# seen.
+
+
+GENERIC = frozenset({"id", "ids", "key", "code", "name", "slug", "uuid", "number", "value", "ref", "reference"})
+QUALIFIERS = frozenset({
+    "from", "to", "origin", "destination", "source", "target", "start", "end", "first", "second", "new", "old", "by",
+    "of", "the", "other", "parent", "base", "my",
+})  # fmt: skip
+VERBS = frozenset({
+    "get", "list", "find", "search", "fetch", "read", "show", "query", "lookup", "all", "by", "detail", "info", "data",
+    "item", "result", "response", "the", "of", "for", "in", "api", "v1", "v2",
+})  # fmt: skip
+"""Words of tools' names that tell nothing of the things that the tools are about."""
+_SHORT = {"lat": "latitude", "lng": "longitude", "lon": "longitude"}
+CONTAINERS = frozenset(
+    {"result", "item", "data", "list", "record", "entry", "value", "hit", "content", "response", "row"}
+)
+"""Names of fields that hold things of any kind: of which kind, the tool's name tells."""
+
+
+def owner_of(above: Sequence[str], tool: str) -> frozenset[str]:
+    """Words for the thing that a field belongs to.
+
+    Args:
+        above: the names of the fields that it lies in, the outermost first.
+        tool: the supplier; its name counts where no name above tells anything.
+    """
+    telling = [words for name in above if not CONTAINERS.issuperset(words := words_of(name))]
+    return frozenset(telling[-1] if telling else words_of(tool))
+
+
+@lru_cache(maxsize=100_000)
+def affinity(parameter: str, tool: str, field: str, owner: frozenset[str]) -> float:
+    """From 0 to 1: how likely a field of a response supplies a parameter of a tool, by their names alone.
+
+    ``city_id`` ↔ ``city_id`` 1; ``from_city_id`` ↔ ``city_id`` 0.9; ``city_id`` ↔ ``id`` of a city 0.85; ``name`` of
+    ``find_countries`` ↔ ``name`` of a country 0.6.
+    """
+    wanted, has = spelled_words(parameter), spelled_words(field)
+    if not wanted or not has:
+        return 0.0
+    core = bare(wanted)
+    specific = [word for word in core if word not in GENERIC]
+    if wanted == has or core == has:
+        if specific:
+            return 1.0 if wanted == has else 0.9
+        things = owner - VERBS  # a bare `id` or `name` of one thing: the tool must name more than half of its words
+        return 0.6 if 2 * len(things & frozenset(words_of(tool))) > len(things) else 0.0
+    if specific and has[-1:] == core[-1:] and core[-1] in GENERIC and set(has) <= GENERIC:
+        return 0.85 if set(specific) & owner else 0.0
+    if len(core) < len(has) and has[-len(core) :] == core and specific:
+        return 0.7  # `country_code` ↔ `home_country_code`
+    if len(has) < len(core) and core[-len(has) :] == has and not set(has) <= GENERIC:
+        return 0.7
+    if core[-2:] == has[-2:] and core[-1] in GENERIC and core[-2] not in GENERIC:
+        return 0.65  # `pick_up_place_id` ↔ `google_place_id`
+    if len(core) == 1 and core[0] not in GENERIC and set(has) <= GENERIC and core[0] in owner:
+        return 0.5  # `currency` ↔ `code` of a currency
+    return 0.0
+
+
+def endings(parameter: str) -> frozenset[str]:
+    """The last words, of which a field's name must have one to have an affinity above one half to a parameter."""
+    wanted = spelled_words(parameter)
+    return frozenset([*wanted[-1:], *[word for word in wanted if word not in QUALIFIERS][-1:]])
+
+
+def ending(field: str) -> str:
+    """The last word of a field's name; see :func:`endings`."""
+    return "".join(_spelled_out(words_of(field)[-1:]))
+
+
+def bare(words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words of a name without those that tell which of several is meant: ``city id`` of ``from city id``."""
+    return tuple(word for word in words if word not in QUALIFIERS) or words
+
+
+@lru_cache(maxsize=16_384)
+def spelled_words(name: str) -> tuple[str, ...]:
+    """The words of a name as affinities compare them: ``lat`` is ``latitude``."""
+    return _spelled_out(words_of(name))
+
+
+def _spelled_out(words: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(_SHORT.get(word, word) for word in words)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Mentions: the suppliers that a parameter's description names, as in "the id returned by Search Users".
+#
+# A description often states what the schemas do not. Its words are data: all they decide is which tool is a supplier.
+
+
+MAX_TEXT = 1_000
+"""Characters of a description that are read."""
+_SOURCE_WORDS = re.compile(r"\b(?:from|by|via|using|use|see|call)\b", re.I)
+_AS_CODE = re.compile(r"(?<=`)\w+(?=`)|\b\w+(?=\()")
+_Words = tuple[str, ...]
+
+
+class Mentions:
+    """Finds names of tools in texts.
+
+    Args:
+        tools: the tools by key; a name may repeat from service to service.
+        services: by key, the service of each.
+    """
+
+    def __init__(self, tools: Mapping[str, Protocol], services: Mapping[str, str]) -> None:
+        self._called: dict[_Words, dict[str, str]] = {}  # the tools of that name, the first of each service
+        self._single: dict[str, dict[str, str]] = {}  # likewise; one word alone may mean anything: only as code
+        self._longest: dict[str, int] = {}  # by the first word, the words of the longest name
+        for key, protocol in tools.items():
+            for name in _names_of(protocol):
+                if len(words := words_of(name)) == 1:
+                    self._single.setdefault(name, {}).setdefault(services[key], key)
+                elif words:
+                    self._called.setdefault(words, {}).setdefault(services[key], key)
+                    self._longest[words[0]] = max(self._longest.get(words[0], 0), len(words))
+
+    def suppliers(self, description: object, service: str) -> set[str]:
+        """The keys of the tools that a description names where it states the source of a value.
+
+        Args:
+            description: of a parameter; anything but text names nothing.
+            service: of the tool that the parameter is of; among tools of one name its own is meant.
+        """
+        text = description[:MAX_TEXT] if isinstance(description, str) else ""
+        if not _SOURCE_WORDS.search(text):
+            return set()
+        as_code = (self._single[name] for name in _AS_CODE.findall(text) if name in self._single)
+        return {*self._named(words_of(text), service), *(_nearest(called, service) for called in as_code)}
+
+    def _named(self, words: _Words, service: str) -> Iterator[str]:
+        """The tools that a text names; of two names that begin at one place the longer counts."""
+        at = 0
+        while at < len(words):
+            lengths = range(self._longest.get(words[at], 0), 1, -1)
+            name = next((words[at : at + n] for n in lengths if words[at : at + n] in self._called), None)
+            if name is not None:
+                yield _nearest(self._called[name], service)
+            at += len(name) if name is not None else 1
+
+
+def _nearest(called: Mapping[str, str], service: str) -> str:
+    """Of the tools of one name that of the service; else the first."""
+    return called.get(service) or next(iter(called.values()))
+
+
+def _names_of(protocol: Protocol) -> tuple[str, str]:
+    """A tool's name, and the one that it has at its source; either may be empty."""
+    return protocol.name, protocol.source.operation
+
+
+def names_a_supplier(schema: Mapping[str, object]) -> bool:
+    """Whether the description of a parameter may say where its value comes from."""
+    text = schema.get("description")
+    return isinstance(text, str) and _SOURCE_WORDS.search(text[:MAX_TEXT]) is not None

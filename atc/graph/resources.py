@@ -13,8 +13,23 @@ from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import HANDED_OUT, THINGS, UNIVERSAL, is_identifier, is_plural, singular, split, words_of
-from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS, affinity, bare, spelled_words
+from atc.graph.identifiers import (
+    CONTAINERS,
+    GENERIC,
+    HANDED_OUT,
+    QUALIFIERS,
+    THINGS,
+    UNIVERSAL,
+    VERBS,
+    affinity,
+    bare,
+    is_identifier,
+    is_plural,
+    singular,
+    spelled_words,
+    split,
+    words_of,
+)
 from atc.graph.suppliers import ECHO, LEAST
 from atc.tools.telltales import VERBS as VERBS_OF_EFFECT
 

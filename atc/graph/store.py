@@ -1,8 +1,8 @@
 """What runs teach, kept for one user: one file for all tools, of which the graph of some tools sees its own part.
 
-Evidence belongs to a tool, whatever toolset it is in (:mod:`atc.graph.identity`): one new tool opens no empty memory.
-Of a tool whose schemas changed it is worth half (:data:`~atc.graph.ageing.CHANGED`). The file holds names, counts, days
-and types; no value, no place of a service, no text of a task.
+Evidence belongs to a tool, whatever toolset it is in (:mod:`atc.graph.database`): one new tool opens no empty memory.
+Of a tool whose schemas changed it is worth half (:data:`~atc.graph.weights.CHANGED`). The file holds names, counts,
+days and types; no value, no place of a service, no text of a task.
 """
 
 from __future__ import annotations
@@ -14,15 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 
 from atc.errors import UsageError
-from atc.graph.ageing import DAY_S
-from atc.graph.database import VERSION, Database, StoreProblem
+from atc.graph.database import VERSION, Database, Identity, StoreProblem, identity_of, place_of
 from atc.graph.edges import NOTHING_LEARNT, Learnt, Path
 from atc.graph.exchange import exported, imported
-from atc.graph.identity import Identity, identity_of, place_of
-from atc.graph.learning import Learning
+from atc.graph.learning import MAX_PREDICTIONS, Learning, forget, prune_predictions
 from atc.graph.lessons import Lessons
-from atc.graph.pruning import MAX_PREDICTIONS, forget, prune_predictions
 from atc.graph.view import learnt_of
+from atc.graph.weights import DAY_S
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 

@@ -15,13 +15,22 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import THINGS, UNIVERSAL, is_identifier, words_of
-from atc.graph.mentions import Mentions, names_a_supplier
-from atc.graph.name_affinity import GENERIC, affinity, bare, endings, spelled_words
+from atc.graph.identifiers import (
+    GENERIC,
+    THINGS,
+    UNIVERSAL,
+    Mentions,
+    affinity,
+    bare,
+    endings,
+    is_identifier,
+    names_a_supplier,
+    spelled_words,
+    words_of,
+)
 from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wanted, detour, fit, thing_in
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
-from atc.graph.supply_index import MAX_TOOLS, Supply, SupplyIndex, Where
-from atc.graph.tool_facts import ToolFacts
+from atc.graph.tool_facts import MAX_TOOLS, Supply, SupplyIndex, ToolFacts, Where
 from atc.lazy import lazy
 from atc.tools.parameters import Parameter
 from atc.tools.protocol import Protocol

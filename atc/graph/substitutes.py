@@ -17,12 +17,12 @@ from heapq import nlargest
 from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
-from atc.graph.acts import acts_otherwise, undoes
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.graph.edges import Path, Place, Substitute
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.resources import route_of
 from atc.graph.suppliers import scope_of
+from atc.graph.tool_facts import acts_otherwise, undoes
 from atc.lazy import lazy
 from atc.result import Effect
 from atc.tools.protocol import JsonSchema, Protocol

@@ -12,12 +12,11 @@ from copy import copy
 from dataclasses import replace
 from typing import get_args
 
-from atc.graph.acts import writers
 from atc.graph.edges import NOTHING_LEARNT, Counts, Evidence, Feed, Learnt, Path, Substitute
 from atc.graph.layers import layers_of, shifted
 from atc.graph.structure import Structure
 from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_from, hints_inside
-from atc.graph.tool_facts import ToolFacts
+from atc.graph.tool_facts import ToolFacts, writers
 from atc.graph.weights import WORTH, reliability, weight_of
 from atc.lazy import lazy
 from atc.tools.observed import says_nothing, with_shape

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from atc.graph import ageing
-from atc.graph.ageing import CHANGED, weight_now
+from atc.graph import weights
+from atc.graph.database import Identity, name_of, place_of
 from atc.graph.edges import Counts, Learnt, Path, Place
-from atc.graph.field_paths import words_of_documents
-from atc.graph.identity import Identity, name_of, place_of
+from atc.graph.lessons import words_of_documents
 from atc.graph.suppliers import has_place
+from atc.graph.weights import CHANGED, weight_now
 from atc.schemas.infer.field_words import is_field_name
 from atc.schemas.infer.outline import Outline
 from atc.tools.observed import is_documented
@@ -215,7 +215,7 @@ def _edges(file: sqlite3.Connection, rows: Mapping[int, _Row], today: int) -> It
         " SUM(IIF(day > :start, 0, ok)), SUM(IIF(day > :start, 0, failed))"
         " FROM edge JOIN uses ON uses.edge = edge.id {where} GROUP BY edge.id"
     )
-    start = today - ageing.WINDOW_DAYS
+    start = today - weights.WINDOW_DAYS
     if len(rows) > MANY:
         yield from file.execute(query.format(where=""), {"start": start})
         return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atc.learn.pairs import Pair, TooLittle, usable
+from atc.learn.examples import Pair, TooLittle, usable
 from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.fusion import SHARES, fused, top
 from atc.retrieval.metrics import ndcg

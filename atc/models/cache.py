@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from atc.files import make_private
 from atc.models.base import Model, WrappedModel
 from atc.models.messages import Message, ModelRequest, Reply
-from atc.private_folders import make_private
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")

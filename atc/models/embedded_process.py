@@ -24,10 +24,10 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable
+from atc.files import make_private
 from atc.models.machine import needed_bytes, this_machine
 from atc.models.messages import Message
 from atc.models.prompt_cache import Gate, PromptCache
-from atc.private_folders import make_private
 
 _log = logging.getLogger(__name__)
 

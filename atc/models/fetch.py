@@ -25,7 +25,7 @@ import httpx
 import platformdirs
 
 from atc.errors import ModelUnavailable, UsageError
-from atc.locks import lock
+from atc.files import lock
 from atc.models.catalogue import Chunk, ModelFile, known
 
 Progress = Callable[[int, int], None]

@@ -18,13 +18,11 @@ from typing import IO, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from atc.calls.mask import masked_exception
-from atc.calls.redact import Redactor
+from atc.calls.redact import Redactor, masked_exception
 from atc.errors import EnvironmentProblem
-from atc.locks import lock, unlock
+from atc.files import lock, make_private, unlock
 from atc.packing import as_text
 from atc.permissions.facts import Caller
-from atc.private_folders import make_private
 from atc.result import Effect
 
 MAX_BYTES, KEPT = 10_000_000, 4

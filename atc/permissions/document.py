@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from atc import bounded_toml
 from atc.errors import SettingsError, UsageError
+from atc.files import read_own
 from atc.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.permissions.patterns import Patterns, pattern_problem, patterns_of
 from atc.result import Effect
-from atc.whole_file import read_own
+from atc.trust import parse_toml
 
 MAX_FILE = 256_000
 """Bytes of a permissions file."""
@@ -171,7 +171,7 @@ def read_document(path: Path) -> Document:
     """
     try:
         content = read_own(path, MAX_FILE)
-        values = bounded_toml.loads(content.decode())
+        values = parse_toml(content.decode())
     except FileNotFoundError:
         raise UsageError(f"there is no permissions file {path}") from None
     except (OSError, ValueError) as error:

@@ -8,9 +8,7 @@ from typing import Any, Literal
 from typing import Protocol as Interface
 
 from atc.permissions.conditions import Condition
-from atc.permissions.effects import may_name, surely_names
-from atc.permissions.patterns import Patterns
-from atc.permissions.readings import Reader
+from atc.permissions.patterns import Patterns, Reader, may_name, surely_names
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 

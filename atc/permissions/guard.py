@@ -7,21 +7,102 @@ the check warned about, it takes another tool's place, or the same was done befo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
-from dataclasses import dataclass, replace
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from typing import Protocol as Interface
 
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Refusal, Verdicts
-from atc.errors import AtcError
-from atc.permissions import wording
+from atc.errors import AtcError, UsageError
 from atc.permissions.audit import AuditLog
 from atc.permissions.facts import Caller, Caps, Decision
-from atc.permissions.limiter import Limiter
-from atc.permissions.permissions import Permissions
+from atc.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
 from atc.result import Effect
 from atc.tools.protocol import Protocol
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How often a principal calls, over all its connections and runs. It is counted in this process, by a clock that nobody
+# sets: a restart counts anew.
+
+
+HOUR_S = 3_600.0
+
+
+@dataclass
+class Limiter:
+    """The counts of one principal.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _calls: deque[float] = field(default_factory=deque)
+    _writes: deque[float] = field(default_factory=deque)
+    runs: int = 0
+
+    def take(self, caps: Caps, *, writes: bool) -> str:
+        """Count a call that is about to be made; the cap that it would break, which leaves it uncounted.
+
+        Returns:
+            Empty, or ``calls_per_hour`` or ``writes_per_hour``.
+        """
+        now = self.clock()
+        for times in (self._calls, self._writes):
+            while times and now - times[0] >= HOUR_S:
+                times.popleft()
+        if caps.calls_per_hour is not None and len(self._calls) >= caps.calls_per_hour:
+            return "calls_per_hour"
+        if writes and caps.writes_per_hour is not None and len(self._writes) >= caps.writes_per_hour:
+            return "writes_per_hour"
+        if caps.calls_per_hour is not None:
+            self._calls.append(now)
+        if writes and caps.writes_per_hour is not None:
+            self._writes.append(now)
+        return ""
+
+    def give_back(self, caps: Caps, *, writes: bool) -> None:
+        """Uncount the call that was taken last: it was not made."""
+        if caps.calls_per_hour is not None and self._calls:
+            self._calls.pop()
+        if writes and caps.writes_per_hour is not None and self._writes:
+            self._writes.pop()
+
+    @contextmanager
+    def run(self, caps: Caps) -> Iterator[None]:
+        """Hold one of the runs that may go on at once.
+
+        Raises:
+            UsageError: so many go on already.
+        """
+        if caps.max_runs_at_once is not None and self.runs >= caps.max_runs_at_once:
+            raise UsageError(
+                f"{self.runs} of your runs go on already, and {caps.max_runs_at_once} may at once: wait for one to end"
+            )
+        self.runs += 1
+        try:
+            yield
+        finally:
+            self.runs -= 1
+
+
+class Limiters:
+    """The counts of all principals of a process."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Limiter] = {}
+
+    def of(self, principal: str) -> Limiter:
+        """Those of one principal."""
+        return self._of.setdefault(principal, Limiter())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Asks the permissions about every call of one run, then somebody, and writes down what was decided.
+
 
 Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 """Asks somebody: ``True`` for a yes, ``False`` for a no; a refusal where nobody could be asked, and why."""
@@ -160,15 +241,15 @@ class Guard:
         """A refusal for want of somebody to ask, with what would have made a question needless."""
         if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
             ordinary = request.is_repeat or request.instead_of or not request.warnings
-            reason = f"{wording.oddity(request)}; {answer.reason}"
+            reason = f"{oddity(request)}; {answer.reason}"
             return replace(answer, reason=reason, status="denied" if ordinary else "warned")
         if request.is_repeat or request.instead_of:  # a line would allow the call by itself, and not this one
-            return replace(answer, reason=f"{wording.oddity(request)}; {answer.reason}")
-        return replace(answer, reason=f"{answer.reason}{wording.to_allow(decision, self.permissions)}")
+            return replace(answer, reason=f"{oddity(request)}; {answer.reason}")
+        return replace(answer, reason=f"{answer.reason}{to_allow(decision, self.permissions)}")
 
     def refusal(self, decision: Decision) -> Refusal:
         """The refusal of a call that is denied."""
-        return Refusal(wording.refusal(decision, self.permissions))
+        return Refusal(refusal(decision, self.permissions))
 
     # -- the audit -----------------------------------------------------------------------------------------------------
 
@@ -220,5 +301,5 @@ class Judged:
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:
     """Who decided where no question was put."""
     if decision.verdict == ("allow" if answer is True else "deny"):
-        return wording.decided_by(decision)
+        return decided_by(decision)
     return "choice" if answer is True else "nobody"

@@ -20,11 +20,10 @@ from atc.calls.approval import Approval, ApprovalRequest, Approve, Refusal, Verd
 from atc.calls.redact import Redactor
 from atc.catalogue import toolset_of
 from atc.errors import UsageError
-from atc.permissions import wording
 from atc.permissions.audit import AuditLog
 from atc.permissions.facts import Decision, Who
 from atc.permissions.guard import Guard
-from atc.permissions.permissions import Permissions
+from atc.permissions.permissions import Permissions, oddity
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
@@ -148,7 +147,7 @@ class _Chosen:
             return None
         if choice == "always" and decision.rule is None:
             alone = not (request.instead_of or request.is_repeat)
-            return Refusal(wording.oddity(request), "warned" if alone else "denied", by_user=True)
+            return Refusal(oddity(request), "warned" if alone else "denied", by_user=True)
         return Refusal("nobody could be asked to approve this call")
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:

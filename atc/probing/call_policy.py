@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.tools.protocol import Protocol

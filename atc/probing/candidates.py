@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.graph.identifiers import words_of
 from atc.probing.value_pool import Seen, ValuePool
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict
 
-from atc.calls.mask import MASKED
-from atc.calls.redact import MASK
+from atc.calls.redact import MASK, MASKED
 from atc.probing.drift import Change, compare
 from atc.probing.record import Record
 from atc.probing.runner import Runner

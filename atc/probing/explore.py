@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import BudgetExceeded, ModelError
 from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.probing.arguments import NONSENSE

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from atc.calls.canonical import canonical
-from atc.calls.json_values import holds_nothing
+from atc.calls.json_values import canonical, holds_nothing
 from atc.errors import TRANSIENT_STATUSES
 from atc.probing.arguments import NONSENSE, ArgumentEvidence
 from atc.probing.call_policy import REFUSED_BY_US

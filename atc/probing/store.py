@@ -8,12 +8,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from atc.errors import UsageError
+from atc.files import write_whole
 from atc.probing.document import protocol_of
 from atc.probing.record import Record
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
-from atc.whole_file import write_whole
 
 STATE = ".probe"
 """The folder of records inside the folder of documents; importers pass over it."""

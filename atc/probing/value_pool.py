@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from atc.graph.identifiers import words_of
-from atc.graph.name_affinity import VERBS, affinity, owner_of
+from atc.graph.identifiers import VERBS, affinity, owner_of, words_of
 from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
 from atc.schemas.infer.mask import MASKED
 

@@ -13,7 +13,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from atc.dry_run_facts import Feed, FeedKind
+from atc.facts import Feed, FeedKind
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import ITEM, NOTHING, UNKNOWN, Origin, Value

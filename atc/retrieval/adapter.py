@@ -21,11 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.private_folders import make_private
+from atc.files import make_private, write_whole
 from atc.retrieval.encoder import Floats, normalised
 from atc.retrieval.scorers import Query, Rows
 from atc.scorer_names import ScorerName
-from atc.whole_file import write_whole
 
 if TYPE_CHECKING:
     from atc.retrieval.snapshot import Snapshot

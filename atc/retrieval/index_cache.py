@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from atc.errors import ToolIndexError, UsageError
-from atc.private_folders import make_private
+from atc.files import make_private
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_store import FORMAT, MANIFEST, VERSION

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError
-from atc.locks import lock
+from atc.files import lock
 from atc.retrieval import nearest
 from atc.retrieval.counts import Counts
 from atc.retrieval.encoder import Encoder

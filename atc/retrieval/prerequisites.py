@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from atc.graph.edges import Feed
-from atc.graph.identifiers import NAMES, words_of
-from atc.graph.mentions import names_a_supplier
-from atc.graph.name_affinity import GENERIC, VERBS
+from atc.graph.identifiers import GENERIC, NAMES, VERBS, names_a_supplier, words_of
 from atc.graph.suppliers import Scope, Supplier, is_handed_out
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-from atc.calls.clock import Clock
+from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import UsageError
-from atc.host_time import HostTime
 from atc.outcome import Outcome
 from atc.sandboxes.inputs import check_names
 

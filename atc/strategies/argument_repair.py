@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from atc.calls.repairer import Complaint
+from atc.calls.argument_repairs import Complaint
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable, UsageError
 from atc.models.base import Message
 from atc.packing import as_text
@@ -30,7 +30,7 @@ _SAYS_LITTLE = frozenset({"title", "example", "examples", "$schema", "$id", "dep
 
 
 class ModelRepairer:
-    """Asks the model of one run. It is a :data:`atc.calls.repairer.Repairer`.
+    """Asks the model of one run. It is a :data:`atc.calls.argument_repairs.Repairer`.
 
     Args:
         context: the run.

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from atc.calls.ask_user import MAX_QUESTION, MAX_REPLY, Answerer
 from atc.calls.broker import Broker
+from atc.calls.question import MAX_QUESTION, MAX_REPLY, Answerer
 from atc.errors import CallRefused, InputNeeded, ToolError
 from atc.facts import Fault
 from atc.result import Effect

@@ -8,9 +8,10 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from atc.answers.types import AnswerType
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.images import Image
-from atc.prompting import prompt
+from atc.prompting import fenced, prompt
 from atc.traces.events import Emit
 
 WAITING_S = 10.0
@@ -85,3 +86,22 @@ def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
     }
     more = {"problem": reply.problem, "notice": reply.notice}
     emit("model_ended", data | {name: words for name, words in more.items() if words})
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The part of a prompt that says which type the answer shall have.
+
+
+def type_note(answer: AnswerType | None, what: str = "`answer`") -> str:
+    """The text behind the task; empty where no type was asked for.
+
+    Args:
+        answer: the type.
+        what: the place of the answer, in the words of the strategy's prompt.
+    """
+    if answer is None:
+        return ""
+    stub = answer.stub
+    return prompt(
+        "answer_type", what=what, type=fenced(stub.annotation), about=fenced(stub.about), classes=fenced(stub.classes)
+    )

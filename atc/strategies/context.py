@@ -16,15 +16,14 @@ from itertools import count
 from typing import Any
 
 from atc.answers.types import AnswerType
+from atc.calls.argument_repairs import bounded_respellings, read_respellings
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
-from atc.calls.respellings import bounded_respellings, read_respellings
 from atc.catalogue import Catalogue, Report
-from atc.dry_run_facts import Feed
 from atc.errors import CallRefused, UsageError, WritesPlanned
-from atc.facts import Finding, Misfit
+from atc.facts import Feed, Finding, Misfit
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
@@ -36,11 +35,10 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.sketch import Sketch, SketchFacts, chosen_event
-from atc.strategies.answer_note import type_note
 from atc.strategies.argument_repair import RULE as REPAIR
 from atc.strategies.argument_repair import ModelRepairer
 from atc.strategies.ask_user import Questions
-from atc.strategies.asking import ask, task_message
+from atc.strategies.asking import ask, task_message, type_note
 from atc.strategies.frame import Frame
 from atc.strategies.look import Look
 from atc.strategies.recover import Recovery

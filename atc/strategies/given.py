@@ -15,11 +15,11 @@ from typing import Any
 from atc.calls.entry import Entry
 from atc.facts import Fault, Finding
 from atc.packing import pack
-from atc.programs.dialects.reading import in_plain_python, unclear_tools
+from atc.programs.dialects.awaits import in_plain_python, unclear_tools
 from atc.programs.extract import unfenced
 from atc.programs.program import Program
-from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import FRAME, repair_program
+from atc.programs.repair.edits import RepairContext
+from atc.programs.repair.schema import FRAME, repair_program
 from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy

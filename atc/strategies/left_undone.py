@@ -24,8 +24,7 @@ from atc.calls.record import cut_arguments
 from atc.errors import Cause
 from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text
-from atc.programs.attribution.blame import blames_arguments
-from atc.programs.attribution.responses import has_other_value, invocation, names_error
+from atc.programs.attribution.responses import blames_arguments, has_other_value, invocation, names_error
 from atc.programs.program import Program
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending

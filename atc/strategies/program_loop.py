@@ -18,8 +18,7 @@ from atc.outcome import Outcome
 from atc.packing import as_text
 from atc.plugins import SANDBOXES
 from atc.programs.attribution.attribute import Attribution
-from atc.programs.check.broken import broken_tool_findings
-from atc.programs.check.checker import Checker
+from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
 from atc.result import Call, Revision

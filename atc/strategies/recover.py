@@ -17,8 +17,7 @@ from atc.facts import Fault, Replacement
 from atc.graph.edges import Path
 from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of, substitutes_of
 from atc.programs.analysis.flow import Flow
-from atc.programs.attribution.blame import blames_arguments
-from atc.programs.attribution.responses import is_empty_response
+from atc.programs.attribution.responses import blames_arguments, is_empty_response
 from atc.programs.program import Program
 from atc.result import Call, Effect
 from atc.tools.tool import Tool, Toolset

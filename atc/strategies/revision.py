@@ -13,18 +13,265 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc import wording
-from atc.calls.mask import masked_text
-from atc.facts import Fault, Finding
+from atc.calls.redact import masked_text
+from atc.errors import ContextExceeded, ModelError
+from atc.facts import Answered, Fault, Finding, Invocation, Observed, Record
+from atc.models.base import Message, Model
+from atc.models.images import IMAGE_TOKENS
 from atc.models.messages import estimate_tokens
 from atc.programs.attribution.responses import invocation, places
 from atc.programs.program import Program
 from atc.prompting import fenced, prompt
-from atc.result import Call, Revision
-from atc.settings import ShowValues
-from atc.strategies.feedback import done_calls
-from atc.strategies.hidden_values import without_values
+from atc.result import Call, Effect, Revision
+from atc.settings import Settings, ShowValues
 from atc.strategies.previews import LEFT_OUT, call_shown, shown
-from atc.tools.fit import Fit
+from atc.tools.fit import Fit, Fitter
+from atc.tools.json_documents import json_documents
+from atc.tools.tool import Toolset
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Revisions without the values of responses, where the setting ``show_values`` keeps these from the model.
+
+
+def without_values(revision: Revision) -> Revision:
+    """A program's findings and fault without what was given to calls and what these answered.
+
+    The words of an error stay as they are: a service may quote a value in them.
+    """
+    findings, fault = _hidden(revision.findings), _hidden(revision.fault)
+    return revision.model_copy(update={"findings": findings, "fault": fault})
+
+
+def _hidden(part: Any) -> Any:
+    """A record or a tuple of records without values."""
+    if isinstance(part, Answered):
+        return None
+    if isinstance(part, tuple):
+        return tuple(map(_hidden, part))
+    if not isinstance(part, Record):
+        return part
+    changed = {name: _hidden(each) for name, each in part if isinstance(each, Record | tuple)}
+    is_answer = isinstance(part, Fault) and bool(part.value)
+    of_response = isinstance(part, Finding) and part.place is not None
+    if isinstance(part, Invocation):
+        changed["arguments"] = dict.fromkeys(part.arguments, wording.HIDDEN)
+    elif is_answer or of_response or (isinstance(part, Observed) and part.type == "value"):
+        changed["value"] = wording.HIDDEN
+    return part.model_copy(update=changed)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Short notes for a revision: one sentence for each thing that went wrong, and no program.
+
+
+MAX_NOTES = 8
+MAX_EVIDENCE = 500
+"""Characters of what a tool answered, in a note."""
+MAX_DONE, MAX_VALUE = 20, 300
+"""Calls with effects that are listed, the first ones, and characters of an argument and of a response."""
+
+
+def notes_on(history: Sequence[Revision], calls: Sequence[Call], show: ShowValues = "previews") -> str:
+    """The notes on the programs so far, as the part of a prompt behind the task; empty where there is nothing to note.
+
+    Args:
+        history: the programs that failed.
+        calls: of these programs.
+        show: how much of responses is shown.
+    """
+    if show != "previews":
+        history = [*map(without_values, history)]
+    notes, done = notes_of(history), done_calls(calls, show)
+    return prompt("revision_notes", notes=notes, done=done) if notes or done else ""
+
+
+def notes_of(history: Sequence[Revision]) -> list[str]:
+    """One sentence for every different thing that went wrong, the latest last."""
+    said = dict.fromkeys(note for revision in history for note in _of(revision))
+    return [fenced(note) for note in said][-MAX_NOTES:]
+
+
+def done_calls(calls: Sequence[Call], show: ShowValues = "previews", told: Collection[int] = ()) -> list[str]:
+    """The calls with effects that succeeded, as a program writes them, with what they returned.
+
+    Args:
+        told: the numbers of calls whose response the prompt shows elsewhere: it is not shown twice.
+    """
+    made = {call.index: call for call in calls if call.status == "ok" and call.effect is not Effect.READ}
+    lines = []
+    for call in [*made.values()][:MAX_DONE]:
+        value = shown(call.observation, MAX_VALUE, "never" if call.index in told else show)
+        lines.append(wording.done(call_shown(call.tool, call.arguments, MAX_VALUE, show), value))
+    return [*map(fenced, lines), *([f"and {len(made) - MAX_DONE:,} more"] if len(made) > MAX_DONE else [])]
+
+
+def _of(revision: Revision) -> Iterator[str]:
+    """What went wrong with one program."""
+    found = revision.all_findings[:4]
+    yield from map(wording.finding_alone, found)
+    if found and revision.fault is None and all(finding.severity == "warning" for finding in found):
+        yield wording.SENT_BACK
+    if revision.fault is not None and revision.fault.substitutes:
+        yield wording.is_down(revision.fault.tool or "", revision.fault.substitutes)
+    elif revision.fault is not None:
+        yield wording.fault_feedback(revision.fault)
+        if revision.fault.case == "impossible":
+            yield wording.SAID_IMPOSSIBLE
+        if evidence := revision.fault.evidence:
+            yield evidence[:MAX_EVIDENCE]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Revision as a dialogue: each program with its result, as ``atc-paper`` takes Eq. 2 word by word.
+
+
+MAX_CULPRIT = 20_000
+"""Characters of the stub of a failed tool that stands beside its error."""
+
+
+def edits_of(
+    history: Sequence[Revision],
+    calls: Sequence[Call],
+    tools: Toolset,
+    task: str,
+    *,
+    pages: bool,
+    as_json: bool = False,
+    show: ShowValues = "previews",
+) -> list[Message]:
+    """The pairs (program, result) so far, the last with the tool's protocol and what it answered.
+
+    Args:
+        history: the programs so far. ``calls``: all calls of the run.
+        tools: that are offered.
+        task: in the user's words.
+        pages: documents say which tools are paged.
+        as_json: the tool's document is shown as JSON where there is room for it whole, as the others are.
+        show: how much of responses is shown.
+    """
+    messages = []
+    if show != "previews":
+        history = [*map(without_values, history)]
+    for revision in history:
+        last = revision is history[-1]
+        fault = revision.fault
+        tool = tools.get(fault.tool or "") if last and fault else None
+        documents = [tool.protocol] if tool else []
+        shown = json_documents(documents, pages=pages)
+        if not as_json or len(shown.text) > MAX_CULPRIT:
+            shown = Fitter(documents, {}, task, pages=pages).within(MAX_CULPRIT)
+        problem = "\n".join(f.message for f in revision.findings) or (fault.message if fault else "")
+        messages.append(
+            Message("assistant", f"```python\n{revision.program}```" if revision.program else "(no program)")
+        )
+        messages.append(
+            Message(
+                "user",
+                prompt(
+                    "revision_paper",
+                    problem=fenced(problem),
+                    protocol=fenced(shown.text),
+                    language=shown.language,
+                    evidence=fenced(fault.evidence if fault and last else ""),
+                    done=done_calls(calls, show) if last else [],
+                ),
+            )
+        )
+    return messages
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How many tokens the prompts of a run may have, and what is left in them for the tools.
+
+
+FRAMING = 16
+"""Tokens of a message beside its text: marks of its role, as chat templates write them, with some to spare."""
+FEEDBACK = 600
+"""Tokens kept for notes on failed programs where documents are shortened, so that they need not be shortened again."""
+REVISION = 3
+"""The part of a prompt that a revision's programs and errors may take: one in so many tokens."""
+LEAST = 1_000
+"""Tokens for tools that a long task may not take away, where the context has them."""
+
+
+class PromptRoom:
+    """The size of a run's prompts.
+
+    Args:
+        model: whose context and tokenizer count.
+        settings: ``prompt_tokens`` and ``context_tokens`` come before what the model says; ``max_tokens`` are kept free
+            for the reply.
+    """
+
+    def __init__(self, model: Model, settings: Settings) -> None:
+        self._model, self._settings = model, settings
+        self._most: int | None = None
+        self._counted: dict[str, int] = {}
+        self.shrunk = False
+
+    async def count(self, text: str) -> int:
+        """Tokens of a text, as the model counts them; it is asked once about each."""
+        if text not in self._counted:
+            self._counted[text] = await self._model.count_tokens(text) if text.strip() else 0
+        return self._counted[text]
+
+    async def taken(self, messages: Sequence[Message]) -> int:
+        """Tokens of what stands in a prompt beside the tools."""
+        text = await self.count("\n".join(message.content for message in messages))
+        return text + FRAMING * len(messages) + IMAGE_TOKENS * sum(len(message.images) for message in messages)
+
+    async def for_tools(self, taken: int) -> int:
+        """Tokens that are left for the tools beside so many.
+
+        Raises:
+            ModelError: none are left.
+        """
+        settings, most = self._settings, await self._bound()
+        wanted = settings.prompt_tokens or max(self._model.prompt_tokens or most, taken + LEAST)
+        left = min(most, wanted) - taken
+        if left <= 0:
+            raise ModelError(
+                f"the instructions, the task and the notes take {taken:,} tokens of the {min(most, wanted):,} that a "
+                f"prompt may have: raise prompt_tokens or context_tokens, lower max_tokens ({settings.max_tokens:,} "
+                "for the reply), or shorten the task"
+            )
+        return left
+
+    async def for_revision(self) -> int:
+        """Tokens that the part about failed programs should have at most."""
+        most = await self._bound()
+        return min(most, self._settings.prompt_tokens or self._model.prompt_tokens or most) // REVISION
+
+    async def _bound(self) -> int:
+        """Tokens that a prompt may have, the reply kept free."""
+        context = self._settings.context_tokens or await self._model.context_size()
+        most = context - self._settings.max_tokens
+        return most if self._most is None else min(most, self._most)
+
+    def shrink(self, error: ContextExceeded, used: int) -> None:
+        """Make prompts smaller, as an endpoint demanded that refused one of ``used`` tokens.
+
+        Raises:
+            ModelError: it is the second time.
+        """
+        if self.shrunk:
+            raise ModelError(
+                f"{error}; a shorter prompt was refused too: set context_tokens to what the model takes, prompt and "
+                "reply together, or prompt_tokens to less"
+            ) from error
+        self.shrunk = True
+        self._most = used // 2
+        if error.limit is not None:
+            free = error.limit - self._settings.max_tokens
+            # what was requested may include the reply: the smaller of both readings
+            fitting = int(used * free / error.requested * 0.98) if error.requested else free
+            if 0 < fitting < used:
+                self._most = fitting
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The prompt of a revision: every program so far with its result, and the document of the tool at fault (ATC Eq. 2).
+
 
 MAX_EARLIER = 1_500
 """Tokens of the programs before the last one, together."""

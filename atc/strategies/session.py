@@ -10,7 +10,6 @@ from typing import Any
 
 from atc.answers.types import Fitted
 from atc.calls.broker import Broker
-from atc.dry_run_facts import DryRun
 from atc.errors import (
     BudgetExceeded,
     InputNeeded,
@@ -19,18 +18,127 @@ from atc.errors import (
     SandboxUnavailable,
     WritesPlanned,
 )
-from atc.facts import Fault
+from atc.facts import DryRun, Fault, Observed, Place, PlannedCall, Stop
 from atc.models.budget import Budget
+from atc.outcome import Outcome
 from atc.packing import pack
-from atc.result import Result, Usage
-from atc.strategies import dry_run, say
+from atc.programs.attribution.responses import Part, Uses, invocation, stated_parts
+from atc.programs.feeds import Feeds
+from atc.programs.program import Program
+from atc.result import Call, Result, Usage
+from atc.strategies import say
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.base import Ending, Strategy, checked, typed_ending
 from atc.strategies.context import RunContext
-from atc.strategies.first_parts import first_parts
 from atc.strategies.left_undone import call_of, settled, tools_gone, writes_of
 from atc.traces.events import Answered, Emit
 from atc.traces.stores.base import StoredRun
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Remarks on lists that were read in part: a response says that there are more, and the program took it for the whole.
+#
+# A program that wanted just these items is right, so the run stays answered.
+
+
+MAX_PARTS = 3
+"""Parts of lists that a result names, the first ones."""
+
+
+async def first_parts(context: RunContext) -> tuple[Fault, ...]:
+    """The remarks on the program that answered; it is followed in a thread, where a response says that it is a part."""
+    protocols = {protocol.name: protocol for protocol in context.tools.protocols}
+    stated = stated_parts([call for call in context.last_calls if call.line], protocols)
+    if not stated or not context.revisions:
+        return ()
+    program = Program(context.revisions[-1].program)
+
+    def taken() -> list[Part]:
+        if program.tree is None:
+            return []
+        uses = Uses(program, program.flow(protocols))
+        return [part for part in stated if uses.takes_for_whole(part)]
+
+    return tuple(_remark(part, program) for part in (await asyncio.to_thread(taken))[:MAX_PARTS])
+
+
+def _remark(part: Part, program: Program) -> Fault:
+    call = part.call
+    return Fault(
+        kind="response",
+        case="first_part",
+        tool=call.tool,
+        call=call.index,
+        line=call.line,
+        source_line=program.line(call.line)[:300],
+        invocation=invocation(call),
+        place=Place(tool=call.tool, path=part.path),
+        observed=Observed(type="list", length=part.shown),
+        value=part.total,
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a dry run found, put together at its end: the planned calls, what feeds them, and where the program stopped.
+
+
+VALUE_PLANNED = "PlannedValue"
+"""What the sandbox calls the end of a program that needs the value of a planned call."""
+
+
+def found_dry(context: RunContext, ended: WritesPlanned | None, fault: Fault | None) -> DryRun:
+    """What a dry run found.
+
+    Args:
+        context: the run.
+        ended: that ended it; ``None`` where it planned nothing, its strategy went on all the same, or something else
+            ended it: then ``fault`` says what.
+    """
+    planned = [call for call in context.calls if call.status == "planned"]
+    if not planned:
+        return DryRun()
+    source = ended.program if ended is not None else context.revisions[-1].program if context.revisions else ""
+    protocols = {name: tool.protocol for name, tool in context.broker.tools.items()}
+    feeds = Feeds(source, context.calls, protocols, context.task, context.inputs)
+    calls = tuple(
+        PlannedCall(
+            index=call.index,
+            tool=call.tool,
+            effect=call.effect.value,
+            line=call.line,
+            arguments=call.arguments,
+            unknown=feeds.expressions(call),
+            feeds=feeds.of(call),
+            notes=call.notes,
+        )
+        for call in planned
+    )
+    outcome = ended.outcome if ended is not None and isinstance(ended.outcome, Outcome) else None
+    if outcome is not None:
+        stop = _stop(outcome, Program(source), planned)
+    else:
+        stop = Stop(needs=planned[-1].index) if fault is None else Stop(reason=fault.message[:1000])
+    unseen = tuple(call.index for call in context.calls if call.succeeded and call.index > planned[0].index)
+    return DryRun(planned=calls, stop=stop, unseen=unseen)
+
+
+def _stop(outcome: Outcome, program: Program, planned: list[Call]) -> Stop | None:
+    """Where a program ended before its end; what the sandbox says of that is a claim, and only shown."""
+    if outcome.kind == "finished":
+        return None
+    error = outcome.error
+    if error is None:
+        return Stop(reason=outcome.detail)
+    line = program.line(error.line)[:300]
+    if error.type != VALUE_PLANNED:
+        return Stop(line=error.line, source_line=line, reason=f"{error.type}: {error.message}"[:1000])
+    number, path = error.origin or (0, ())
+    if number not in [call.index for call in planned]:
+        number, path = planned[-1].index, ()
+    return Stop(line=error.line, source_line=line, needs=number, path=path)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What belongs to one run of an agent: its budget, its broker and its trace, and the result that they make.
 
 
 @dataclass
@@ -146,7 +254,7 @@ class Session:
         """What a dry run found; ``None`` of any other run."""
         if not self.broker.dry_run or self.context is None:
             return None
-        return dry_run.found(self.context, self.planned, ending.fault)
+        return found_dry(self.context, self.planned, ending.fault)
 
     def end(self, result: Result, **more: bool) -> None:
         """Write the end of the run into the trace."""

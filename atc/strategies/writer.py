@@ -19,22 +19,18 @@ from atc.models.reply_format import MAX_CHOICE
 from atc.models.reply_schema import MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
-from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
+from atc.programs.repair.edits import RepairContext
+from atc.programs.repair.schema import FRAME, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings
-from atc.strategies.answer_note import type_note
-from atc.strategies.asking import ask, task_message
-from atc.strategies.edits import edits_of
-from atc.strategies.feedback import notes_on
+from atc.strategies.asking import ask, task_message, type_note
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
 from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
-from atc.strategies.prompt_room import FEEDBACK, PromptRoom
-from atc.strategies.revision import RevisionPrompt
+from atc.strategies.revision import FEEDBACK, PromptRoom, RevisionPrompt, edits_of, notes_on
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.tools.fit import Fit, Fitter
 from atc.tools.grades import WHOLE

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from atc.graph.acts import writers
 from atc.graph.suppliers import Suppliers, hints_from
+from atc.graph.tool_facts import writers
 from atc.tools.demonstrations import demonstration
 from atc.tools.grades import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.outline import Outline, words_of_task

@@ -91,7 +91,7 @@ class Indexing(TypedDict):
 class ToolsChosen(TypedDict):
     """Tools are offered to the model; again with ``found`` and ``whole``, where a program asked for more.
 
-    The first time it has the facts of the sketch (:class:`atc.sketch_facts.SketchFacts`): ``why``, ``layers``,
+    The first time it has the facts of the sketch (:class:`atc.result.SketchFacts`): ``why``, ``layers``,
     ``feeds``, ``substitutes``, ``subgoals``, ``notices`` and ``sure``, each where there are any (``sure`` where it is
     not). ``needs`` says in sentences what tools were added as suppliers. ``respellings``: of a tool, the keys that are
     read as one of its parameters in this run, as runs before have taught; fixed here, for a resume too.
@@ -213,7 +213,7 @@ class CallSent(TypedDict):
 class ApprovalAsked(CallStarted):
     """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
 
-    ``feeds``: where its arguments come from (:class:`atc.dry_run_facts.Feed`). ``wait_s``: seconds until the run's own
+    ``feeds``: where its arguments come from (:class:`atc.facts.Feed`). ``wait_s``: seconds until the run's own
     time is used up.
     """
 

@@ -7,18 +7,22 @@ Other modules call ``wording.finding(…)`` through the package, so that it can 
 
 from __future__ import annotations
 
-from atc.wording.faults import beside, evidence, fault, fault_alone, names_answer
-from atc.wording.feedback import (
+from atc.wording.faults import (
     SAID_IMPOSSIBLE,
     SENT_BACK,
+    beside,
     done,
+    evidence,
+    fault,
+    fault_alone,
     fault_feedback,
     frames,
     is_down,
+    names_answer,
     takes_place,
 )
 from atc.wording.findings import finding, finding_alone
-from atc.wording.outcomes import more_calls, no_credential, other_address, outcome
+from atc.wording.outcomes import argument_repairs, more_calls, no_credential, other_address, outcome, repeat, same_call
 from atc.wording.parts import (
     HIDDEN,
     answer,
@@ -29,8 +33,6 @@ from atc.wording.parts import (
     stated,
     steps,
 )
-from atc.wording.repairs import argument_repairs
-from atc.wording.repeats import repeat, same_call
 
 __all__ = [
     "HIDDEN",

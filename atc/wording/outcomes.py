@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-from atc.facts import Invocation
+from atc.facts import ArgumentRepair, Invocation, SameCall
+from atc.packing import as_text
 from atc.wording.parts import call
+
+if TYPE_CHECKING:
+    from atc.result import Result
 
 MAX_CALLS = 20
 """Calls of one kind that :func:`effects` names."""
@@ -80,3 +85,120 @@ def other_address(named: str, found: str) -> str:
     """That a document names another address than the one where it was found, and how to call the latter."""
     way = f"to call that one, pass base_url={found!r} (`atc run --service-url {found}`)"
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Runs that went on from a failure, in words: what an answer does without.
+
+
+UNRESOLVED = "unresolved"
+"""The case of a remark that is no failure, but a warning."""
+_NO_FAILURES = frozenset({UNRESOLVED, "first_part", "no_calls", "tool_gone", "unsaid"})
+"""The cases of remarks from which a program did not go on: they say what an answer rests on, or what it lacks."""
+
+
+def remark(message: str, case: str = "") -> str:
+    """A failure that a program caught, or what else is to be known of its answer.
+
+    Args:
+        message: the fault's own.
+        case: the fault's own.
+    """
+    return message if case in _NO_FAILURES else f"{message}; the program went on without it"
+
+
+def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
+    """That the value of a run rests on a part of what it was to do.
+
+    Args:
+        status: of the run: ``denied``, ``in_doubt`` or ``answered``.
+        fault: the message of its fault, where it has one.
+        caught: those of its remarks: without a fault, the first is of a write.
+    """
+    what = fault or next(iter(caught), "a call with effects failed")
+    left = "which may have been done" if status == "in_doubt" else "which was not done"
+    return f"incomplete: {what}. The value rests on a run that went on without this call, {left}"
+
+
+def incomplete_run(result: Result[Any]) -> str:
+    """:func:`incomplete` of a result; empty where it is not partial."""
+    if not result.partial:
+        return ""
+    fault = result.fault.message if result.fault is not None else None
+    return incomplete(result.status, fault, [each.message for each in result.remarks])
+
+
+def caveats(result: Result[Any]) -> list[str]:
+    """What a reader of a value has to know: that it is incomplete, or may be, and the warnings that its run did not
+    settle."""
+    told = [each.message for each in result.remarks if each.case in _NO_FAILURES and each.case != "unsaid"]
+    return [*filter(None, [incomplete_run(result)]), *told]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Repairs of arguments in words: the notes of a call.
+
+
+def argument_repair(made: ArgumentRepair) -> str:
+    """``took "5" as 5 for at.lat``."""
+    where = _where(made.path)
+    match made.kind:
+        case "respelt":
+            return f"read the argument {where} as {made.name}"
+        case "unwrapped" if made.name:
+            return f"took the field {made.name!r} of the object given for {where}"
+        case "unwrapped":
+            return f"took the one item of the list given for {where}"
+        case "left_out":
+            return f"left out {where}, which was null"
+        case "dropped":
+            return f"dropped unknown argument {where}"
+        case "default":
+            return f"gave {where} its default {as_text(made.sent)}"
+        case "model" if made.name is not None:
+            return f"the model read the argument {where} as {made.name}"
+        case "model" if made.sent is None:
+            return f"the model left out {where}"
+        case "model" if made.given is None:
+            return f"the model gave {as_text(made.sent)} for {where}"
+        case "model":
+            return f"the model gave {as_text(made.sent)} in place of {as_text(made.given)} for {where}"
+        case "joined" | "nearest" | "format" | "wrapped":
+            return f"took {as_text(made.given)} as {as_text(made.sent)} for {where}"
+
+
+def argument_repairs(made: Sequence[ArgumentRepair], more: int = 0) -> list[str]:
+    """One note for each repair; ``more``: how many there are besides."""
+    return [*map(argument_repair, made), *([f"and {more:,} more repairs"] if more else [])]
+
+
+def _where(path: Sequence[str | int]) -> str:
+    """``at.days[0]``."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".") or "all arguments"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# That a write may do again what was done: in a question, in a refusal, and as a note on the call.
+
+
+def same_call(same: SameCall) -> str:
+    """That a call of the run did the same: ``the same as call 7``."""
+    of = "" if same.own else f" ({same.tool})"
+    return f"the same as call {same.number}{of}{', which may not have been done' if same.in_doubt else ''}"
+
+
+def repeat(run: str, in_doubt: bool, same: SameCall | None) -> str:
+    """What a write would repeat.
+
+    Args:
+        run: that did, or may have done, the same; empty where a call of this one did.
+        in_doubt: nobody knows whether that run did it.
+        same: the call of this run.
+    """
+    if run or same is None:
+        return f"run {run} {'may have done' if in_doubt else 'did'} the same"
+    if same.was_read:
+        return f"call {same.number} ({same.tool}) may have done the same: its tool was said to read only"
+    did = "may have done" if same.in_doubt else "did"
+    return f"call {same.number} ({same.tool}) {did} the same, perhaps by this tool under another name"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atc.calls.abridged import abridged
-from atc.dry_run_facts import DryRun, Feed, PlannedCall, Stop
+from atc.facts import DryRun, Feed, PlannedCall, Stop
 from atc.invisible import visible
 
 _SHOWN = 200

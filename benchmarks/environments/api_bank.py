@@ -22,7 +22,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.tools.names import tool_name

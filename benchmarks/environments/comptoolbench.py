@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.result import Effect
 from atc.tools.protocol import Example, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset

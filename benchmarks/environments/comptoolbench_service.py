@@ -12,7 +12,7 @@ import statistics
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import ToolError
 from benchmarks.environments.base import calculate
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
 
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import ToolError
 from atc.schemas.validate import problems, types_of
 from atc.tools.protocol import JsonSchema, Protocol

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from atc.programs.check.checker import Checker
-from atc.programs.dialects.reading import in_plain_python
+from atc.programs.dialects.awaits import in_plain_python
 from atc.programs.program import NotParsed, Program, parse
-from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import repair_program
+from atc.programs.repair.edits import RepairContext
+from atc.programs.repair.schema import repair_program
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 from benchmarks.fuzzing.target import Broken, Target

@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from atc.calls.canonical import canonical
-from atc.calls.json_values import holds_nothing, to_json_value
-from atc.calls.mask import looks_secret, masked_exception, masked_text
-from atc.calls.redact import Redactor
+from atc.calls.json_values import canonical, holds_nothing, to_json_value
+from atc.calls.redact import Redactor, looks_secret, masked_exception, masked_text
 from atc.packing import as_text, holds_bytes, pack, unpack
 from benchmarks.fuzzing.target import Broken, Target
 

@@ -12,7 +12,7 @@ import pytest
 from atc import ToolError, Toolset, UsageError
 from atc.errors import ModelError
 from atc.result import Effect
-from atc.wording import went_on
+from atc.wording import outcomes
 from tests.support.agent import GOOD, agent
 from tests.support.tools import make_tool
 
@@ -92,7 +92,7 @@ def test_a_resume_offers_what_the_run_called_and_names_what_is_gone() -> None:
     result = agent(program, program, tools=Toolset([other])).resume(run_id)
     assert [(each.case, each.tool) for each in result.remarks][-1:] == [("tool_gone", "book")]
     assert result.remarks[-1].message == "book, which this run had before, is not there any more"
-    assert "is not there any more" in went_on.remark(result.remarks[-1].message, result.remarks[-1].case)
+    assert "is not there any more" in outcomes.remark(result.remarks[-1].message, result.remarks[-1].case)
 
 
 def test_a_run_that_answered_is_not_resumed() -> None:

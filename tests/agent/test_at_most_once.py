@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.agent import Agent
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.errors import JournalError
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result

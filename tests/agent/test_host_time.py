@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from atc.host_time import HostTime
+from atc.calls.clock import HostTime
 
 
 def burn(seconds: float) -> None:

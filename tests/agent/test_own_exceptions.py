@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 
 from atc import Fault, ToolError
-from atc.calls import own_exceptions, responses
+from atc.calls import redact, responses
 from atc.calls.approval import Approval
-from atc.calls.mask import looks_random, masked_exception
-from atc.calls.own_exceptions import MAX_MESSAGE, MAX_READ, beginning
+from atc.calls.redact import MAX_MESSAGE, MAX_READ, beginning, looks_random, masked_exception
 from atc.tools.functions import tool_from_function
 from atc.traces.stores.base import MAX_TRACEBACK
 from atc.traces.stores.files import FileStore
@@ -132,7 +131,7 @@ def test_a_transport_of_the_users_is_masked_too() -> None:
 
 def test_of_a_huge_exception_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_for: list[int] = []
-    monkeypatch.setattr(own_exceptions, "masked_exception", lambda text, _: looked_for.append(len(text)) or text)
+    monkeypatch.setattr(redact, "masked_exception", lambda text, _: looked_for.append(len(text)) or text)
     monkeypatch.setattr(responses, "masked_text", lambda text: looked_for.append(len(text)) or text)
 
     def fail() -> int:

@@ -13,10 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Result, tool
-from atc.calls.canonical import canonical
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal, call_key
-from atc.calls.json_values import to_json_value
+from atc.calls.json_values import canonical, to_json_value
 from atc.calls.redact import Redactor
 from atc.errors import FrameError
 from atc.outcome import Outcome

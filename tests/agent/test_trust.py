@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from atc import Agent, Toolset, bounded_toml
+from atc import Agent, Toolset
 from atc.errors import SettingsError
 from atc.settings import Settings
-from atc.trust import FREE, MAX_FILE, SECRET, TrustStore, settings_file
+from atc.trust import FREE, MAX_FILE, SECRET, TrustStore, parse_toml, settings_file
 from tests.support.cli import GOOD, TOOLS, atc
 from tests.support.fake_openai_server import says, serving
 from tests.support.tools import make_tool
@@ -165,7 +165,7 @@ def test_a_file_that_is_nested_deeply_is_refused_before_it_is_parsed(
     ],
 )
 def test_what_stands_in_texts_and_beside_each_other_is_not_nested(text: str) -> None:
-    assert bounded_toml.loads(text) == tomllib.loads(text)
+    assert parse_toml(text) == tomllib.loads(text)
 
 
 def test_what_is_no_file_is_none() -> None:

@@ -19,8 +19,7 @@ from pydantic import BaseModel, BeforeValidator, Field, ImportString, computed_f
 from typing_extensions import TypedDict
 
 from atc.answers.opening import open_answer, reopened
-from atc.answers.stub import MAX_ANNOTATION, MAX_CLASSES
-from atc.answers.types import MAX_PROBLEMS, MAX_WORDS, AnswerType, Fitted
+from atc.answers.types import MAX_ANNOTATION, MAX_CLASSES, MAX_PROBLEMS, MAX_WORDS, AnswerType, Fitted
 from atc.errors import UsageError
 from atc.facts import Fault, Misfit
 

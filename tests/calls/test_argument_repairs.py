@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.calls.argument_repairs import ArgumentRepairs
+from atc.calls.argument_repairs import ArgumentRepairs, Complaint
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
-from atc.calls.repairer import Complaint
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
 from atc.tools.tool import Toolset

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.calls.grounded import is_grounded
-from atc.calls.repairer import Complaint
+from atc.calls.argument_repairs import Complaint, is_grounded
 from atc.tools.protocol import Protocol
 
 SCHEMA: dict[str, Any] = {

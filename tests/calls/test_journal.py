@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.calls.canonical import canonical
 from atc.calls.journal import CallKey, Entry, Journal, call_key
+from atc.calls.json_values import canonical
 from atc.errors import JournalError
 from atc.facts import Replacement
 from atc.result import Effect

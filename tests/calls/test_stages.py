@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.calls.canonical import canonical
 from atc.calls.journal import Entry, Journal, call_key
+from atc.calls.json_values import canonical
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
 from tests.support.broker import WRITE, House, counted

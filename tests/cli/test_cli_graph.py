@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from atc.cli import graph
-from atc.graph.edge_text import WORDS
 from atc.graph.edges import Learnt
 from atc.graph.lessons import Lessons
 from atc.tools.protocol import Protocol, Source
 from atc.tools.sources import open_tools
+from atc.wording.sketches import WORDS
 from tests.support.cli import atc
 
 TOOLS = '''

@@ -12,9 +12,9 @@ from rich.console import Console
 from atc import Settings
 from atc.catalogue import STORE
 from atc.cli.view import RunView
-from atc.sketch_facts import FeedFacts, SketchFacts, Why
-from atc.sketch_wording import lines, need
+from atc.result import FeedFacts, SketchFacts, Why
 from atc.traces.events import Event
+from atc.wording.sketches import lines, need
 from tests.support.cli import GOOD, atc, endpoints, settle
 from tests.support.fake_openai_server import says
 

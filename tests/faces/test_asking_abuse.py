@@ -15,10 +15,9 @@ from mcp.shared.exceptions import MCPError
 
 from atc.calls.approval import ApprovalRequest
 from atc.calls.redact import Redactor
-from atc.dry_run_facts import Feed
 from atc.faces.mcp_server.asking_form import APPROVE, LATER, form_of, message_of, verdict_of
 from atc.faces.mcp_server.gateway import Gateway
-from atc.facts import Invocation
+from atc.facts import Feed, Invocation
 from atc.result import Effect
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool

@@ -23,8 +23,8 @@ from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install
 from atc.faces.mcp_clients.problems import ConfigProblem
 from atc.faces.mcp_clients.records import Client, Machine, client_named, clients, place_of
 from atc.faces.mcp_clients.undo import plan_uninstall
+from atc.files import write_whole
 from atc.tools.mcp.spec import read_specs
-from atc.whole_file import write_whole
 
 COMMAND = ("/opt/bin/atc",)
 KEY = {"json": "mcpServers", "jsonc": "servers", "toml": "mcp_servers", "yaml": "extensions"}

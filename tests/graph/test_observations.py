@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc import Catalogue, Settings, Tool, Toolset
-from atc.graph import observations
-from atc.graph.lessons import Lessons
-from atc.graph.observations import Observations
+from atc.graph import lessons
+from atc.graph.lessons import Lessons, Observations
 from atc.schemas.infer.field_words import is_field_name
 from atc.tools.observed import has_more, times_seen, times_text
 from atc.tools.protocol import JsonSchema, Source
@@ -93,8 +92,8 @@ def test_what_is_documented_nameless_or_not_to_be_learnt_teaches_nothing(tmp_pat
 
 
 def test_answers_that_wait_are_bounded_and_a_tool_teaches_only_so_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observations, "MAX_HELD", 3)
-    monkeypatch.setattr(observations, "MAX_OF_A_TOOL", 4)
+    monkeypatch.setattr(lessons, "MAX_HELD", 3)
+    monkeypatch.setattr(lessons, "MAX_OF_A_TOOL", 4)
     held = Observations()
     assert [held.take("a", {"id": n}, new=True) for n in range(5)] == [True] * 3 + [False] * 2
     known = {"a": make_tool("a", lambda _: None).protocol}

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from atc.errors import UsageError
 from atc.graph.edges import Evidence, Feed
-from atc.graph.prices import Prices
-from atc.graph.search import ToolPath, best_paths, paths_between
+from atc.graph.search import Prices, ToolPath, best_paths, paths_between
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect

@@ -19,13 +19,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph import database, exchange, pruning
-from atc.graph.ageing import LONG_TERM, score_after, weight_now
+from atc.graph import database, exchange, learning
+from atc.graph.database import identity_of
 from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt, Place
-from atc.graph.identity import identity_of
 from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
 from atc.graph.tool_graph import ToolGraph
+from atc.graph.weights import LONG_TERM, score_after, weight_now
 from atc.programs.lessons.reading import lessons_of
 from atc.schemas.infer.outline import outline_of
 from atc.tools.protocol import Source
@@ -375,13 +375,13 @@ def test_a_store_may_be_used_after_a_fork_and_by_threads(store: GraphStore) -> N
 
 def test_of_too_many_edges_the_worst_go(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.add(lessons("often", times=50), TOOLS, NOW)
-    many = {("find_cities", (f"field_{n}",), "weather", "cityId"): 1 for n in range(pruning.MAX_INTO + 10)}
+    many = {("find_cities", (f"field_{n}",), "weather", "cityId"): 1 for n in range(learning.MAX_INTO + 10)}
     known = TOOLS | tools(tool("find_cities", "name"))
     store.add(lessons("many", feeds=many), known, NOW)
     store.add(lessons("often", times=50), known, NOW)
     kept = store.learnt(known, NOW).feeds
-    assert len(kept) <= pruning.MAX_INTO
-    monkeypatch.setattr(pruning, "MAX_EDGES", 20)
+    assert len(kept) <= learning.MAX_INTO
+    monkeypatch.setattr(learning, "MAX_EDGES", 20)
     store.add(lessons("last", feeds={("log", ("x",), "weather", "days"): 30}), known, NOW + DAY)
     found = store.learnt(known, NOW + DAY)
     assert len(found.feeds) + len(found.calls) + len(found.follows) <= 20
@@ -391,7 +391,7 @@ def test_of_too_many_edges_the_worst_go(store: GraphStore, monkeypatch: pytest.M
 
 def test_names_of_runs_shapes_and_versions_are_bounded(store: GraphStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atc.graph.learning.MAX_RUNS", 3)
-    monkeypatch.setattr(pruning, "MAX_SHAPES", 2)
+    monkeypatch.setattr(learning, "MAX_SHAPES", 2)
     for number in range(8):
         known = TOOLS | tools(tool("weather", "cityId", f"p{number}"))
         store.add(lessons(f"r{number}", shapes={"weather": outline_of([{"temp": 1}])}), known, NOW + number)
@@ -401,7 +401,7 @@ def test_names_of_runs_shapes_and_versions_are_bounded(store: GraphStore, monkey
         orphans = file.execute("SELECT COUNT(*) FROM edge WHERE b NOT IN (SELECT id FROM tool)").fetchone()[0]
     assert counts["run"] == 3
     assert counts["shape"] <= 2
-    assert versions == pruning.MAX_VERSIONS
+    assert versions == learning.MAX_VERSIONS
     assert orphans == 0
 
 
@@ -661,6 +661,6 @@ def test_keys_that_a_stranger_respelt_are_neither_passed_on_nor_taken(store: Gra
 
 
 def test_respellings_of_one_tool_are_bounded(store: GraphStore) -> None:
-    many = {("weather", f"key_{n}"): "cityId" for n in range(3 * pruning.MAX_INTO)}
+    many = {("weather", f"key_{n}"): "cityId" for n in range(3 * learning.MAX_INTO)}
     store.add(lessons("a", respelt=many), TOOLS, NOW)
-    assert len(store.learnt(TOOLS, NOW).respellings["weather"]) <= pruning.MAX_INTO
+    assert len(store.learnt(TOOLS, NOW).respellings["weather"]) <= learning.MAX_INTO

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc.graph.identifiers import is_plural
-from atc.graph.name_affinity import affinity, owner_of
+from atc.graph.identifiers import affinity, is_plural, owner_of
 from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import Scope, Supplier
 from atc.graph.tool_graph import ToolGraph

@@ -12,8 +12,7 @@ from atc.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
 from atc.graph.resources import OWN, REFERS, fit
 from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import ECHO, has_place, is_handed_out
-from atc.graph.supply_index import MAX_PLACES, MAX_TOOLS, found_by
-from atc.graph.tool_facts import ToolFacts
+from atc.graph.tool_facts import MAX_PLACES, MAX_TOOLS, ToolFacts, found_by
 from atc.graph.tool_graph import MAX_TAUGHT, ToolGraph
 from atc.tools.protocol import Protocol
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from atc import bounded_toml
-from atc.calls.mask import masked_exception, masked_text
+from atc.calls.redact import masked_exception, masked_text
 from atc.cli.console import clean, short
 from atc.faces.mcp_clients.editor import Editor
 from atc.faces.mcp_clients.records import clients
@@ -24,6 +23,7 @@ from atc.sandboxes.inputs import check_names, packed
 from atc.strategies.previews import preview
 from atc.tools.parse import json_copy
 from atc.traces.stores.files import FileRun
+from atc.trust import parse_toml
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow
@@ -122,9 +122,9 @@ def test_the_settings_of_a_folder_are_read() -> None:
         "\\",
     )
     for text in pieces:
-        assert_linear(lambda n, text=text: text * (n // len(text)), bounded_toml.loads, n=2_000, most=100_000)
+        assert_linear(lambda n, text=text: text * (n // len(text)), parse_toml, n=2_000, most=100_000)
     head = "[" + "a." * 15 + "a]\n"  # each key stands behind it
-    assert_linear(lambda n: head + "".join(f"k{i}=1\n" for i in range(n)), bounded_toml.loads, n=500, most=20_000)
+    assert_linear(lambda n: head + "".join(f"k{i}=1\n" for i in range(n)), parse_toml, n=500, most=20_000)
 
 
 def test_inputs_of_a_program_are_read() -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from atc.calls.abridged import abridged
-from atc.calls.mask import masked_exception
+from atc.calls.redact import masked_exception
 from atc.invisible import legible, visible
 from atc.secret_forms import SecretForms
 from tests.growth.harness import assert_linear

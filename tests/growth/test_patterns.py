@@ -39,7 +39,7 @@ AT_ONE_PLACE = {
     "atc.models.error_bodies._PAGE": "match",
     "atc.models.streaming._BEGINS": "match",
     "atc.packing._TAGS": "fullmatch",
-    "atc.permissions.readings._DOTS": "match",
+    "atc.permissions.patterns._DOTS": "match",
     "atc.probing.asking._QUESTION": "match",
     "atc.probing.document._LABEL": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",

@@ -14,14 +14,11 @@ import pytest
 
 from atc.permissions import Caps, Permissions, Who
 from atc.permissions.audit import AuditLog, read_audit
-from atc.permissions.conditions import condition_of
+from atc.permissions.conditions import condition_of, may_equal, spellings
 from atc.permissions.document import MAX_RULES
-from atc.permissions.effects import effect_of
-from atc.permissions.limiter import Limiter, Limiters
-from atc.permissions.patterns import literal, pattern_problem, patterns_of
+from atc.permissions.guard import Limiter, Limiters
+from atc.permissions.patterns import MAX_JUDGED, Reader, effect_of, literal, pattern_problem, patterns_of, reading_of
 from atc.permissions.permissions import allowing, quoted
-from atc.permissions.readings import MAX_JUDGED, Reader, reading_of
-from atc.permissions.scalars import may_equal, spellings
 from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
 from atc.tools.telltales import disguised_telltale

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atc.host_time import HostTime
+from atc.calls.clock import HostTime
 from atc.sandboxes.channel.descriptors import SocketChannel
 from atc.sandboxes.channel.share import HostShare
 from tests.growth.harness import assert_linear

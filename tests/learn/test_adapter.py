@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from atc.errors import EncoderUnavailable, UsageError
-from atc.learn.adapter import learn_adapter
-from atc.learn.adapter_fit import Asked, fit
+from atc.learn.adapter import Asked, fit, learn_adapter
+from atc.learn.examples import MAX_A_TOOL, MAX_GOLD, Pair, TooLittle, usable
 from atc.learn.keeping import MIN_HELD_OUT
-from atc.learn.pairs import MAX_A_TOOL, MAX_GOLD, Pair, TooLittle, usable
 from atc.retrieval.index import ToolIndex
 from tests.support.ranking import DOCUMENTED, SPOKEN, SmallEncoder, index, pairs, ran, tools
 
@@ -114,9 +113,9 @@ def test_equal_tools_and_tools_without_a_direction_are_no_error() -> None:
 
 
 def test_a_fit_of_many_tools_compares_with_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.learn import adapter_fit
+    from atc.learn import adapter
 
-    monkeypatch.setattr(adapter_fit, "MAX_BESIDE", 3)
+    monkeypatch.setattr(adapter, "MAX_BESIDE", 3)
     rng = np.random.default_rng(0)
     near = rng.normal(size=(40, 8)).astype(np.float32)
     near /= np.linalg.norm(near, axis=1, keepdims=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from atc.calls.redact import Redactor
-from atc.locks import lock
+from atc.files import lock
 from atc.permissions import Who
 from atc.permissions.audit import KEPT, AuditLog, read_audit
 from atc.result import Effect

@@ -14,8 +14,7 @@ from atc.errors import ToolError, UsageError
 from atc.faces.mcp_server.guards import MAX_KEPT, Guards
 from atc.permissions import Permissions, Who
 from atc.permissions.audit import AuditLog
-from atc.permissions.guard import Guard
-from atc.permissions.limiter import HOUR_S, Limiter
+from atc.permissions.guard import HOUR_S, Guard, Limiter
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.protocol import Protocol

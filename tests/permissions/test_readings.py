@@ -12,8 +12,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.permissions import Permissions, Who
 from atc.permissions.conditions import condition_of
 from atc.permissions.guard import Guard
-from atc.permissions.patterns import patterns_of
-from atc.permissions.readings import MAX_JUDGED, MAX_NAME, MAX_WORK, Reader, reading_of
+from atc.permissions.patterns import MAX_JUDGED, MAX_NAME, MAX_WORK, Reader, patterns_of, reading_of
 from atc.result import Effect
 from atc.tools.protocol import Protocol, Source
 from tests.support.permissions import written
@@ -252,10 +251,10 @@ def test_a_text_is_bounded_before_and_after_it_is_read() -> None:
 
 
 def test_a_text_is_read_once_and_what_it_costs_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from atc.permissions import readings
+    from atc.permissions import patterns
 
     seen: list[str] = []
-    monkeypatch.setattr(readings, "reading_of", lambda text: seen.append(text) or reading_of(text))
+    monkeypatch.setattr(patterns, "reading_of", lambda text: seen.append(text) or reading_of(text))
     rules = "\n".join(f'[[rules]]\ndeny = "put"\narguments = {{ path = "*secret{number}*" }}' for number in range(30))
     assert verdict(written(tmp_path, rules), path=["/a/b", "/a/b", "\u00e9"]) == "ask"
     assert sorted(each for each in seen if "/a" in each or "\u00e9" in each) == ["/a/b", "\u00e9"]

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc.graph.identifiers import words_of
-from atc.graph.name_affinity import affinity
+from atc.graph.identifiers import affinity, words_of
 from atc.probing.candidates import MAX_COMBINATIONS, Candidate, candidates, combinations, is_word, least_sure
 from atc.probing.value_pool import Seen, ValuePool
 from tests.support.time import little_work

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from atc import Agent, Effect, Protocol, Tool, Toolset
 from atc.atlas import atlas_toolset
 from atc.calls.approval import ApprovalRequest
-from atc.programs.dialects.reading import in_plain_python, unclear_tools
+from atc.programs.dialects.awaits import in_plain_python, unclear_tools
 from atc.programs.program import Program
 from atc.programs.repair.edits import Edit, Rewrite, apply
 from atc.tools.protocol import Source

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.dry_run_facts import Feed
+from atc.facts import Feed
 from atc.programs import feeds as module
 from atc.programs.feeds import Feeds
 from atc.result import Call, Effect

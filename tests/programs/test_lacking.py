@@ -10,7 +10,7 @@ import pytest
 
 from atc import Effect, Protocol, wording
 from atc.programs.check.checker import Checker
-from atc.programs.check.lacking import INSTEAD, LACKING, lacking_findings
+from atc.programs.check.policy import INSTEAD, LACKING, lacking_findings
 from atc.programs.program import Program
 from tests.support.agent import agent
 from tests.support.sandbox import in_sandbox

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from atc.programs.attribution.python_texts import TEXTS
+from atc.programs.attribution.trace import TEXTS
 
 EXAMPLES = [(form, program) for form, text in TEXTS.items() for program in text.examples]
 

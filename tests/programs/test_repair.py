@@ -9,8 +9,8 @@ import pytest
 
 from atc import Effect, Protocol
 from atc.programs.program import Program
-from atc.programs.repair.context import RepairContext
-from atc.programs.repair.pipeline import SCHEMA, repair_program
+from atc.programs.repair.edits import RepairContext
+from atc.programs.repair.schema import SCHEMA, repair_program
 
 
 def record(**fields: Any) -> dict[str, Any]:

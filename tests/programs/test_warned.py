@@ -7,8 +7,7 @@ import pytest
 from atc import Effect, Protocol
 from atc.facts import Fault, Finding, Observed, Place
 from atc.programs.analysis import interpreter
-from atc.programs.analysis.slices import Slices
-from atc.programs.check.warned import Warned, warned
+from atc.programs.check.warned import Slices, Warned, warned
 from atc.programs.program import Program
 
 TOOLS = {

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc.calls.clock import HostTime
 from atc.errors import FrameError
-from atc.host_time import HostTime
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.descriptors import SocketChannel

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from atc import Agent, Toolset, tool
+from atc.calls.clock import HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
-from atc.host_time import HostTime
 from atc.models import FakeModel
 from atc.outcome import Outcome
 from atc.sandboxes.channel import share as shares

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atc.calls.sizes import refuse_too_many
+from atc.calls.responses import refuse_too_many
 from atc.errors import CallRefused
 from atc.packing import count_values, json_text
 from atc.schemas.pattern_cost import weight_of

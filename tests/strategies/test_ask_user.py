@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from atc import Agent, Result, Toolset, UsageError
-from atc.calls import ask_user as answering
+from atc.calls import question
 from atc.errors import InputNeeded
 from atc.models.fake import FakeModel
 from atc.result import Effect
@@ -90,7 +90,7 @@ def test_the_runs_own_budget_goes_on() -> None:
     assert result.status == "budget"
 
 
-@pytest.mark.parametrize("answer", [" ", 7, "x" * (answering.MAX_REPLY + 1), ValueError("api_key=hunter2hunter2")])
+@pytest.mark.parametrize("answer", [" ", 7, "x" * (question.MAX_REPLY + 1), ValueError("api_key=hunter2hunter2")])
 def test_a_user_who_cannot_answer_is_an_error_that_a_program_may_catch(answer: Any) -> None:
     source = (
         "try:\n    city = ask_user(question='Which city?')\nexcept ToolError:\n    city = 'none'\n"
@@ -224,7 +224,7 @@ def test_a_reply_must_fit_what_was_asked() -> None:
     with pytest.raises(UsageError, match="has asked nothing"):
         agent().resume(failed.run_id, reply="1")
     asked = agent(CITY, ask_user="stop").run("double 21")
-    for reply in ("", "  ", 7, "x" * (answering.MAX_REPLY + 1)):
+    for reply in ("", "  ", 7, "x" * (question.MAX_REPLY + 1)):
         with pytest.raises(UsageError, match="reply"):
             agent().resume(asked.run_id, reply=reply)  # type: ignore[arg-type]
 

@@ -18,8 +18,8 @@ from atc.calls.journal import Journal
 from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.calls.sending import Sender
-from atc.dry_run_facts import Feed
 from atc.errors import FrameError, ToolError, WritesPlanned
+from atc.facts import Feed
 from atc.models.fake import Scripted
 from atc.programs.lessons.reading import all_lessons, lessons_of
 from atc.result import Effect

@@ -14,8 +14,7 @@ from atc.models import EmbeddedModel, FakeModel, Message, OpenAICompatible
 from atc.models.base import WrappedModel
 from atc.prompting import prompt
 from atc.result import Call, Revision
-from atc.strategies.feedback import done_calls, notes_of, notes_on
-from atc.strategies.revision import MAX_EARLIER, RevisionPrompt
+from atc.strategies.revision import MAX_EARLIER, RevisionPrompt, done_calls, notes_of, notes_on
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import EXAMPLES, Draft, Writer
 from atc.tools.fit import Fit

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker, CallPolicy
-from atc.calls.canonical import canonical
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
 from atc.calls.journal_file import JournalFile
+from atc.calls.json_values import canonical
 from atc.errors import ToolError
 from atc.result import Effect
 from atc.tools.tool import Toolset

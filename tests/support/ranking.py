@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from atc.learn.pairs import Pair
+from atc.learn.examples import Pair
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol

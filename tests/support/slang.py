@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atc.learn.pairs import Pair
+from atc.learn.examples import Pair
 from atc.tools.protocol import Protocol
 from tests.support.retrieval import protocol, some
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, model_serializer
 from typing_extensions import ReadOnly, TypedDict
 
 from atc.errors import ToolError, ToolImportError
-from atc.programs.analysis.schema_paths import shape_at
+from atc.programs.analysis.values import shape_at
 from atc.result import Effect
 from atc.schemas.validate import problems
 from atc.tools.functions import tool, tool_from_function

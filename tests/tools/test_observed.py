@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atc.programs.analysis.schema_paths import OPEN, shape_at
+from atc.programs.analysis.values import OPEN, shape_at
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.result import Effect

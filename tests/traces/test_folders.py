@@ -14,7 +14,7 @@ from atc import UsageError
 from atc.calls.journal import Journal
 from atc.cli.learn_ranking import latest_source
 from atc.errors import EnvironmentProblem
-from atc.private_folders import make_private, why_strange
+from atc.files import make_private, why_strange
 from atc.request import without_code
 from atc.traces.events import Event
 from atc.traces.stores.base import new_run_id

@@ -21,7 +21,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.batch.limits import Spent
 from atc.faces.batch.outcome import TaskResult, result_of, row_of, spent_in
 from atc.faces.batch.tasks import BatchTask
-from atc.locks import lock
+from atc.files import lock
 from atc.traces.stores.base import RUN_ID
 
 _DAMAGE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)

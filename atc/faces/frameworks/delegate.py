@@ -11,7 +11,7 @@ from typing import Any
 from atc.agent import Agent
 from atc.blocking import wait_for
 from atc.calls.approval import ApprovalRequest, Asker, Refusal
-from atc.calls.canonical import canonical
+from atc.calls.json_values import canonical
 from atc.calls.redact import Redactor
 from atc.errors import AtcError, UsageError
 from atc.packing import pack
@@ -19,7 +19,7 @@ from atc.permissions import of_agent
 from atc.prompting import prompt
 from atc.result import Call, Effect, Result
 from atc.strategies.previews import preview
-from atc.wording.went_on import caveats
+from atc.wording.outcomes import caveats
 
 NAME = "solve_task"
 MOST_TOLD = 20_000

@@ -13,8 +13,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_clients.documents import KINDS
 from atc.faces.mcp_clients.problems import ConfigProblem
 from atc.faces.mcp_clients.records import Client, Machine, Place
-from atc.locks import lock
-from atc.whole_file import write_whole
+from atc.files import lock, write_whole
 
 _BYTES_A_CHARACTER = 4
 

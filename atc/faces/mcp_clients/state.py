@@ -20,9 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_clients.document import Edit
 from atc.faces.mcp_clients.records import Client
-from atc.locks import lock
-from atc.private_folders import make_private
-from atc.whole_file import write_whole
+from atc.files import lock, make_private, write_whole
 
 MOST_COPIES = 20
 _MAX_STATE = 64_000_000

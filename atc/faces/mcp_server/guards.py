@@ -11,8 +11,7 @@ from typing import Any
 from atc.calls.redact import Redactor
 from atc.permissions import Caller, Permissions
 from atc.permissions.audit import AuditLog
-from atc.permissions.guard import Ask, Guard
-from atc.permissions.limiter import Limiters
+from atc.permissions.guard import Ask, Guard, Limiters
 from atc.permissions.of_agent import permissions_named
 from atc.settings import Settings
 from atc.tools.tool import Toolset

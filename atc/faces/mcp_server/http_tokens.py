@@ -11,7 +11,7 @@ from mcp.server.auth.provider import AccessToken
 
 from atc.errors import EnvironmentProblem
 from atc.faces.mcp_server.auth import TOKEN
-from atc.private_folders import make_private
+from atc.files import make_private
 from atc.sandboxes.service.tenants import Tenants, read_token
 
 

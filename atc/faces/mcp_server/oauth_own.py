@@ -30,10 +30,9 @@ from mcp.server.auth.provider import (
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.private_folders import make_private
+from atc.files import make_private, write_whole
 from atc.sandboxes.service.tenants import digest_of
 from atc.serving import is_loopback
-from atc.whole_file import write_whole
 
 MAX_CLIENTS, MAX_ASKED, MAX_TOKENS = 1_000, 1_000, 2_000
 """Clients, requests that wait for the owner, and tokens, spent ones too."""

@@ -10,15 +10,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from atc.calls.entry import Entry
 from atc.calls.redact import Redactor
-from atc.dry_run_facts import DryRun
 from atc.faces.mcp_server.texts import cut, cut_front
 from atc.faces.mcp_server.values import Link, Values
-from atc.facts import Fault, Finding
+from atc.facts import DryRun, Fault, Finding
 from atc.given_program import GivenRun
 from atc.prompting import prompt
 from atc.result import Call, Result, RunStatus
 from atc.strategies.previews import preview
-from atc.wording import went_on
+from atc.wording import outcomes
 
 MAX_CALLS, MAX_FINDINGS, MAX_TEXT, MAX_PRINTED = 40, 20, 400, 4_000
 """Lines of calls, findings, characters of a text, and of what the program printed: of a report."""
@@ -160,8 +159,8 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
 def _remarks(given: GivenRun) -> list[str]:
     """What is odd about a run's answer: that it is incomplete comes first."""
     odd = [given.facts.remark.message] if given.facts.remark is not None else []
-    caught = [went_on.remark(each.message, each.case) for each in given.result.remarks]
-    return list(filter(None, (went_on.incomplete_run(given.result), *odd, *caught)))
+    caught = [outcomes.remark(each.message, each.case) for each in given.result.remarks]
+    return list(filter(None, (outcomes.incomplete_run(given.result), *odd, *caught)))
 
 
 def _calls(calls: Iterable[Call]) -> Iterable[CallReport]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atc.calls.policy import check_schemas
+from atc.calls.sending import check_schemas
 from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.texts import one_line
 from atc.tools.names import RESERVED_NAMES

@@ -7,14 +7,13 @@ from decimal import Decimal
 from itertools import islice
 from typing import Any
 
-from atc import sketch_wording, wording
-from atc.dry_run_facts import DryRun, Feed
-from atc.facts import BodyError, Drift, Replacement
+from atc import wording
+from atc.facts import BodyError, Drift, DryRun, Feed, Replacement
 from atc.packing import as_text
 from atc.pages.run.nodes import as_json, brief, plain
 from atc.prices import money_text
-from atc.sketch_facts import SketchFacts
-from atc.wording import plans, went_on
+from atc.result import SketchFacts
+from atc.wording import outcomes, plans, sketches
 
 _MOST, _SENTENCE = 300, 500
 _FEEDS = 40
@@ -28,7 +27,7 @@ def _sentence(text: str) -> str:
 def _chosen(data: Mapping[str, Any]) -> dict[str, Any]:
     sketch = SketchFacts.of_trace(data)
     return {
-        "why": [[brief(t), _sentence(sketch_wording.why(r, sketch))] for t, r in islice(sketch.why.items(), _MOST)],
+        "why": [[brief(t), _sentence(sketches.why(r, sketch))] for t, r in islice(sketch.why.items(), _MOST)],
         "substitutes": [[brief(t), list(map(brief, by[:20]))] for t, by in islice(sketch.substitutes.items(), _MOST)],
     }
 
@@ -63,9 +62,11 @@ def _ended(data: Mapping[str, Any]) -> dict[str, Any]:
     remarks = [(str(each["message"]), str(each.get("case", ""))) for each in islice(data.get("remarks", ()), 20)]
     fault, caught = data.get("fault"), [message for message, _ in remarks]
     if caught:
-        made["caught"] = [_sentence(went_on.remark(*each)) for each in remarks]
+        made["caught"] = [_sentence(outcomes.remark(*each)) for each in remarks]
     if data.get("partial"):
-        made["incomplete"] = _sentence(went_on.incomplete(str(data["status"]), fault and str(fault["message"]), caught))
+        made["incomplete"] = _sentence(
+            outcomes.incomplete(str(data["status"]), fault and str(fault["message"]), caught)
+        )
         if data["status"] != "answered":
             made["kept"] = _sentence(as_text(data.get("value")))
     if (cost := data.get("cost")) is not None:

@@ -6,9 +6,9 @@ from collections import Counter, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from atc.graph.edge_text import WORDS
 from atc.graph.edges import Evidence, Feed, Substitute
 from atc.graph.tool_graph import ToolGraph
+from atc.wording.sketches import WORDS
 
 MOST_TOOLS, MOST_EDGES = 2_000, 10_000
 """What one picture shows at most: a reader sees nothing in more."""

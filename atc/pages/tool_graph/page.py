@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from atc.graph.edge_text import WORDS, WORDS_OF_SUBSTITUTES, path_text
 from atc.graph.edges import Feed, Learnt, Substitute
 from atc.graph.suppliers import fields_of
 from atc.pages.kit import page_of
@@ -15,6 +14,7 @@ from atc.pages.tool_graph.layout import HEIGHT, WIDTH, layout_of
 from atc.schemas.validate import types_of
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
+from atc.wording.sketches import WORDS, WORDS_OF_SUBSTITUTES, path_text
 
 _MOST_TEXT, _MOST_FIELDS, _MOST_ARGUMENTS, _MOST_FEEDS = 600, 80, 80, 20
 """Of one tool or edge in the page: characters of a description, and how many lines."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from atc.graph.edge_text import WORDS
 from atc.graph.edges import Evidence
 from atc.pages.kit import render
 from atc.pages.tool_graph.drawing import ORDER, Drawing
 from atc.pages.tool_graph.layout import HEIGHT, WIDTH, Layout, layout_of
+from atc.wording.sketches import WORDS
 
 _COLOURS: dict[Evidence, str] = {
     "corrected": "#b04a8f",

@@ -17,13 +17,11 @@ from atc.facts import Fault, FaultCase, FaultKind, Place
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
-from atc.programs.attribution.awaited import awaits_a_value
-from atc.programs.attribution.blame import blames_arguments
-from atc.programs.attribution.inputs import line_inputs
-from atc.programs.attribution.misfits import misfit_facts
+from atc.programs.attribution.inputs import awaits_a_value, line_inputs, misfit_facts
 from atc.programs.attribution.responses import (
     MISSING,
     answered,
+    blames_arguments,
     drift,
     invocation,
     is_empty_response,
@@ -33,8 +31,7 @@ from atc.programs.attribution.responses import (
     pages_of,
     places,
 )
-from atc.programs.attribution.score import Suspect, reports_nothing, wanted_key
-from atc.programs.attribution.trace import Tracer, calls_at, suspects_of
+from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of

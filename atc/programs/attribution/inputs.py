@@ -5,12 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import Any
 
-from atc.facts import Fault, LineInput, Place
+from atc.answers.types import AnswerType
+from atc.facts import Fault, LineInput, Misfit, Place
+from atc.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
-from atc.programs.analysis.values import Origin
-from atc.programs.attribution.responses import MISSING, places
-from atc.programs.attribution.trace import calls_at
+from atc.programs.analysis.values import NOTHING, Origin
+from atc.programs.attribution.responses import MISSING, answered, places
+from atc.programs.attribution.trace import calls_at, suspects_of
+from atc.programs.dialects.awaits import awaits_outside
+from atc.programs.program import Program
 from atc.programs.syntax import enclosing, span_of
 from atc.result import Call
 
@@ -102,3 +107,60 @@ def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[tuple[s
     while chosen and next(places(call.value, chosen, exact=True))[1] is MISSING:
         chosen = chosen[:-1]  # a loop over an object sees its keys, which stand at no place
     return chosen, sure
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# An answer that is not of the type that was asked for: what is wrong with it, and the call that it came from.
+
+
+def misfit_facts(wanted: AnswerType, value: Any, flow: Flow | None, calls: Sequence[Call]) -> dict[str, Any]:
+    """The misfit of a value, and the call behind it, as fields of a fault; empty where the value fits.
+
+    A tool is named where the program answered a part of its response as it is. Of what a program made of a response
+    the program's own line is at fault.
+    """
+    misfit = wanted.fit(value)
+    if not isinstance(misfit, Misfit):
+        return {}
+    behind = suspects_of(flow.scope.names.get("answer", NOTHING), flow, calls) if flow is not None else ()
+    for suspect in behind:
+        call = suspect.call
+        if call.succeeded and not suspect.derived and suspect.value == value:
+            place = Place(tool=call.tool, path=suspect.path)
+            return {
+                "misfit": misfit,
+                "tool": call.tool,
+                "call": call.index,
+                "answered": answered(call),
+                "place": place,
+            }
+    return {"misfit": misfit}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A program that waits for what a tool answered, as if the tool were a coroutine: no tool is at fault for that.
+
+
+_WAITERS = {"gather", "wait_for", "as_completed", "create_task", "ensure_future", "run_until_complete"}
+
+
+def awaits_a_value(program: Program, flow: Flow, error: ProgramError) -> bool:
+    """Whether an exception comes of ``await``, or of a function of ``asyncio``, on the value of a tool; or of ``await``
+    outside a coroutine."""
+    if error.type == "SyntaxError":
+        return bool(awaits_outside(program))
+    for node in program.nodes if error.type == "TypeError" else ():
+        if isinstance(node, ast.Await):
+            parts = [node.value]
+        elif isinstance(node, ast.Call) and _name(node.func) in _WAITERS:
+            parts = [*node.args, *(keyword.value for keyword in node.keywords)]
+        else:
+            continue
+        failed = span_of(node) == error.span if error.span else node.lineno <= error.line <= (node.end_lineno or 0)
+        if failed and any(flow.at(span_of(part)).derived().origins for part in parts):
+            return True
+    return False
+
+
+def _name(called: ast.expr) -> str:
+    return called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""

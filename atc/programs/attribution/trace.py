@@ -8,16 +8,101 @@ the journal's recorded response explains the exception.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from atc.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
-from atc.programs.attribution.python_texts import TEXTS
-from atc.programs.attribution.responses import MISSING, is_empty_response, is_nothing, is_page_after_last, places
-from atc.programs.attribution.score import Suspect, explanation_score, is_of_empty
+from atc.programs.attribution.responses import MISSING, drift, is_empty_response, is_nothing, is_page_after_last, places
 from atc.programs.syntax import enclosing, span_of
 from atc.result import Call
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What CPython writes into its exceptions, as far as attribution reads it: the one table of these texts.
+#
+# They are no interface of Python's, and versions differ. Each form has programs that raise it; a test runs them on the
+# Python at hand, so that another wording is seen where Python changes it.
+
+
+@dataclass(frozen=True)
+class Text:
+    """One form of a message.
+
+    Attributes:
+        says: finds it; groups are what it names.
+        examples: expressions that raise it.
+        before: the version of Python from which on nothing raises it.
+    """
+
+    says: re.Pattern[str]
+    examples: tuple[str, ...]
+    before: tuple[int, int] = (9, 0)
+
+    def find(self, message: str) -> re.Match[str] | None:
+        """The form in a message; ``None`` where the message has another one."""
+        return self.says.search(message)
+
+
+TEXTS = {
+    "null": Text(
+        re.compile("NoneType"),
+        (
+            "dict().get(1)['a']",
+            "None.a",
+            "len(None)",
+            "[*None]",
+            "1 + None",
+            "int(None)",
+            "list()[None]",
+            "float(None)",
+            "dict().get(1)()",
+        ),
+    ),
+    "empty": Text(
+        re.compile("empty|at least|not enough|mean requires|no median"),
+        (
+            "max([])",
+            "min(x for x in [])",
+            "(lambda: [0 for a, b in [[]]])()",
+            "__import__('statistics').mean([])",
+            "__import__('statistics').median([])",
+            "__import__('statistics').stdev([1])",
+            "__import__('functools').reduce(max, [])",
+        ),
+    ),
+    "sliced": Text(re.compile("^unhashable type: 'slice'$"), ("{}[0:1]",), before=(3, 12)),
+    "indices": Text(
+        re.compile(r"^(list|str|tuple)\w* indices must be (?!.*NoneType$)"),
+        ("list()['a']", "str()['b']", "tuple()['a']"),
+    ),
+    "operands": Text(re.compile(r"'(\w+)' and '(\w+)'$"), ("1 + 'a'", "[] < {}", "{} - []", "'a' > 1", "sum(['a'])")),
+    "types": Text(  # not the functions of these names: `int() argument must be …`
+        re.compile(r"\b(NoneType|dict|list|str|int|float|bool)\b(?!\(\))"),
+        (
+            "{}.a",
+            "[].get",
+            "'a'.items",
+            "(1).get",
+            "int()()",
+            "len(1)",
+            "int([])",
+            "float({})",
+            "'' .join([1])",
+            "[*1]",
+        ),
+    ),
+    "name": Text(
+        re.compile(r"'(\w+)'"),
+        ("missing", "(lambda: [missing for _ in [0]])()", "exec('def f():\\n if 0: x = 1\\n return x\\nf()')"),
+    ),
+}
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Follow the value that failed back to the call whose response it came from (ATC §3.3).
+
 
 _TAKE_A_TOOLS_ERROR = frozenset({"ToolError", "Exception", "BaseException"})
 Part = tuple[ast.expr, int | None]
@@ -213,3 +298,107 @@ def may_catch_a_tools_error(caught: ast.expr | None) -> bool:
         return True
     kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
     return any(not isinstance(kind, ast.Name) or kind.id in _TAKE_A_TOOLS_ERROR for kind in kinds)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The explanation score: how well a response explains the exception that ended a program.
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A call, and a place in its response that the failing value is, or (``derived``) was made from.
+
+    ``side`` is the operand that the value is in ``a + b`` or ``a < b``: 0, 1, or ``None``.
+    """
+
+    call: Call
+    path: tuple[str | int, ...]
+    value: Any
+    derived: bool = False
+    side: int | None = None
+
+
+def explanation_score(suspect: Suspect, error: ProgramError) -> int:
+    """Score how well what a call returned explains an exception, from 0 to 4.
+
+    0: not at all, 1: perhaps, 2: well, 3: exactly. One more, where the response differs from its schema.
+    """
+    found = _score_of_failed_call(suspect, error) if not suspect.call.succeeded else _score_of_value(suspect, error)
+    return found + bool(found and drift(suspect.call, suspect.path))
+
+
+def wanted_key(error: ProgramError) -> str | None:
+    """The key that a ``KeyError`` asked for."""
+    if error.type != "KeyError":
+        return None
+    try:
+        return str(ast.literal_eval(error.message))
+    except (ValueError, SyntaxError):
+        return error.message
+
+
+def reports_nothing(error: ProgramError) -> bool:
+    """Whether the exception says that something was null, empty or not there."""
+    missing = error.type in ("KeyError", "StopIteration", "IndexError")
+    return missing or TEXTS["null"].find(error.message) is not None or is_of_empty(error)
+
+
+def is_of_empty(error: ProgramError) -> bool:
+    """Whether the exception says that a sequence held nothing: what works on its items was not evaluated then."""
+    kinds = ("ValueError", "StatisticsError", "TypeError")
+    return error.type in kinds and TEXTS["empty"].find(error.message) is not None
+
+
+def _score_of_failed_call(suspect: Suspect, error: ProgramError) -> int:
+    """A call that failed, and whose failure the program passed over."""
+    if not reports_nothing(error):
+        return 0
+    given = {str(value) for value in suspect.call.arguments.values()}
+    return 3 if wanted_key(error) in given else 2
+
+
+def _score_of_value(suspect: Suspect, error: ProgramError) -> int:
+    value, sure = suspect.value, not suspect.derived
+    match error.type:
+        case "KeyError":
+            return 3 if sure and isinstance(value, dict) and wanted_key(error) not in value else 0
+        case "IndexError":
+            if sure and isinstance(value, list | str):
+                return 2 if value else 3
+            return 3 if value is MISSING or value == [] else int(error.items == 0)
+        case "StopIteration":
+            return 3 if value is MISSING or value == [] else 1
+        case "ZeroDivisionError":
+            return 3 if is_nothing(value) or (value == 0 and not isinstance(value, bool)) else 0
+        case "TypeError" | "AttributeError":
+            return _score_of_type(suspect, error.message)
+        case "ValueError" | "OverflowError" | "InvalidOperation" | "StatisticsError":
+            if is_of_empty(error):  # nothing was there, or the program kept nothing of it
+                return 3 if value is MISSING or value in ("", [], {}) else 1
+            if isinstance(value, str) and len(value) > 1 and value in error.message:
+                return 2
+            return int(sure and not isinstance(value, dict))
+        case _:
+            return 0
+
+
+def _score_of_type(suspect: Suspect, message: str) -> int:
+    odd = _odd_types(message, suspect.side)
+    kind = "NoneType" if suspect.value is MISSING else type(suspect.value).__name__
+    if "NoneType" in odd:
+        return 3 if kind == "NoneType" else 0
+    return 3 if kind in odd and (not suspect.derived or drift(suspect.call, suspect.path)) else 0
+
+
+def _odd_types(message: str, side: int | None) -> Sequence[str]:
+    """The types that a message names as wrong. Of two operands: the one of ``side``, or the null one."""
+    if TEXTS["sliced"].find(message):
+        return ["dict"]
+    if found := TEXTS["indices"].find(message):
+        return [found[1]]
+    if pair := TEXTS["operands"].find(message):
+        types = [pair[1], pair[2]]
+        if "NoneType" in types:
+            return ["NoneType"] if side is None or types[side] == "NoneType" else []
+        return types if side is None else [types[side]]
+    return TEXTS["types"].says.findall(message)

@@ -12,7 +12,9 @@ are incomplete, so a key that one does not name may well be there.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from atc.facts import Finding, FindingCase, FindingKind, Place
@@ -20,22 +22,202 @@ from atc.graph.suppliers import expression_of, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
-from atc.programs.analysis.schema_paths import Shape, shape_at
-from atc.programs.check.calls import call_findings
-from atc.programs.check.compared import comparison_findings
-from atc.programs.check.names import Names
+from atc.programs.analysis.values import Origin, Shape, schemas_at, shape_at
+from atc.programs.attribution.responses import MISSING, places
+from atc.programs.attribution.trace import may_catch_a_tools_error
+from atc.programs.check.calls import Names, call_findings
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
-from atc.programs.check.seen import Seen
-from atc.programs.dialects.awaits import awaits_outside
-from atc.programs.dialects.reading import unclear_tools
+from atc.programs.dialects.awaits import awaits_outside, unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer
+from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer, span_of
 from atc.result import Call
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
+from atc.tools.types import EVIDENCE, OBSERVED
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the tools answered in a run so far. It beats what their documents say, for wording and types; by itself it makes
+# no finding: one response shows what is there, not what else may be.
+
+
+MOST_CALLS, MOST_VALUES = 5, 20
+"""The latest responses of a tool, and the values of one, that are looked at."""
+
+
+class Seen:
+    """The latest responses of a run.
+
+    Args:
+        calls: of the run, in order; those that failed show nothing.
+    """
+
+    def __init__(self, calls: Iterable[Call] = ()) -> None:
+        answered: defaultdict[str, list[Any]] = defaultdict(list)
+        for call in calls:
+            if call.succeeded:
+                answered[call.tool].append(call.value)
+        self._answered: Mapping[str, list[Any]] = answered
+
+    def at(self, origin: Origin) -> list[Any]:
+        """The values that stood at a part of a response."""
+        responses = self._answered.get(origin.tool, [])[-MOST_CALLS:]
+        found = (value for response in responses for _, value in islice(places(response, origin.path), MOST_VALUES))
+        return [value for value in found if value is not MISSING and value is not None]
+
+    def has(self, access: Access) -> bool:
+        """Whether some response had what is looked up there, or what a document says of the place does not hold."""
+        return any(self._is_there(access, origin) for origin in access.base.origins)
+
+    def _is_there(self, access: Access, origin: Origin) -> bool:
+        values = self.at(origin)
+        if access.attribute or not values:
+            return False
+        if isinstance(access.key, int):
+            return any(isinstance(value, list | str) for value in values)
+        return any(isinstance(value, dict) and access.key in value for value in values)
+
+    def keys(self, origin: Origin) -> tuple[str, ...]:
+        """The keys of the objects that stood there."""
+        return tuple(dict.fromkeys(key for value in self.at(origin) if isinstance(value, dict) for key in value))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Comparisons that are never so, by the documents: a field of a response with a value that is none of its choices.
+#
+# A warning, for documents are incomplete. What a program lists to be ready for several spellings is none, if one of
+# them is a choice.
+
+
+MAX_CHOICES = 100
+"""Choices of a field; of more it is not said which they are."""
+Literals = tuple[Any, ...]
+
+
+def comparison_findings(
+    nodes: Iterable[ast.AST], flow: Flow, protocols: Mapping[str, Protocol], seen: Seen
+) -> list[Finding]:
+    """The comparisons of a program that its tools' documents say are never so.
+
+    Args:
+        nodes: of the program.
+        flow: the values in it.
+        protocols: the tools by name.
+        seen: what the run was answered: a value that is none of the choices says that the document is wrong.
+    """
+    if not flow.complete:
+        return []
+    nodes = list(nodes)
+    ready = {
+        id(operand)
+        for node in nodes
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or)
+        for operand in node.values
+    }  # one of several spellings
+    found = []
+    for node in nodes:
+        for field, literals in _compared(node) if id(node) not in ready else ():
+            origin = next(iter(sorted(flow.at(span_of(field)).origins, key=str)), None)
+            choices = _choices(field, flow, protocols, seen)
+            if origin is not None and choices and not any(literal in choices for literal in literals):
+                found.append(_finding(node, origin, literals[0], choices))
+    return found
+
+
+def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
+    """What a comparison compares with texts and numbers that are written out."""
+    if not isinstance(node, ast.Compare) or len(node.ops) != 1:
+        return
+    left, right = node.left, node.comparators[0]
+    sides: list[tuple[ast.expr, tuple[ast.expr, ...]]]
+    match node.ops[0]:
+        case ast.Eq() | ast.NotEq():
+            sides = [(left, (right,)), (right, (left,))]
+        case ast.In() | ast.NotIn() if isinstance(right, ast.List | ast.Tuple | ast.Set):
+            sides = [(left, tuple(right.elts))]
+        case _:
+            return
+    for field, others in sides:
+        literals = tuple(other.value for other in others if isinstance(other, ast.Constant))
+        plain = all(isinstance(literal, str | int) and literal != "" for literal in literals)
+        if literals and len(literals) == len(others) and plain and not _falls_back(field, literals):
+            yield field, literals
+
+
+def _falls_back(field: ast.expr, literals: Literals) -> bool:
+    """Whether the program itself gives what it compares with: ``order.get("status", "none") == "none"``."""
+    parts = [part.value for part in ast.walk(field) if isinstance(part, ast.Constant)]
+    return any(literal in parts for literal in literals)
+
+
+def _choices(field: ast.expr, flow: Flow, protocols: Mapping[str, Protocol], seen: Seen) -> list[Any]:
+    """The choices of a field, as far as documents name them all, and nothing that was seen is another one."""
+    value = flow.at(span_of(field))
+    if value.open or value.cells or value.functions or not value.origins:
+        return []
+    choices: list[Any] = []
+    for origin in value.origins:
+        places = schemas_at(protocols[origin.tool].returns, origin.path)
+        enums = [place.get("enum") for place in places if EVIDENCE not in place and OBSERVED not in place]
+        if not places or len(enums) < len(places) or not all(isinstance(each, list) and each for each in enums):
+            return []
+        own = [choice for each in enums if each is not None for choice in each]
+        if any(each not in own for each in seen.at(origin)):
+            return []
+        choices += [choice for choice in own if choice not in choices]
+    return choices if len(choices) <= MAX_CHOICES else []
+
+
+def _finding(node: ast.AST, origin: Origin, literal: str | int, choices: list[Any]) -> Finding:
+    return Finding(
+        kind="not_in_enum",
+        case="compared",
+        severity="warning",
+        line=getattr(node, "lineno", 0),
+        tool=origin.tool,
+        place=origin.place,
+        name=literal,
+        known=tuple(str(choice) for choice in choices if choice is not None),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Calls of tools that broke in this run: they would be refused, so the program does not run.
+
+
+def broken_tool_findings(program: Program, broken: Mapping[str, Collection[str]]) -> list[Finding]:
+    """One finding for each broken tool that a program calls without being ready for its failure.
+
+    Args:
+        program: the program.
+        broken: the tools that are not called any more, each with those that give the same.
+    """
+    if program.tree is None or not broken:
+        return []
+    ready = {id(node) for made in ast.walk(program.tree) if isinstance(made, ast.Try) and _is_ready(made)
+             for statement in made.body for node in ast.walk(statement)}  # fmt: skip
+    lines: dict[str, int] = {}
+    for node in ast.walk(program.tree):
+        if (
+            isinstance(node, ast.Name)
+            and isinstance(node.ctx, ast.Load)
+            and node.id in broken
+            and id(node) not in ready
+        ):
+            lines.setdefault(node.id, node.lineno)
+    return [
+        Finding(kind="broken_tool", line=line, tool=tool, instead=tuple(broken[tool])) for tool, line in lines.items()
+    ]
+
+
+def _is_ready(made: ast.Try) -> bool:
+    return any(may_catch_a_tools_error(handler.type) for handler in made.handlers)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Program → findings, before anything runs.
 
 
 class Checker:

@@ -15,9 +15,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import TypeGuard
 
-from atc.programs.dialects.text import Text
+from atc.facts import Finding
+from atc.programs.dialects import awaits, tool_names
+from atc.programs.dialects.tool_names import Text
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Rewrite, end_of, start_of
+from atc.programs.repair.edits import Edit, Rewrite, apply, end_of, start_of
 from atc.programs.syntax import is_generator
 from atc.result import Effect
 from atc.tools.paging import ALL_PAGES
@@ -310,3 +312,44 @@ def _is_in_class(text: Text, node: ast.AST) -> bool:
 
 def _rewrite(node: ast.expr | ast.stmt, what: str, *edits: Edit) -> Rewrite:
     return Rewrite("dialect", f"line {node.lineno}: {what}", edits)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Reads a program that is written for another runtime as one over plain functions, which tools are here.
+#
+# Dialects are no rules: none changes what a program would do that runs as it is written. The lines keep their numbers.
+
+
+_FORMS = re.compile(r"\b(?:await|async|asyncio|tools|functions|call_tool|mcp__)")
+_ROUNDS = 6
+"""How often a program is looked at again: a call of a tool inside another one's arguments is seen in the next round."""
+
+
+def in_plain_python(
+    program: Program, protocols: Mapping[str, Protocol], inputs: Collection[str] = ()
+) -> tuple[Program, tuple[Rewrite, ...]]:
+    """Return the program over plain functions, and what was rewritten; the same program where it has no such form.
+
+    Args:
+        program: as its author wrote it. One that does not parse is left alone.
+        protocols: the tools that it may call, by name.
+        inputs: the names of the values that stand in its scope before it runs.
+    """
+    made: list[Rewrite] = []
+    if _FORMS.search(program.source) is None:
+        return program, ()
+    for dialect in (tool_names.rewrites, awaits.rewrites):
+        for _ in range(_ROUNDS):
+            found = dialect(program, protocols, inputs) if program.tree is not None else ()
+            program, rewrites = apply(program, found)
+            if not rewrites:
+                break
+            made += rewrites
+    return program, tuple(made)
+
+
+def unclear_tools(program: Program, protocols: Mapping[str, Protocol], inputs: Collection[str] = ()) -> list[Finding]:
+    """The names of this kind that may mean several tools, or name another server than has the tool; each an error."""
+    if program.tree is None or _FORMS.search(program.source) is None:
+        return []
+    return tool_names.unclear(program, protocols, inputs)

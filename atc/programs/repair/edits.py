@@ -4,10 +4,37 @@ from __future__ import annotations
 
 import ast
 import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from atc.programs.program import Program
+from atc.programs.rules import DEFAULT, Rules
+from atc.tools.protocol import Protocol
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What the repair rules know beside the program.
+
+
+@dataclass(frozen=True)
+class RepairContext:
+    """What the repair rules know beside the program.
+
+    Attributes:
+        protocols: the tools that the program is offered, by name.
+        rules: the ids of the rules that are on.
+        inputs: the names of the values that stand in the program's scope before it runs.
+        dialects: whether programs for other runtimes are read (:mod:`atc.programs.dialects.awaits`).
+    """
+
+    protocols: Mapping[str, Protocol]
+    rules: Rules = DEFAULT
+    inputs: Collection[str] = ()
+    dialects: bool = True
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The one edit engine of all repairs: spans of a program's source are replaced, and a new version of it is made.
+
 
 Position = tuple[int, int]
 """A line, counted from 1, and a column in UTF-8 bytes, counted from 0, as ``ast`` counts them."""
@@ -35,6 +62,10 @@ class Rewrite:
     rule: str
     note: str
     edits: tuple[Edit, ...]
+
+
+Repair = Callable[[Program, RepairContext], Iterator[Rewrite]]
+"""A repair rule: what it would rewrite in a program that parses."""
 
 
 def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple[Rewrite, ...]]:

@@ -11,8 +11,16 @@ import sys
 from collections.abc import Collection, Iterator
 
 from atc.programs.program import Program
-from atc.programs.repair.context import RepairContext
-from atc.programs.repair.edits import Edit, Rewrite, append_line, blank, insert_after, lines_of, replace_to_line_end
+from atc.programs.repair.edits import (
+    Edit,
+    RepairContext,
+    Rewrite,
+    append_line,
+    blank,
+    insert_after,
+    lines_of,
+    replace_to_line_end,
+)
 from atc.programs.syntax import calls_one_of
 from atc.tools.paging import ALL_PAGES
 

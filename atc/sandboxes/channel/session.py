@@ -11,9 +11,9 @@ import asyncio
 from functools import partial
 from typing import Any, Protocol
 
+from atc.calls.clock import HostTime
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
-from atc.host_time import HostTime
 from atc.outcome import Outcome, ProgramError
 from atc.packing import pack, unpack
 from atc.sandboxes.channel.first_step import FirstStep

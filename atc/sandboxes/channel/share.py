@@ -11,7 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from atc.host_time import HostTime, MeasuredSteps
+from atc.calls.clock import HostTime, MeasuredSteps
 
 T = TypeVar("T")
 WINDOW_S = 0.005

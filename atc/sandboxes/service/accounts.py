@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
-from atc.host_time import HostTime
+from atc.calls.clock import HostTime
 
 STRANGERS = "(strangers)"
 """Whose the time is until a token is shown. No tenant's name has parentheses."""

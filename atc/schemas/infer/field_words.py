@@ -10,8 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from atc.graph.identifiers import COORDINATES, HANDED_OUT, LABELS, NAMES, REGISTERED, THINGS, singular, split
-from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS
+from atc.graph.identifiers import (
+    CONTAINERS,
+    COORDINATES,
+    GENERIC,
+    HANDED_OUT,
+    LABELS,
+    NAMES,
+    QUALIFIERS,
+    REGISTERED,
+    THINGS,
+    VERBS,
+    singular,
+    split,
+)
 from atc.schemas.infer.mask import looks_secret
 from atc.schemas.infer.text import listed, may_be_name
 

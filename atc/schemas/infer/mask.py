@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from atc.calls.mask import MASKED, looks_secret, masked_text
-from atc.calls.redact import Redactor
+from atc.calls.redact import MASKED, Redactor, looks_secret, masked_text
 from atc.packing import pack
 from atc.schemas.infer.text import listed, words
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from atc.private_folders import make_private
+from atc.files import make_private, write_whole
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.protocol import Protocol
-from atc.whole_file import write_whole
 
 FOLDER = "mcp-lists"
 """Of the lists, in the folder of the catalogue."""

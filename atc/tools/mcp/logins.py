@@ -15,9 +15,7 @@ from urllib.parse import urlsplit
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from atc.locks import lock
-from atc.private_folders import make_private
-from atc.whole_file import write_whole
+from atc.files import lock, make_private, write_whole
 
 FOLDER = "mcp-logins"
 MAX_FILE_BYTES = 200_000

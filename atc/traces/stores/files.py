@@ -20,8 +20,7 @@ from typing import Any, BinaryIO, cast
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.locks import locked
-from atc.private_folders import close_file, make_private, others_can_write, why_strange
+from atc.files import close_file, locked, make_private, others_can_write, why_strange
 from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 
@@ -158,7 +157,7 @@ class FileRun(StoredRun):
             raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {fix}") from None
 
     def why_strange(self) -> str:
-        """Why others may have written it; empty where the user alone could (:mod:`atc.private_folders`)."""
+        """Why others may have written it; empty where the user alone could (:mod:`atc.files`)."""
         return next(filter(None, map(why_strange, (self.trace, self.journal))), "")
 
     def lines(self) -> Iterator[bytes]:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.graph.identifiers import is_identifier, singular, split
-from atc.graph.name_affinity import affinity, ending, endings, owner_of
+from atc.graph.identifiers import affinity, ending, endings, is_identifier, owner_of, singular, split
 from atc.graph.suppliers import ECHO, fields_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.parameters import Parameter, parameters_of

@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import EnvironmentProblem
-from atc.graph.identifiers import words_of
-from atc.graph.name_affinity import QUALIFIERS
+from atc.graph.identifiers import QUALIFIERS, words_of
 from atc.graph.suppliers import fields_of
 from atc.retrieval.encoder import Encoder
 from atc.tools.parameters import parameters_of

@@ -18,11 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
+from atc.files import make_private, write_whole
 from atc.graph.edges import Path
 from atc.graph.tool_graph import ToolGraph
-from atc.private_folders import make_private
 from atc.tools.protocol import Protocol
-from atc.whole_file import write_whole
 from atc_research.naviagent.link_features import DIRECTED, FEATURES, LinkFeatures, Matrix
 
 VERSION = 1

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from atc.errors import EnvironmentProblem, UsageError
+from atc.files import lock
 from atc.learn.examples import Example
-from atc.locks import lock
 from atc.retrieval.index import ToolIndex
 from atc_research.toolqp.trajectories import Skipped, Synthesiser, Trajectory
 

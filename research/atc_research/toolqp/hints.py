@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from atc.graph.name_affinity import VERBS
+from atc.graph.identifiers import VERBS
 from atc.retrieval.dialogue import harmless
 from atc.retrieval.document_fields import document_fields
 from atc.tools.protocol import Protocol

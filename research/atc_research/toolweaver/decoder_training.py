@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.locks import lock
+from atc.files import lock
 from atc_research.toolweaver.code_decoder import nn, torch
 from atc_research.toolweaver.code_tokens import CodeTokens, Example
 
