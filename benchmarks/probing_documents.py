@@ -32,8 +32,8 @@ from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.result import Effect
-from atc.tools.demonstrations import demonstration
 from atc.tools.protocol import Protocol
+from atc.tools.stubs import demonstration
 from atc.tools.tool import Tool, Toolset
 from atc.whole_file import write_whole
 from benchmarks.common import show

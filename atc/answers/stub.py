@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from atc.schemas.limits import limits_of
+from atc.schemas.reading import limits_of
 from atc.schemas.validate import resolve
+from atc.tools.grades import Shortener
 from atc.tools.outline import Outline
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.shortened import Shortener
 from atc.tools.stubs import Stub, guarded
 from atc.tools.types import MAX_LITERALS, TypeWriter, camel, one_line
 

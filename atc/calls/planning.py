@@ -12,8 +12,7 @@ from atc.calls.record import CallRecord
 from atc.dry_run_facts import Feed
 from atc.errors import CallRefused
 from atc.result import Call, Effect
-from atc.tools.parameters import original_arguments
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, original_arguments
 
 _ASKS_ALWAYS = "it depends on what the check warned about: a real run asks before it makes this call"
 _NOT_CHECKED = "its arguments can be checked only when all of them are known"

@@ -16,8 +16,7 @@ from atc.graph.edges import Path
 from atc.graph.identifiers import NAMES, singular, words_of
 from atc.graph.name_affinity import GENERIC, QUALIFIERS, VERBS, affinity, owner_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 MAX_FIELDS, MAX_NODES, MAX_DEPTH = 120, 2_000, 7
 """Fields of one response that count, schemas of it that are looked at, and levels."""

@@ -9,8 +9,7 @@ from atc.errors import UsageError
 from atc.graph.edges import Evidence, Path
 from atc.graph.suppliers import fields_of
 from atc.schemas.validate import resolve
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol, called_after_sources
+from atc.tools.protocol import JsonSchema, Protocol, called_after_sources, parameters_of
 
 WORDS: Mapping[Evidence, str] = {
     "corrected": "you say so",

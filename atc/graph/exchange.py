@@ -21,8 +21,7 @@ from atc.errors import UsageError
 from atc.graph.ageing import DAY_S
 from atc.graph.database import Database
 from atc.graph.pruning import drop_foreign, prune_edges, prune_shapes
-from atc.schemas.infer.field_words import vocabulary
-from atc.schemas.infer.outline import Outline
+from atc.schemas.infer.outline import Outline, vocabulary
 from atc.whole_file import write_whole
 
 FORMAT = "atc tool graph"

@@ -25,8 +25,7 @@ from atc.graph.edges import Feed, Path
 from atc.graph.prices import PRICES, UNIT, Prices, whole
 from atc.graph.suppliers import is_handed_out, must_be_given
 from atc.result import Effect
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 BUDGET = 8_000
 """Steps of a search: some ten milliseconds at most. A usual search takes a hundred."""

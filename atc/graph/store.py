@@ -23,8 +23,7 @@ from atc.graph.learning import Learning
 from atc.graph.lessons import Lessons
 from atc.graph.pruning import MAX_PREDICTIONS, forget, prune_predictions
 from atc.graph.view import learnt_of
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 MAX_CORRECTIONS = 10_000
 FILE = f"learnt-{VERSION}.db"

@@ -23,8 +23,7 @@ from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, sco
 from atc.graph.supply_index import MAX_TOOLS, Supply, SupplyIndex, Where
 from atc.graph.tool_facts import ToolFacts
 from atc.lazy import lazy
-from atc.tools.parameters import Parameter
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Parameter, Protocol
 
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""

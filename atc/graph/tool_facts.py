@@ -12,8 +12,7 @@ from atc.graph.identifiers import NAMES, REGISTERED, THINGS, is_identifier
 from atc.graph.name_affinity import ending, endings
 from atc.graph.resources import Field, Fields, Wanted, fit, phrase_of, route_of, thing_in, wanted
 from atc.graph.suppliers import ECHO, is_handed_out, places_of
-from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Parameter, Protocol, parameters_of
 
 MAX_INNER = 20
 """Identifiers within the arguments of one tool that are looked at."""

@@ -14,10 +14,8 @@ from typing import Any
 
 from atc.errors import UsageError
 from atc.probing.error_messages import ErrorDetail, read_error_message
-from atc.schemas.infer.mask import is_secret_name, looks_secret
-from atc.schemas.infer.schema import RANGE
-from atc.schemas.infer.shape import Shape
-from atc.schemas.infer.text import listed, words
+from atc.schemas.infer.shape import RANGE, Shape
+from atc.schemas.infer.text import is_secret_name, listed, looks_secret, words
 from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_ARGUMENTS = 200

@@ -1,4 +1,4 @@
-"""Changes between two schemas of one tool, field by field.
+"""Re-probing: the programs that documented a tool run again, and their answers are compared with the document.
 
 Inferred schemas carry counts (``x-atc-evidence``), and counts decide what may be said: a field that was in one of three
 old answers and is in none of two new ones may just not have been there this time. A schema without counts is taken at
@@ -11,6 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict
+
+from atc.calls.mask import MASKED
+from atc.calls.redact import MASK
+from atc.probing.call_policy import Runner
+from atc.probing.record import Record
+from atc.schemas.infer.shape import Shape
 from atc.schemas.reading import alternatives, loosest
 from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
@@ -215,3 +222,62 @@ def _rate(counts: Mapping[str, int]) -> float:
     if not counts:
         return 1.0
     return (seen + 1) / (of + 2)
+
+
+_MASKS = (MASK, MASKED)
+BREAKING = frozenset({"gone", "type_changed", "now_dictionary", "now_required"})
+"""Kinds of changes by which programs fail that were written before."""
+AGAIN = 3
+"""Instances of a tool that are run again."""
+
+
+class Drift(BaseModel):
+    """One documented tool, looked at again.
+
+    Attributes:
+        changes: of its response, field by field.
+        problem: why it could not be looked at; empty if it was.
+        answered: calls that it answered now.
+    """
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    tool: str
+    changes: tuple[Change, ...] = ()
+    problem: str = ""
+    answered: int = 0
+
+    @property
+    def moved(self) -> bool:
+        """Whether more changed than chance explains: a field that is seldom there may be there now."""
+        return bool(self.problem) or any(change.kind != "newly_seen" for change in self.changes)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether programs that were written by the document are likely to fail."""
+        return bool(self.problem) or any(change.kind in BREAKING for change in self.changes)
+
+
+async def look_again(runner: Runner, record: Record) -> Drift:
+    """Run a tool's own examples again and compare.
+
+    An example that fetches its identifiers from other tools fetches them anew, so that a service may forget old ones.
+    """
+    if record.name not in runner.tools:
+        return Drift(tool=record.name, problem="it is not there any more, or may not be called")
+    now, problem = Shape(), ""
+    whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
+    for instance in whole[:AGAIN]:
+        trial = await runner.run(instance.program, [record.name, *record.helpers])
+        for call in trial.calls:
+            if call.tool == record.name and call.succeeded:
+                now.add(call.value)
+            elif call.tool == record.name:
+                problem = call.error or problem
+        problem = problem or trial.problem
+    if not whole:
+        return Drift(tool=record.name, problem="its examples hold masked secrets, and cannot be run again")
+    if not now.count:
+        return Drift(tool=record.name, problem=f"none of its examples works any more: {problem[:300]}")
+    changes = tuple(compare(record.shape.schema(), now.schema()))
+    return Drift(tool=record.name, changes=changes, answered=now.count)

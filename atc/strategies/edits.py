@@ -10,8 +10,7 @@ from atc.result import Call, Revision
 from atc.settings import ShowValues
 from atc.strategies.feedback import done_calls
 from atc.strategies.hidden_values import without_values
-from atc.tools.fit import Fitter
-from atc.tools.json_documents import json_documents
+from atc.tools.fit import Fitter, json_documents
 from atc.tools.tool import Toolset
 
 MAX_CULPRIT = 20_000

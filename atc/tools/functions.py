@@ -39,11 +39,10 @@ from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
 from atc.result import Effect
 from atc.tools.bugs import is_bug
-from atc.tools.docstrings import Docs, read_docstring
+from atc.tools.docstrings import Docs, keys_of, read_docstring, with_modern_typeddicts
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
-from atc.tools.typeddicts import keys_of, with_modern_typeddicts
 from atc.tools.types import VALUE_NAMES, value_names
 
 MAX_MESSAGE = 20_000

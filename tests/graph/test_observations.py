@@ -17,7 +17,7 @@ from atc import Catalogue, Settings, Tool, Toolset
 from atc.graph import observations
 from atc.graph.lessons import Lessons
 from atc.graph.observations import Observations
-from atc.schemas.infer.field_words import is_field_name
+from atc.schemas.infer.outline import is_field_name
 from atc.tools.observed import has_more, times_seen, times_text
 from atc.tools.protocol import JsonSchema, Source
 from atc.tools.stubs import render_stub

@@ -9,8 +9,16 @@ import pytest
 
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import affinity
-from atc.probing.candidates import MAX_COMBINATIONS, Candidate, candidates, combinations, is_word, least_sure
-from atc.probing.value_pool import Seen, ValuePool
+from atc.probing.candidates import (
+    MAX_COMBINATIONS,
+    Candidate,
+    Seen,
+    ValuePool,
+    candidates,
+    combinations,
+    is_word,
+    least_sure,
+)
 from tests.support.time import little_work
 
 # -- which value fits which argument ----------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
-from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES
-from atc.schemas.infer.scalars import MAX_VALUES
+from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES, MAX_VALUES
 from atc.schemas.infer.shape import Shape
 from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.protocol import Protocol

@@ -26,8 +26,7 @@ from atc.schemas.repair.places import Place
 from atc.schemas.repair.spelling import respelt
 from atc.schemas.validate import problems
 from atc.tools.paging import paging_of
-from atc.tools.parameters import Parameter, original_arguments, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Parameter, Protocol, original_arguments, parameters_of
 
 NOT_LITERAL = object()
 _JSON_TYPES: Mapping[type, set[str]] = {

@@ -17,8 +17,7 @@ from atc.programs.dialects.text import Text
 from atc.programs.program import Program
 from atc.programs.repair.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 HOLDERS = frozenset({"tools", "functions"})
 CALLER = "call_tool"

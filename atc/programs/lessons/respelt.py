@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from atc.programs.lessons.witness import Made
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 MAX_KEYS, MAX_KEY = 20, 64
 """Keys of one tool that one run teaches, and characters of one."""

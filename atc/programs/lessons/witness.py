@@ -22,8 +22,7 @@ from atc.programs.lessons.decisions import deciding
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
 from atc.result import Effect
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 MAX_LEAVES, MAX_VISITED = 200, 1_000
 """Scalars of a value that can witness an edge, and parts of it that are looked at."""

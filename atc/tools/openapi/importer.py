@@ -16,13 +16,10 @@ from atc.extras import install_command
 from atc.result import Effect
 from atc.tools.names import operation_names, tool_name
 from atc.tools.openapi import aws, swagger2
-from atc.tools.openapi.effects import checked_effects
-from atc.tools.openapi.load import Document, load_document
-from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader, find_operations
+from atc.tools.openapi.load import Document, Resolver, load_document
+from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader, checked_effects, find_operations
 from atc.tools.openapi.plan import Operation
-from atc.tools.openapi.refs import Resolver
-from atc.tools.openapi.schemes import Scheme, read_schemes
-from atc.tools.openapi.security import Credentials
+from atc.tools.openapi.security import Credentials, Scheme, read_schemes
 from atc.tools.openapi.servers import checked_base_url, variables_of
 from atc.tools.openapi.transport import HttpService, OperationTransport
 from atc.tools.parse import MAX_BYTES
@@ -74,8 +71,8 @@ def import_openapi(
             the parsed document.
         base_url: where the service is; replaces the document's servers.
         auth: a credential for each security scheme, by the scheme's name; ``"user:password"`` for HTTP basic; a mapping
-            where more than one value is needed (see :mod:`atc.tools.openapi.oauth` and ``aws``). A scheme that is not
-            named here takes the environment variable ``ATC_AUTH_<SCHEME>``, which holds such a mapping as JSON.
+            where more than one value is needed (see :mod:`atc.tools.openapi.security` and ``aws``). A scheme that is
+            not named here takes the environment variable ``ATC_AUTH_<SCHEME>``, which holds such a mapping as JSON.
         headers: headers for every request, kept as secret as credentials.
         server_variables: values for the variables of server URLs.
         allow_remote_refs: download other documents that this one refers to.

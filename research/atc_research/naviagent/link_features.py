@@ -21,8 +21,7 @@ from atc.graph.identifiers import is_identifier, singular, split
 from atc.graph.name_affinity import affinity, ending, endings, owner_of
 from atc.graph.suppliers import ECHO, fields_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Parameter, Protocol, parameters_of
 
 Matrix = NDArray[np.float32]
 MAX_TEXT = 600
