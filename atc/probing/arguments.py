@@ -147,26 +147,6 @@ class ArgumentEvidence:
         made = {"type": "object", "properties": properties}
         return {**made, "required": required} if required else made
 
-    def merge(self, other: ArgumentEvidence) -> None:
-        """Take all evidence of ``other``, which stays as it is."""
-        self.accepted_count += other.accepted_count
-        self.refused_count += other.refused_count
-        for name, theirs in other._arguments.items():
-            mine = self._argument(name)
-            if mine is None:
-                continue
-            mine.values.merge(theirs.values)
-            for value in theirs.examples:
-                _keep_example(mine.examples, value)
-            mine.missing += theirs.missing
-            mine.refused_without += theirs.refused_without
-            mine.unknown += theirs.unknown
-            mine.other_type += theirs.other_type
-            mine.where = mine.where or theirs.where
-            for text, count in theirs.claims.items():
-                if text in mine.claims or len(mine.claims) < MAX_STATEMENTS:
-                    mine.claims[text] = mine.claims.get(text, 0) + count
-
     def to_json(self) -> dict[str, Any]:
         """The evidence as plain JSON, for :meth:`from_json`."""
         arguments = {name: argument.to_json() for name, argument in self._arguments.items()}

@@ -297,21 +297,17 @@ class Explorer:
         if self.asker is None:
             return None
         helpers = await self._helpers(record, self.asker) if chain else []
+        self.attempts[record.name] = self.attempts.get(record.name, -1) + 1
         try:
             return await self.asker.propose(
                 self._shown(record),
                 [self._shown(self.records[name]) for name in helpers],
                 record,
                 self._values(record) if chain else {},
-                self._next_attempt(record),
+                self.attempts[record.name],
             )
         except (BudgetExceeded, ModelError):
             return None
-
-    def _next_attempt(self, record: Record) -> int:
-        """Count one more request for a program of this tool, and return how many came before."""
-        self.attempts[record.name] = self.attempts.get(record.name, -1) + 1
-        return self.attempts[record.name]
 
     async def _helpers(self, record: Record, asker: Asker) -> list[str]:
         """T̂ ⊆ H: tools whose answers fit this one's arguments; where none does, those that the model names."""

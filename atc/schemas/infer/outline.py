@@ -11,7 +11,7 @@ persons, places, colours, months, days, languages and currencies are left out, a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -349,8 +349,5 @@ def _schema(outline: Outline, of: int) -> JsonSchema:
         made["additionalProperties"] = True if outline.values is None else _schema(outline.values, outline.values.seen)
     if outline.items is not None:
         made["items"] = _schema(outline.items, outline.items.seen)
-    return made | {EVIDENCE: {"seen": outline.seen, "of": of, **_nulls(outline.types)}}
-
-
-def _nulls(types: Mapping[_Type, int]) -> dict[str, int]:
-    return {"null": types["null"]} if "null" in types else {}
+    nulls = {"null": outline.types["null"]} if "null" in outline.types else {}
+    return made | {EVIDENCE: {"seen": outline.seen, "of": of, **nulls}}

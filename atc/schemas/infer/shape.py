@@ -1,4 +1,4 @@
-"""Observed JSON values → evidence that can be added to, merged and stored → a general JSON Schema (ATC §4.1).
+"""Observed JSON values → evidence that can be added to and stored → a general JSON Schema (ATC §4.1).
 
 :class:`Shape` passes over each value once and keeps counts: which types, how often each field was there, which short
 strings repeat, which forms strings have. The schema is written from the counts when it is asked for, each statement
@@ -411,10 +411,6 @@ class Shape:
         """Take a JSON value as evidence. What is no JSON value may be anything from then on."""
         self._root.tree.serial += 1
         self._root.add_object(value)
-
-    def merge(self, other: Shape) -> None:
-        """Take all evidence of ``other``, which stays as it is. The values are taken to be different ones."""
-        self._root.merge(other._root)
 
     def schema(self) -> dict[str, Any]:
         """The general JSON Schema (2020-12), each statement with its evidence; see :mod:`atc.schemas.infer.shape`."""

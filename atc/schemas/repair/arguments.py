@@ -32,7 +32,7 @@ from atc.schemas.repair.formats import (
     joined,
     number_of,
 )
-from atc.schemas.repair.places import Gate, Place, TooMuch, gate_of
+from atc.schemas.repair.places import MAX_DEPTH, Gate, Place, TooMuch, gate_of
 from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, like, nearest, respelt, value_key
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
@@ -103,8 +103,6 @@ RULE_OF: Mapping[RepairKind, str] = {
 """The rule that a repair is of. A ``format`` may also be a conversion that is always made: ``"5"`` for 5."""
 MAX_REPAIRS = 20
 """Repairs of one call that are written down one by one."""
-MAX_DEPTH = 24
-"""Objects and lists inside one another that are repaired."""
 MAX_TRIALS = 200
 """Alternatives of a schema that are tried for one call, in all."""
 MAX_VISITS = 6_000

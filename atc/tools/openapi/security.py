@@ -43,9 +43,8 @@ from atc.secret_forms import SecretForms, without_scheme
 from atc.tools.openapi import aws
 from atc.tools.openapi.load import Resolver
 from atc.tools.openapi.plan import Operation
-from atc.tools.openapi.reading import TooLarge, read_body
 from atc.tools.openapi.servers import is_open_to_others
-from atc.tools.openapi.text import clean
+from atc.tools.openapi.text import TooLarge, clean, read_body
 from atc.tools.tool import MissingCredential
 
 AWS_MARK = "x-amazon-apigateway-authtype"
