@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -220,9 +220,7 @@ class Candidate:
 Bindings = dict[str, Candidate]
 
 
-def candidates(
-    parameter: str, schema: Mapping[str, Any], *, tool: str, pool: ValuePool | None, allowed: Iterable[Any] = ()
-) -> list[Candidate]:
+def candidates(parameter: str, schema: Mapping[str, Any], *, tool: str, pool: ValuePool | None) -> list[Candidate]:
     """Values that an argument may take, the likeliest first, none twice.
 
     Args:
@@ -230,10 +228,8 @@ def candidates(
         schema: what is known of it.
         tool: whose it is.
         pool: values seen at other tools; ``None`` where a tool is probed alone.
-        allowed: values that the service itself named in an error message.
     """
-    found = [Candidate(value, SURE) for value in allowed]
-    found += [Candidate(value, SURE) for value in _documented_values(schema)]
+    found = [Candidate(value, SURE) for value in _documented_values(schema)]
     if pool is not None:
         found += [Candidate(seen.value, score, seen) for score, seen in pool.fitting(parameter, tool, dict(schema))]
     found += [Candidate(value, LIKELY) for value in _by_name(parameter, schema)]

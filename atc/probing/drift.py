@@ -30,7 +30,6 @@ Kind = Literal[
     "type_changed",
     "now_nullable",
     "now_optional",
-    "now_required",
     "now_dictionary",
     "enum_changed",
     "format_changed",
@@ -65,18 +64,16 @@ class Change:
         return f"{self.path}: {what} ({details.get(self.kind, f'{self.before} → {self.after}')})"
 
 
-def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool = False) -> list[Change]:
+def compare(old: JsonSchema | None, new: JsonSchema | None) -> list[Change]:
     """The differences that the evidence bears out, in the order of the schema.
 
     Args:
-        old, new: schemas of a response, or of arguments; ``None`` says that nothing is known, which is no difference.
-        arguments: the schemas are of arguments: one that became required breaks programs, one that became optional
-            does not; for a response it is the other way round.
+        old, new: schemas of a response; ``None`` says that nothing is known, which is no difference.
     """
     if old is None or new is None:
         return []
     changes: list[Change] = []
-    for change in _Comparison(old, new, arguments).places("$", old, new, 0):
+    for change in _Comparison(old, new).places("$", old, new, 0):
         changes.append(change)
         if len(changes) >= MAX_CHANGES:
             break
@@ -84,8 +81,8 @@ def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool =
 
 
 class _Comparison:
-    def __init__(self, old: JsonSchema, new: JsonSchema, arguments: bool) -> None:
-        self.old, self.new, self.arguments, self.left = old, new, arguments, MAX_PLACES
+    def __init__(self, old: JsonSchema, new: JsonSchema) -> None:
+        self.old, self.new, self.left = old, new, MAX_PLACES
 
     def places(self, path: str, old_schema: Any, new_schema: Any, depth: int) -> Iterator[Change]:
         """Compare what two schemas say of one place, and of all below it."""
@@ -98,7 +95,7 @@ class _Comparison:
         if before and (more := _more_types(before, after)):
             yield Change(path, "type_changed", _words(before), _words(after), {**counts, "new": sorted(more)})
         nulls = "null" in after or bool(_counts(new).get("null"))
-        if before and "null" not in before and nulls and not self.arguments:
+        if before and "null" not in before and nulls:
             yield Change(path, "now_nullable", _words(before), _words(after | {"null"}), counts)
         yield from self._values(path, old, new, counts)
         if "object" in before and "object" in after:
@@ -109,11 +106,9 @@ class _Comparison:
     def _values(self, path: str, old: JsonSchema, new: JsonSchema, counts: dict[str, Any]) -> Iterator[Change]:
         """Members of an enum, and formats."""
         members, others = old.get("enum"), new.get("enum")
-        if isinstance(members, list) and isinstance(others, list):
-            had, has = (others, members) if self.arguments else (members, others)
-            wrong = [member for member in has if member not in had]
-            if any(member is not None for member in wrong):
-                yield Change(path, "enum_changed", members, others, counts)
+        members, others = members if isinstance(members, list) else [], others if isinstance(others, list) else []
+        if members and any(member is not None for member in others if member not in members):
+            yield Change(path, "enum_changed", members, others, counts)
         was, now = old.get("format"), new.get("format")
         enough = _counts(new).get("seen", 2) >= 2
         if was and was != now and "string" in types_of(new) and (now or enough) and "enum" not in new:
@@ -144,9 +139,7 @@ class _Comparison:
         was, now = key in _required(old), key in _required(new)
         before, after = _counts(_properties(old)[key]), _counts(_properties(new)[key])
         counts = {"before": before, "after": after}
-        if self.arguments and now and not was:
-            yield Change(path, "now_required", "optional", "required", counts)
-        if not self.arguments and was and not now and after.get("seen", 0) < after.get("of", 1):
+        if was and not now and after.get("seen", 0) < after.get("of", 1):
             yield Change(path, "now_optional", "required", "optional", counts)
 
     def _gone(self, path: str, key: str, old: JsonSchema, new: JsonSchema) -> Change | None:
@@ -155,8 +148,6 @@ class _Comparison:
         counts = {"before": before, "after": {"seen": 0, "of": objects} if objects is not None else None}
         if objects is None:
             return Change(path, "gone", kind, None, counts)
-        if self.arguments:
-            return None  # nobody gave it this time
         if key in _required(old):
             return Change(path, "gone" if objects >= 2 else "now_optional", kind, None, counts)
         missed_by_chance = (1 - _rate(before)) ** objects
@@ -166,8 +157,6 @@ class _Comparison:
         after, objects = _counts(_properties(new)[key]), _objects_of(old)
         kind = _words(types_of(_flat(self.new, _properties(new)[key])))
         counts = {"before": {"seen": 0, "of": objects} if objects is not None else None, "after": after}
-        if self.arguments and key in _required(new):
-            return Change(path, "now_required", None, kind, counts)
         if objects is not None and (1 - _rate(after)) ** objects >= CHANCE:
             return Change(path, "newly_seen", None, kind, counts)
         return Change(path, "added", None, kind, counts)
@@ -225,7 +214,7 @@ def _rate(counts: Mapping[str, int]) -> float:
 
 
 _MASKS = (MASK, MASKED)
-BREAKING = frozenset({"gone", "type_changed", "now_dictionary", "now_required"})
+BREAKING = frozenset({"gone", "type_changed", "now_dictionary"})
 """Kinds of changes by which programs fail that were written before."""
 AGAIN = 3
 """Instances of a tool that are run again."""

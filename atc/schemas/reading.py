@@ -176,11 +176,10 @@ class _Expansion:
 
     Args:
         root: the schema whose ``$defs`` references point into.
-        room: fields that may be copied.
     """
 
-    def __init__(self, root: JsonSchema, room: int = MAX_COPIED) -> None:
-        self._root, self._parts, self._room = root, 0, room
+    def __init__(self, root: JsonSchema) -> None:
+        self._root, self._parts, self._room = root, 0, MAX_COPIED
 
     def of(self, schema: Any, above: tuple[str, ...] = (), depth: int = 0) -> list[Alternative]:
         """The alternatives of a schema; ``above``: the references that were followed to it."""

@@ -364,17 +364,14 @@ def types_of(schema: JsonSchema) -> frozenset[str]:
     return frozenset([kind] if isinstance(kind, str) else kind if isinstance(kind, list) else ())
 
 
-def validator(schema: JsonSchema, *, with_bytes: bool = False) -> Any:
+def validator(schema: JsonSchema) -> Any:
     """The compiled validator of a schema, kept for the next time: of :mod:`jsonschema_rs`, with ``is_valid``.
-
-    Args:
-        with_bytes: the values hold bytes, packed by :func:`atc.packing.pack`.
 
     Raises:
         jsonschema_rs.ValidationError: it is no JSON Schema.
         TypeError, ValueError, RecursionError: it cannot be written as JSON.
     """
-    return _validator(schema_key(schema), with_bytes)
+    return _validator(schema_key(schema), False)
 
 
 def part_validator(text: str, pointer: str, *, with_bytes: bool = False) -> Any:

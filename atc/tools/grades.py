@@ -134,16 +134,15 @@ def _enumeration(values: list[Any], schema: JsonSchema, about: JsonSchema, most:
     return {**kind, "description": summary}
 
 
-def keys_text(root: JsonSchema, schema: JsonSchema, limit: int = 2_000) -> str:
+def keys_text(root: JsonSchema, schema: JsonSchema) -> str:
     """The keys of a shortened schema as one line: ``{data: [{id, name, owner: {login}, ...}], total}``.
 
     Args:
         root: the schema that its references point into.
         schema: as :meth:`Shortener.cut` makes it.
-        limit: characters; the rest of a longer text is cut.
     """
     text = _keys(root, schema, set(), 0)
-    return one_line(text, limit) if "{" in text else ""
+    return one_line(text, 2_000) if "{" in text else ""
 
 
 def _keys(root: JsonSchema, schema: Any, met: set[str], depth: int) -> str:

@@ -415,7 +415,7 @@ class Toolset(Mapping[str, Tool]):
 
     @classmethod
     def from_openapi(cls, source: str | Path | dict[str, Any], **options: Any) -> Toolset:
-        """Tools from an OpenAPI document: see :func:`atc.tools.openapi.import_openapi` for the options."""
+        """Tools from an OpenAPI document: see :func:`atc.tools.openapi.read_openapi` for the options."""
         from atc.tools.openapi import import_openapi
 
         return import_openapi(source, **options)

@@ -222,14 +222,9 @@ def is_secret_name(name: str) -> bool:
     ) or parts[-1:] in (("apikey",), ("accesskey",))
 
 
-def mask(value: Any, redactor: Redactor | None = None) -> Any:
-    """A copy of a JSON value that may be stored and shown: every secret in it is ``"***"``.
-
-    Args:
-        value: any JSON value.
-        redactor: masks the credentials that are known; by default those of the environment.
-    """
-    return _masked((redactor or _known(tuple(os.environ.items()))).value(value), "", 0)
+def mask(value: Any) -> Any:
+    """A copy of a JSON value that may be stored and shown: every secret in it, and in the environment, is ``"***"``."""
+    return _masked(_known(tuple(os.environ.items())).value(value), "", 0)
 
 
 def mask_leaf(value: Any, name: str) -> Any:
