@@ -105,8 +105,7 @@ class _Comparison:
 
     def _values(self, path: str, old: JsonSchema, new: JsonSchema, counts: dict[str, Any]) -> Iterator[Change]:
         """Members of an enum, and formats."""
-        members, others = old.get("enum"), new.get("enum")
-        members, others = members if isinstance(members, list) else [], others if isinstance(others, list) else []
+        members, others = (each if isinstance(each := schema.get("enum"), list) else [] for schema in (old, new))
         if members and any(member is not None for member in others if member not in members):
             yield Change(path, "enum_changed", members, others, counts)
         was, now = old.get("format"), new.get("format")

@@ -18,9 +18,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from atc.graph.identifiers import COORDINATES, HANDED_OUT, LABELS, NAMES, REGISTERED, THINGS, singular, split
 from atc.graph.name_affinity import CONTAINERS, GENERIC, QUALIFIERS, VERBS
-from atc.schemas.infer.evidence import Node, Objects, Tree
+from atc.schemas.infer.evidence import Node, Objects
 from atc.schemas.infer.keys import dictionary
-from atc.schemas.infer.shape import Shape
+from atc.schemas.infer.shape import Shape, merged_nodes
 from atc.schemas.infer.text import listed, looks_secret, may_be_name
 from atc.tools.protocol import JsonSchema
 from atc.tools.types import EVIDENCE, OBSERVED
@@ -286,7 +286,7 @@ def _outline(node: Node, documented: Collection[str], depth: int, places: _Place
             if places.take(depth):
                 fields[key] = _outline(part, documented, depth + 1, places)
         if rest and places.take(depth):
-            values = _outline(_as_one(rest), documented, depth + 1, places)
+            values = _outline(merged_nodes(rest), documented, depth + 1, places)
     seen = {kind: count for kind, count in types.items() if count}
     return Outline(seen=node.count, types=seen, fields=fields, values=values, items=items)
 
@@ -306,13 +306,6 @@ def _taken_apart(objects: Objects, documented: Collection[str]) -> tuple[dict[st
         return {}, [*fields.values(), *rest]
     named = {key: node for key, node in fields.items() if is_field_name(key, documented)}
     return named, [*rest, *(node for key, node in fields.items() if key not in named)]
-
-
-def _as_one(nodes: Sequence[Node]) -> Node:
-    whole = Node(Tree())
-    for node in nodes:
-        whole.merge(node)
-    return whole
 
 
 def _merged(first: Outline, second: Outline, places: _Places, depth: int = 0) -> Outline:

@@ -137,13 +137,14 @@ def _record(fields: Mapping[str, Node], count: int, made: Schema) -> None:
 def _dictionary(found: Dictionary, objects: Objects, name: str, made: Schema, notes: list[str]) -> None:
     if found.named:
         _record(found.named, objects.count, made)
-    values = _merged(found.values)
+    values = merged_nodes(found.values)
     schema: Schema = {} if objects.lost else _schema(values, name)
     made["additionalProperties"] = {**schema, EVIDENCE: _evidence(values, values.count)}
     notes.append(f"keys are {found.keys}" if found.keys != "numbered" else "keys are data")
 
 
-def _merged(nodes: Sequence[Node]) -> Node:
+def merged_nodes(nodes: Sequence[Node]) -> Node:
+    """The evidence of several places as that of one."""
     if len(nodes) == 1:
         return nodes[0]
     merged = Node(Tree())
