@@ -5,35 +5,33 @@ they are called in this process.
 from __future__ import annotations
 
 import functools
-import inspect
 import logging
 import typing
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-import anyio.to_thread
 from pydantic import ValidationError
 
 from atc.errors import EnvironmentProblem, ToolError, ToolImportError, UsageError
 from atc.result import Effect
 from atc.tools.docstrings import with_modern_typeddicts
-from atc.tools.functions import EffectName, failure_of, return_schema, to_answer
+from atc.tools.functions import EffectName, InProcessTransport, failure_of, return_schema
 from atc.tools.mcp.protocols import converted
 from atc.tools.names import UniqueNames, tool_name
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
 from atc.tools.telltales import disguised_telltale
-from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending, Tool, Toolset
+from atc.tools.tool import GradedTransport, Tool, Toolset
 
 Arguments = dict[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
-class ObjectTransport(AnnouncingTransport, GradedTransport):
-    """Calls an object of a framework: JSON values in, what it returns out as JSON values and bytes.
+class ObjectTransport(InProcessTransport, GradedTransport):
+    """Calls an object of a framework.
 
     Attributes:
         call: makes the call, given the arguments and whether the tool is taken for a read; returns the value, or an
@@ -64,64 +62,21 @@ class ObjectTransport(AnnouncingTransport, GradedTransport):
         """What the tools of one import share."""
         return self.held
 
-    async def __call__(self, arguments: Arguments) -> Any:
-        """Make one call.
+    def bound(self, arguments: Arguments) -> tuple[Callable[[], Any], bool]:
+        """The call, once its arguments are checked.
 
         Raises:
-            ToolError: as :meth:`announced`.
-        """
-        answered = await self.announced(arguments, lambda: None)
-        return answered if answered.notes else answered.value
-
-    async def announced(self, arguments: Arguments, sending: Sending) -> Answered:
-        """Make one call; ``sending`` is called once its arguments were checked.
-
-        Raises:
-            ToolError: the object refuses the arguments, raises an exception, or returns what is no JSON value.
+            ToolError: the object refuses the arguments.
         """
         self.check(arguments)
-        if self.in_thread:
-            anyio.to_thread.current_default_thread_limiter()  # the first of a process loads modules
-            sending()
-            # As for functions: the thread is abandoned on cancellation.
-            work = functools.partial(self._call, arguments)
-            answer = await anyio.to_thread.run_sync(work, abandon_on_cancel=True)
-        else:
-            sending()
-            answer = self._call(arguments)
-        if inspect.isawaitable(answer):
-            answer = await self._await(answer)
-        return answer if isinstance(answer, Answered) else Answered(answer)
+        return functools.partial(self.call, arguments, self.reads), self.in_thread
 
-    def _call(self, arguments: Arguments) -> Any:
-        try:
-            answer = self.call(arguments, self.reads)
-        except (Exception, SystemExit) as error:  # whatever a tool raises, the run goes on
-            raise self._failed(error) from error
-        return answer if inspect.isawaitable(answer) else self._converted(answer)
-
-    async def _await(self, answer: Awaitable[Any]) -> Any:
-        try:
-            value = await answer
-        except (Exception, SystemExit) as error:  # as above
-            raise self._failed(error) from error
-        return self._converted(value)
-
-    def _converted(self, value: Any) -> Any:
-        try:
-            return to_answer(value)
-        except ToolError as error:
-            raise self._graded(error) from error
-
-    def _failed(self, error: BaseException) -> ToolError:
-        if isinstance(error, ToolError):
-            return self._graded(error)
-        return self._graded(self.explain(error) or failure_of(error, self.code))
-
-    def _graded(self, error: ToolError) -> ToolError:
+    def failed(self, error: BaseException) -> ToolError:
+        """What an exception of the object means; of a tool that only reads, that nothing was done."""
+        made = error if isinstance(error, ToolError) else self.explain(error) or failure_of(error, self.code)
         if self.reads:
-            error.outcome = "refused"  # nothing can have been done
-        return error
+            made.outcome = "refused"
+        return made
 
 
 _LOG = logging.getLogger(__name__)
