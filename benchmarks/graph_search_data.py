@@ -21,8 +21,7 @@ from atc.graph.identifiers import affinity, ending, endings, owner_of
 from atc.graph.search import PRICES, needs_in
 from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from atc_research.naviagent.searches import PaperGraph
 from benchmarks.environments.restbench import RestBench
 from benchmarks.retrieval_data import Catalogues

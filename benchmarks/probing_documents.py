@@ -33,8 +33,8 @@ from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.result import Effect
-from atc.tools.demonstrations import demonstration
 from atc.tools.protocol import Protocol
+from atc.tools.stubs import demonstration
 from atc.tools.tool import Tool, Toolset
 from benchmarks.common import show
 from benchmarks.environments.atlas import AtlasEnvironment

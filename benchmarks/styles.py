@@ -9,8 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping
 
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 Protocols = Mapping[str, Protocol]
 Style = Callable[[ast.Module, Protocols], ast.Module]

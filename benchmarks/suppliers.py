@@ -35,8 +35,7 @@ from atc.result import Effect
 from atc.schemas.validate import resolve, types_of
 from atc.tools.openapi import read_openapi
 from atc.tools.openapi.transport import OperationTransport
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 from atc.tools.tool import Tool
 from benchmarks.common import print_json, share, show
 from benchmarks.environments import open_environment

@@ -18,11 +18,11 @@ from atc.calls.json_values import to_json_value
 from atc.facts import Misfit, Mismatch, Observed
 from atc.packing import holds_bytes
 from atc.programs.attribution.responses import observed
-from atc.schemas.limits import limits_of
+from atc.schemas.reading import limits_of
 from atc.schemas.validate import problems, resolve, types_of
+from atc.tools.grades import Shortener
 from atc.tools.outline import Outline
 from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.shortened import Shortener
 from atc.tools.stubs import Stub, guarded
 from atc.tools.types import MAX_LITERALS, TypeWriter, camel, one_line
 

@@ -29,8 +29,7 @@ from atc.packing import as_text, holds_bytes
 from atc.result import Effect
 from atc.schemas.repair import same_request
 from atc.schemas.validate import problems
-from atc.tools.parameters import original_arguments
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, original_arguments
 from atc.tools.tool import Tool
 from atc.unicode_forms import normalized
 

@@ -32,8 +32,7 @@ from atc.result import Call, Effect
 from atc.schemas.error_bodies import error_in
 from atc.schemas.repair import RULES, repair_arguments
 from atc.schemas.validate import problems
-from atc.tools.parameters import original_arguments
-from atc.tools.protocol import SourceKey
+from atc.tools.protocol import SourceKey, original_arguments
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 

@@ -21,8 +21,7 @@ from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.facts import Feed
 from atc.result import Call, Effect
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.parameters import original_arguments
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, original_arguments
 from atc.tools.tool import Answered, Tool, Toolset, answer_of
 
 # ----------------------------------------------------------------------------------------------------------------------

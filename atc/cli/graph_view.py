@@ -15,8 +15,7 @@ from atc.graph.substitutes import same_parameters
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.tools.observed import is_documented
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from atc.wording.sketches import WORDS, WORDS_OF_SUBSTITUTES, path_text, place_text
 
 if TYPE_CHECKING:

@@ -209,7 +209,7 @@ def instructions_of(given: str | None) -> str | None:
 
 
 def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
-    """``["max_mb=100", "effect=get_*:read"]`` → options of :func:`atc.tools.openapi.import_openapi`.
+    """``["max_mb=100", "effect=get_*:read"]`` → options of :func:`atc.tools.openapi.read_openapi`.
 
     Raises:
         UsageError: an option that is not known, or a value that it does not take.

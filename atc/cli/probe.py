@@ -16,7 +16,7 @@ from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_
 from atc.cli.run import Model, ModelUrl
 from atc.errors import UsageError
 from atc.probing import Budget, Drift, Prober, Progress, Report
-from atc.probing.page import write_page
+from atc.probing.report import write_page
 from atc.settings import Settings
 
 PAGE = "report.html"

@@ -15,7 +15,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.tools.fit import SEPARATOR, Fit, Fitter
 from atc.tools.grades import WHOLE
-from atc.tools.parameters import parameters_of
+from atc.tools.protocol import parameters_of
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from atc.wording.sketches import known_tool

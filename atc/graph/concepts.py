@@ -15,8 +15,7 @@ from typing import Any
 from atc.graph.edges import Path
 from atc.graph.identifiers import GENERIC, NAMES, QUALIFIERS, VERBS, affinity, owner_of, singular, words_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 MAX_FIELDS, MAX_NODES, MAX_DEPTH = 120, 2_000, 7
 """Fields of one response that count, schemas of it that are looked at, and levels."""

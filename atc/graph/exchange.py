@@ -22,8 +22,7 @@ from atc.files import write_whole
 from atc.graph.database import Database
 from atc.graph.learning import drop_foreign, prune_edges, prune_shapes
 from atc.graph.weights import DAY_S
-from atc.schemas.infer.field_words import vocabulary
-from atc.schemas.infer.outline import Outline
+from atc.schemas.infer.outline import Outline, vocabulary
 
 FORMAT = "atc tool graph"
 MAX_FACTS, MAX_LINE, MAX_BYTES = 100_000, 64_000, 64_000_000

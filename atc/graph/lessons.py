@@ -15,11 +15,9 @@ from typing import Any
 
 from atc.graph.edges import Path
 from atc.graph.suppliers import has_place
-from atc.schemas.infer.field_words import vocabulary
-from atc.schemas.infer.outline import Outline, outline_of
+from atc.schemas.infer.outline import Outline, outline_of, vocabulary
 from atc.tools.observed import is_documented
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 
 @dataclass(frozen=True)

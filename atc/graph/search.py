@@ -26,8 +26,7 @@ from atc.graph.edges import Feed, Path
 from atc.graph.identifiers import GENERIC, VERBS, words_of
 from atc.graph.suppliers import is_handed_out, must_be_given
 from atc.result import Effect
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a path through the tool graph costs: its prices, and the evidence that they are put on.

@@ -32,8 +32,7 @@ from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wante
 from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
 from atc.graph.tool_facts import MAX_TOOLS, Supply, SupplyIndex, ToolFacts, Where
 from atc.lazy import lazy
-from atc.tools.parameters import Parameter
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Parameter, Protocol
 
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""

@@ -23,8 +23,7 @@ from atc.graph.resources import OF_SERVICES, Field, Fields, Wanted, fit, phrase_
 from atc.graph.suppliers import ECHO, Scope, is_handed_out, places_of
 from atc.lazy import lazy
 from atc.result import Effect
-from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Parameter, Protocol, parameters_of
 from atc.tools.telltales import READS, telltale
 
 # ----------------------------------------------------------------------------------------------------------------------

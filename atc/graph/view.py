@@ -15,11 +15,9 @@ from atc.graph.edges import Counts, Learnt, Path, Place
 from atc.graph.lessons import words_of_documents
 from atc.graph.suppliers import has_place
 from atc.graph.weights import CHANGED, weight_now
-from atc.schemas.infer.field_words import is_field_name
-from atc.schemas.infer.outline import Outline
+from atc.schemas.infer.outline import Outline, is_field_name
 from atc.tools.observed import is_documented
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 MANY = 400
 """Tools from which on the whole file is read, not the part of each."""

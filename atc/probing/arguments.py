@@ -14,10 +14,8 @@ from typing import Any
 
 from atc.errors import UsageError
 from atc.probing.error_messages import ErrorDetail, read_error_message
-from atc.schemas.infer.mask import is_secret_name, looks_secret
-from atc.schemas.infer.schema import RANGE
-from atc.schemas.infer.shape import Shape
-from atc.schemas.infer.text import listed, words
+from atc.schemas.infer.shape import RANGE, Shape
+from atc.schemas.infer.text import is_secret_name, listed, looks_secret, words
 from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_ARGUMENTS = 200
@@ -148,26 +146,6 @@ class ArgumentEvidence:
                 required.append(name)
         made = {"type": "object", "properties": properties}
         return {**made, "required": required} if required else made
-
-    def merge(self, other: ArgumentEvidence) -> None:
-        """Take all evidence of ``other``, which stays as it is."""
-        self.accepted_count += other.accepted_count
-        self.refused_count += other.refused_count
-        for name, theirs in other._arguments.items():
-            mine = self._argument(name)
-            if mine is None:
-                continue
-            mine.values.merge(theirs.values)
-            for value in theirs.examples:
-                _keep_example(mine.examples, value)
-            mine.missing += theirs.missing
-            mine.refused_without += theirs.refused_without
-            mine.unknown += theirs.unknown
-            mine.other_type += theirs.other_type
-            mine.where = mine.where or theirs.where
-            for text, count in theirs.claims.items():
-                if text in mine.claims or len(mine.claims) < MAX_STATEMENTS:
-                    mine.claims[text] = mine.claims.get(text, 0) + count
 
     def to_json(self) -> dict[str, Any]:
         """The evidence as plain JSON, for :meth:`from_json`."""

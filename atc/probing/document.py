@@ -1,15 +1,68 @@
-"""Protocol documenting (ATC §4.1): evidence → d = ((q, C), s, t), a protocol document like any other."""
+"""Protocol documenting (ATC §4.1): evidence → d = ((q, C), s, t), a protocol document like any other.
+
+:class:`Store` keeps a document for each tool in a folder, and beside them what is known, to go on from.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from atc.probing.evidence import enforced, merged_arguments
-from atc.probing.record import Instance, Record
-from atc.schemas.infer.mask import MASKED, masked_text
-from atc.schemas.infer.text import may_be_name
+from atc.errors import UsageError
+from atc.files import write_whole
+from atc.probing.error_messages import read_error_message
+from atc.probing.record import Instance, Record, Refusal
+from atc.schemas.infer.text import MASKED, masked_text, may_be_name
+from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
 from atc.tools.protocol import Example, Protocol, Provenance, Status
+from atc.tools.tool import Toolset
+from atc.tools.types import OBSERVED
+
+
+def missing_in(refusal: Refusal) -> list[str]:
+    """The arguments that a refusal says are missing."""
+    return [c.parameter for c in read_error_message(refusal.service_message) if c.problem == "missing" and c.parameter]
+
+
+def merged_arguments(protocol: Protocol, record: Record) -> dict[str, Any]:
+    """Merge the declared arguments with evidence from accepted and refused calls.
+
+    Declared types stand. Declared as required stays so; added is what the service itself demanded, and where the source
+    declares no arguments at all, whatever evidence shows to be required. No argument beyond those declared is made up.
+    """
+    declared, learnt = protocol.parameters, record.arguments.schema()
+    properties_declared, observed = declared.get("properties", {}), learnt.get("properties", {})
+    properties: dict[str, Any] = {}
+    for name in properties_declared or observed:
+        known = properties_declared.get(name) if isinstance(properties_declared.get(name), dict) else {}
+        typed = bool(known.get("type") or "$ref" in known or "enum" in known or "anyOf" in known)
+        properties[name] = {**observed.get(name, {}), **known} if typed else {**known, **observed.get(name, {})}
+        if typed:
+            properties[name].pop(OBSERVED, None)
+    demanded = {refused for refusal in record.refusals for refused in missing_in(refusal)}
+    learnt_required = [name for name in learnt.get("required", ()) if not properties_declared or name in demanded]
+    required = [name for name in properties if name in protocol.required or name in learnt_required]
+    made = {key: value for key, value in declared.items() if key not in ("properties", "required")}
+    if not properties_declared and properties:
+        made["additionalProperties"] = False  # what is known is all that a program should use
+    made |= {"type": "object", "properties": properties}
+    return made | ({"required": required} if required else {})
+
+
+def enforced(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The arguments as a document states them: a type that was only observed is no rule, and stays as a remark."""
+    properties = {}
+    for name, schema in arguments["properties"].items():
+        kept = schema
+        if isinstance(schema, dict) and schema.get(OBSERVED):
+            kept = {**{key: value for key, value in schema.items() if key != "type"}, OBSERVED: schema.get("type")}
+        properties[name] = kept
+    return {**arguments, "properties": properties}
+
 
 EXAMPLES = 2
 _LABEL = re.compile(r"[A-Z]+ /\S*")
@@ -88,3 +141,83 @@ def shortened(value: Any) -> Any:
     if isinstance(value, str) and len(value) > MAX_TEXT:
         return value[:MAX_TEXT] + "…"
     return value
+
+
+STATE = ".probe"
+"""The folder of records inside the folder of documents; importers pass over it."""
+
+
+class Store:
+    """The folder, or none: then nothing is kept.
+
+    Args:
+        folder: made if need be.
+        must_exist: it is read only.
+
+    Raises:
+        UsageError: it cannot be written, or is not there and must be.
+    """
+
+    def __init__(self, folder: str | Path | None, *, must_exist: bool = False) -> None:
+        self._folder = Path(folder) if folder else None
+        if must_exist and (self._folder is None or not self._folder.is_dir()):
+            raise UsageError(f"there is no folder {folder}: give one that `atc probe -o` wrote")
+        if self._folder is not None and not must_exist:
+            try:
+                (self._folder / STATE).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UsageError(f"the folder {folder} cannot be made: {error.strerror}") from None
+
+    def load(self, tools: Toolset) -> dict[str, Record]:
+        """A record for each tool: as it was left, or a new one.
+
+        Raises:
+            UsageError: a record is damaged; its file is named.
+        """
+        return {name: self._read(name) or Record(name) for name in tools}
+
+    def load_all(self) -> dict[str, Record]:
+        """All records that are there.
+
+        Raises:
+            UsageError: a record is damaged; its file is named.
+        """
+        if self._folder is None:
+            return {}
+        names = sorted(file.stem for file in (self._folder / STATE).glob("*.json") if file.name != DRIFTED.name)
+        return {name: record for name in names if (record := self._read(name)) is not None}
+
+    def save(self, record: Record) -> None:
+        """Keep a record; a crash leaves the old one or the new one, whole."""
+        if self._folder is None:
+            return
+        file = self._folder / STATE / f"{record.name}.json"
+        write_whole(file, json.dumps(record.to_json(), ensure_ascii=False), 0o666)
+
+    def document(self, declared: Protocol, record: Record) -> None:
+        """Write the tool's document."""
+        if self._folder is not None:
+            dump_protocols([protocol_of(declared, record)], self._folder)
+            if record.name in (drifted := drifted_tools(self._folder)):
+                self.note_drifted(drifted - {record.name})
+
+    def note_drifted(self, names: Iterable[str]) -> None:
+        """Keep which tools answer otherwise than their documents say, for those who load them; a folder that cannot be
+        written keeps none.
+        """
+        if self._folder is None:
+            return
+        file = self._folder / DRIFTED
+        with contextlib.suppress(OSError):
+            write_whole(file, json.dumps(sorted(names)), 0o666)
+
+    def _read(self, name: str) -> Record | None:
+        if self._folder is None:
+            return None
+        file = self._folder / STATE / f"{name}.json"
+        try:
+            return Record.from_json(json.loads(file.read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise UsageError(f"{file} is no record of this version ({error}): remove it to probe anew") from None

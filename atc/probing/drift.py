@@ -1,4 +1,4 @@
-"""Changes between two schemas of one tool, field by field.
+"""Re-probing: the programs that documented a tool run again, and their answers are compared with the document.
 
 Inferred schemas carry counts (``x-atc-evidence``), and counts decide what may be said: a field that was in one of three
 old answers and is in none of two new ones may just not have been there this time. A schema without counts is taken at
@@ -11,6 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pydantic import BaseModel, ConfigDict
+
+from atc.calls.redact import MASK, MASKED
+from atc.probing.call_policy import Runner
+from atc.probing.record import Record
+from atc.schemas.infer.shape import Shape
 from atc.schemas.reading import alternatives, loosest
 from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema
@@ -23,7 +29,6 @@ Kind = Literal[
     "type_changed",
     "now_nullable",
     "now_optional",
-    "now_required",
     "now_dictionary",
     "enum_changed",
     "format_changed",
@@ -58,18 +63,16 @@ class Change:
         return f"{self.path}: {what} ({details.get(self.kind, f'{self.before} → {self.after}')})"
 
 
-def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool = False) -> list[Change]:
+def compare(old: JsonSchema | None, new: JsonSchema | None) -> list[Change]:
     """The differences that the evidence bears out, in the order of the schema.
 
     Args:
-        old, new: schemas of a response, or of arguments; ``None`` says that nothing is known, which is no difference.
-        arguments: the schemas are of arguments: one that became required breaks programs, one that became optional
-            does not; for a response it is the other way round.
+        old, new: schemas of a response; ``None`` says that nothing is known, which is no difference.
     """
     if old is None or new is None:
         return []
     changes: list[Change] = []
-    for change in _Comparison(old, new, arguments).places("$", old, new, 0):
+    for change in _Comparison(old, new).places("$", old, new, 0):
         changes.append(change)
         if len(changes) >= MAX_CHANGES:
             break
@@ -77,8 +80,8 @@ def compare(old: JsonSchema | None, new: JsonSchema | None, *, arguments: bool =
 
 
 class _Comparison:
-    def __init__(self, old: JsonSchema, new: JsonSchema, arguments: bool) -> None:
-        self.old, self.new, self.arguments, self.left = old, new, arguments, MAX_PLACES
+    def __init__(self, old: JsonSchema, new: JsonSchema) -> None:
+        self.old, self.new, self.left = old, new, MAX_PLACES
 
     def places(self, path: str, old_schema: Any, new_schema: Any, depth: int) -> Iterator[Change]:
         """Compare what two schemas say of one place, and of all below it."""
@@ -91,7 +94,7 @@ class _Comparison:
         if before and (more := _more_types(before, after)):
             yield Change(path, "type_changed", _words(before), _words(after), {**counts, "new": sorted(more)})
         nulls = "null" in after or bool(_counts(new).get("null"))
-        if before and "null" not in before and nulls and not self.arguments:
+        if before and "null" not in before and nulls:
             yield Change(path, "now_nullable", _words(before), _words(after | {"null"}), counts)
         yield from self._values(path, old, new, counts)
         if "object" in before and "object" in after:
@@ -101,12 +104,9 @@ class _Comparison:
 
     def _values(self, path: str, old: JsonSchema, new: JsonSchema, counts: dict[str, Any]) -> Iterator[Change]:
         """Members of an enum, and formats."""
-        members, others = old.get("enum"), new.get("enum")
-        if isinstance(members, list) and isinstance(others, list):
-            had, has = (others, members) if self.arguments else (members, others)
-            wrong = [member for member in has if member not in had]
-            if any(member is not None for member in wrong):
-                yield Change(path, "enum_changed", members, others, counts)
+        members, others = (each if isinstance(each := schema.get("enum"), list) else [] for schema in (old, new))
+        if members and any(member is not None for member in others if member not in members):
+            yield Change(path, "enum_changed", members, others, counts)
         was, now = old.get("format"), new.get("format")
         enough = _counts(new).get("seen", 2) >= 2
         if was and was != now and "string" in types_of(new) and (now or enough) and "enum" not in new:
@@ -137,9 +137,7 @@ class _Comparison:
         was, now = key in _required(old), key in _required(new)
         before, after = _counts(_properties(old)[key]), _counts(_properties(new)[key])
         counts = {"before": before, "after": after}
-        if self.arguments and now and not was:
-            yield Change(path, "now_required", "optional", "required", counts)
-        if not self.arguments and was and not now and after.get("seen", 0) < after.get("of", 1):
+        if was and not now and after.get("seen", 0) < after.get("of", 1):
             yield Change(path, "now_optional", "required", "optional", counts)
 
     def _gone(self, path: str, key: str, old: JsonSchema, new: JsonSchema) -> Change | None:
@@ -148,8 +146,6 @@ class _Comparison:
         counts = {"before": before, "after": {"seen": 0, "of": objects} if objects is not None else None}
         if objects is None:
             return Change(path, "gone", kind, None, counts)
-        if self.arguments:
-            return None  # nobody gave it this time
         if key in _required(old):
             return Change(path, "gone" if objects >= 2 else "now_optional", kind, None, counts)
         missed_by_chance = (1 - _rate(before)) ** objects
@@ -159,8 +155,6 @@ class _Comparison:
         after, objects = _counts(_properties(new)[key]), _objects_of(old)
         kind = _words(types_of(_flat(self.new, _properties(new)[key])))
         counts = {"before": {"seen": 0, "of": objects} if objects is not None else None, "after": after}
-        if self.arguments and key in _required(new):
-            return Change(path, "now_required", None, kind, counts)
         if objects is not None and (1 - _rate(after)) ** objects >= CHANCE:
             return Change(path, "newly_seen", None, kind, counts)
         return Change(path, "added", None, kind, counts)
@@ -215,3 +209,62 @@ def _rate(counts: Mapping[str, int]) -> float:
     if not counts:
         return 1.0
     return (seen + 1) / (of + 2)
+
+
+_MASKS = (MASK, MASKED)
+BREAKING = frozenset({"gone", "type_changed", "now_dictionary"})
+"""Kinds of changes by which programs fail that were written before."""
+AGAIN = 3
+"""Instances of a tool that are run again."""
+
+
+class Drift(BaseModel):
+    """One documented tool, looked at again.
+
+    Attributes:
+        changes: of its response, field by field.
+        problem: why it could not be looked at; empty if it was.
+        answered: calls that it answered now.
+    """
+
+    model_config = ConfigDict(frozen=True, arbitrary_types_allowed=True)
+
+    tool: str
+    changes: tuple[Change, ...] = ()
+    problem: str = ""
+    answered: int = 0
+
+    @property
+    def moved(self) -> bool:
+        """Whether more changed than chance explains: a field that is seldom there may be there now."""
+        return bool(self.problem) or any(change.kind != "newly_seen" for change in self.changes)
+
+    @property
+    def breaks(self) -> bool:
+        """Whether programs that were written by the document are likely to fail."""
+        return bool(self.problem) or any(change.kind in BREAKING for change in self.changes)
+
+
+async def look_again(runner: Runner, record: Record) -> Drift:
+    """Run a tool's own examples again and compare.
+
+    An example that fetches its identifiers from other tools fetches them anew, so that a service may forget old ones.
+    """
+    if record.name not in runner.tools:
+        return Drift(tool=record.name, problem="it is not there any more, or may not be called")
+    now, problem = Shape(), ""
+    whole = [instance for instance in record.instances if not any(mask in instance.program for mask in _MASKS)]
+    for instance in whole[:AGAIN]:
+        trial = await runner.run(instance.program, [record.name, *record.helpers])
+        for call in trial.calls:
+            if call.tool == record.name and call.succeeded:
+                now.add(call.value)
+            elif call.tool == record.name:
+                problem = call.error or problem
+        problem = problem or trial.problem
+    if not whole:
+        return Drift(tool=record.name, problem="its examples hold masked secrets, and cannot be run again")
+    if not now.count:
+        return Drift(tool=record.name, problem=f"none of its examples works any more: {problem[:300]}")
+    changes = tuple(compare(record.shape.schema(), now.schema()))
+    return Drift(tool=record.name, changes=changes, answered=now.count)

@@ -14,15 +14,13 @@ from atc.calls.approval import Approve, checked_approve
 from atc.errors import UsageError
 from atc.models import Budget as ModelBudget
 from atc.models import BudgetedModel, Model, resolve_model
-from atc.probing.asking import Asker
-from atc.probing.call_policy import Budget, Meter, metered
-from atc.probing.check import Drift, look_again
-from atc.probing.explore import Explorer
+from atc.probing.call_policy import Budget, Meter, Runner, metered
+from atc.probing.candidates import ValuePool
+from atc.probing.document import Store
+from atc.probing.drift import Drift, look_again
+from atc.probing.explore import Asker, Explorer
 from atc.probing.record import Record
 from atc.probing.report import Report, report_of
-from atc.probing.runner import Runner
-from atc.probing.store import Store
-from atc.probing.value_pool import ValuePool
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings

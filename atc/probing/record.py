@@ -13,8 +13,8 @@ from atc.errors import TRANSIENT_STATUSES
 from atc.probing.arguments import NONSENSE, ArgumentEvidence
 from atc.probing.call_policy import REFUSED_BY_US
 from atc.result import Call
-from atc.schemas.infer.mask import MASKED
 from atc.schemas.infer.shape import Shape, mask
+from atc.schemas.infer.text import MASKED
 
 State = Literal["waiting", "documented", "partial", "undocumented", "skipped"]
 """``partial``: it answered, but never with anything in it; ``undocumented``: it never did; ``skipped``: not called."""

@@ -20,8 +20,7 @@ from atc.programs.analysis.values import ITEM, NOTHING, UNKNOWN, Origin, Value
 from atc.programs.attribution.responses import MISSING, places
 from atc.programs.program import Program
 from atc.result import Call
-from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Parameter, Protocol, parameters_of
 
 MAX_FEEDS, MAX_INSIDE = 3, 10
 """Of one argument as a whole, and of the places within it. How many more there are is said."""

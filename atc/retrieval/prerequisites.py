@@ -19,8 +19,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.retrieval.document_fields import service_of
 from atc.retrieval.index import ToolIndex
-from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Parameter, Protocol, parameters_of
 
 CANDIDATES = 40
 """Tools that are looked at for one argument: the likeliest by their words."""

@@ -1,4 +1,9 @@
-"""Hold values to JSON Schemas (RETO §3.4: the schema gate), and follow the references inside them."""
+"""Hold values to JSON Schemas (RETO §3.4: the schema gate), and follow the references inside them.
+
+A ``$ref`` with keywords beside it, ``allOf``, and fields beside ``anyOf`` are the same thing: several schemas that hold
+of one value (draft 2020-12, §8.2.3.1 and §10.2.1). :func:`both` makes one of two for readers of a schema: it has every
+field that either has. A validator is given the schema as it stands.
+"""
 
 from __future__ import annotations
 
@@ -14,10 +19,82 @@ import jsonschema_rs
 
 from atc.errors import ToolImportError
 from atc.packing import holds_bytes, pack, unpack
-from atc.schemas.conjunction import both
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
-from atc.tools import binary
-from atc.tools.protocol import JsonSchema
+from atc.tools.protocol import JsonSchema, bytes_problem, for_validator
+
+_MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs")
+_CHOICES = ("anyOf", "oneOf")
+_BELOW = ("items", "additionalProperties", "contains", "propertyNames")
+MAX_DEPTH = 40
+"""Levels of fields in fields down to which two schemas of one field are joined; below, they stand in an ``allOf``."""
+
+
+def both(first: JsonSchema, second: JsonSchema, depth: int = 0) -> JsonSchema:
+    """One schema of what two schemas say of the same value.
+
+    Args:
+        first: one schema.
+        second: the other; of what can be said only once (a description, a bound), this one's word holds.
+        depth: levels above them.
+
+    Returns:
+        A schema with the fields of both; what is required by either is required. No reference is followed.
+    """
+    made: JsonSchema = {**first, **second}
+    for key in first.keys() & second.keys():
+        one, other = first[key], second[key]
+        if one is other:
+            continue
+        if key in _MAPS and isinstance(one, dict) and isinstance(other, dict):
+            common = {name: _of_one_value(one[name], other[name], depth) for name in one.keys() & other.keys()}
+            made[key] = {**one, **other, **common}
+        elif key in _BELOW:
+            made[key] = _of_one_value(one, other, depth)
+        elif key == "required" and isinstance(one, list) and isinstance(other, list):
+            made[key] = list(dict.fromkeys([*filter(_is_text, one), *filter(_is_text, other)]))
+        elif key == "type":
+            made[key] = common_types(one, other) or other
+        elif key == "enum" and isinstance(one, list) and isinstance(other, list):
+            known = {json.dumps(value, sort_keys=True, default=str) for value in one}
+            made[key] = [v for v in other if json.dumps(v, sort_keys=True, default=str) in known] or other
+        elif key == "allOf" and isinstance(one, list) and isinstance(other, list):
+            made[key] = [*one, *other]
+    beside = [
+        {key: first[key]} for key in ("$ref", *_CHOICES) if key in first and key in second and first[key] != second[key]
+    ]
+    if beside:
+        listed = made.get("allOf")
+        made["allOf"] = [*(listed if isinstance(listed, list) else ()), *beside]
+    return made
+
+
+def common_types(first: Any, second: Any) -> Any:
+    """The value of ``type`` for a value of which two ``type`` keywords hold; an empty list where none can be."""
+    one, other = _listed(first), _listed(second)
+    common = [kind for kind in other if kind in one or (kind == "integer" and "number" in one)] + [
+        kind for kind in one if kind == "integer" and "number" in other and kind not in other
+    ]
+    return common[0] if len(common) == 1 else common
+
+
+def _of_one_value(one: Any, other: Any, depth: int) -> Any:
+    """What two schemas, or ``true`` and ``false``, say of one value."""
+    if one is other or other is True or one is False:
+        return one
+    if one is True or other is False or not isinstance(one, dict):
+        return other
+    if not isinstance(other, dict):
+        return one
+    return both(one, other, depth + 1) if depth < MAX_DEPTH else {"allOf": [one, other]}
+
+
+def _listed(kind: Any) -> list[Any]:
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
 
 MAX_PROBLEMS = 5
 _TOOL = "atc:tool"
@@ -94,7 +171,7 @@ def _why(checker: Any, text: str, packed: Any, *, with_bytes: bool) -> list[Prob
             unsure.append(at)
             continue
         instance = unpack(error.instance) if with_bytes else error.instance
-        message = binary.bytes_problem(instance, getattr(error.kind, "schema", None)) or _message(error)
+        message = bytes_problem(instance, getattr(error.kind, "schema", None)) or _message(error)
         problem = Problem(at, _shorten(message), keyword)
         if str(problem) not in map(str, found):
             found.append(problem)
@@ -287,17 +364,14 @@ def types_of(schema: JsonSchema) -> frozenset[str]:
     return frozenset([kind] if isinstance(kind, str) else kind if isinstance(kind, list) else ())
 
 
-def validator(schema: JsonSchema, *, with_bytes: bool = False) -> Any:
+def validator(schema: JsonSchema) -> Any:
     """The compiled validator of a schema, kept for the next time: of :mod:`jsonschema_rs`, with ``is_valid``.
-
-    Args:
-        with_bytes: the values hold bytes, packed by :func:`atc.packing.pack`.
 
     Raises:
         jsonschema_rs.ValidationError: it is no JSON Schema.
         TypeError, ValueError, RecursionError: it cannot be written as JSON.
     """
-    return _validator(schema_key(schema), with_bytes)
+    return _validator(schema_key(schema), False)
 
 
 def part_validator(text: str, pointer: str, *, with_bytes: bool = False) -> Any:
@@ -327,7 +401,7 @@ def schema_key(schema: JsonSchema) -> str:
 
 @lru_cache(maxsize=4096)
 def _validator(text: str, with_bytes: bool) -> Any:
-    schema = binary.for_validator(json.loads(text), with_bytes=with_bytes)
+    schema = for_validator(json.loads(text), with_bytes=with_bytes)
     # the plain regular expression engine runs in linear time: no `pattern` of a document can hang the host
     return jsonschema_rs.validator_for(schema, pattern_options=jsonschema_rs.RegexOptions(), offline=True)
 
@@ -343,4 +417,4 @@ def _part_validator(text: str, pointer: str, with_bytes: bool) -> Any:
 
 @lru_cache(maxsize=512)
 def _registry(text: str, with_bytes: bool) -> Any:
-    return jsonschema_rs.Registry([(_TOOL, binary.for_validator(json.loads(text), with_bytes=with_bytes))])
+    return jsonschema_rs.Registry([(_TOOL, for_validator(json.loads(text), with_bytes=with_bytes))])

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any
 
 from atc.graph.identifiers import is_identifier
-from atc.schemas.infer.mask import mask_leaf, name_within
+from atc.schemas.infer.text import mask_leaf, name_within
 from atc.settings import ShowValues
 
 ROOM = 2_000

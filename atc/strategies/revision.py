@@ -25,8 +25,7 @@ from atc.prompting import fenced, prompt
 from atc.result import Call, Effect, Revision
 from atc.settings import Settings, ShowValues
 from atc.strategies.previews import LEFT_OUT, call_shown, shown
-from atc.tools.fit import Fit, Fitter
-from atc.tools.json_documents import json_documents
+from atc.tools.fit import Fit, Fitter, json_documents
 from atc.tools.tool import Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------

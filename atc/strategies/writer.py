@@ -32,9 +32,8 @@ from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.revision import FEEDBACK, PromptRoom, RevisionPrompt, edits_of, notes_on
 from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.tools.fit import Fit, Fitter
+from atc.tools.fit import Fit, Fitter, json_documents
 from atc.tools.grades import WHOLE
-from atc.tools.json_documents import json_documents
 from atc.tools.paging import ALL_PAGES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit

@@ -7,16 +7,17 @@ last are left out. They may be shown in another order than that.
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from atc.graph.suppliers import Suppliers, hints_from
 from atc.graph.tool_facts import writers
-from atc.tools.demonstrations import demonstration
 from atc.tools.grades import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.outline import Outline, words_of_task
+from atc.tools.paging import paging_line
 from atc.tools.protocol import Protocol
-from atc.tools.stubs import Stub, whole_stub
+from atc.tools.stubs import Stub, demonstration, shown_examples, whole_stub
 from atc.tools.types import RESERVED
 
 Count = Callable[[str], Awaitable[int]]
@@ -257,3 +258,24 @@ class Fitter:
 
 def _is_whole(grade: Grade) -> bool:
     return grade.name == WHOLE.name
+
+
+_SHOWN = {"name", "description", "parameters", "returns", "statuses"}
+
+
+def json_documents(protocols: Sequence[Protocol], *, pages: bool = True) -> Fit:
+    """All documents, whole.
+
+    Args:
+        protocols: of the tools, in the order in which they are shown.
+        pages: say of a tool which argument asks for the next page.
+    """
+    texts = []
+    for protocol in protocols:
+        paged = {"pages": line} if pages and (line := paging_line(protocol)) else {}
+        document = protocol.model_dump(mode="json", include=_SHOWN) | {"examples": shown_examples(protocol)} | paged
+        for name in ("statuses", "examples"):
+            if not document[name]:
+                del document[name]
+        texts.append(json.dumps(document, ensure_ascii=False))
+    return Fit(SEPARATOR.join(texts), {protocol.name: WHOLE.name for protocol in protocols}, language="json")

@@ -7,6 +7,7 @@ leaves as JSON values and bytes (:mod:`atc.tools.to_json`).
 
 from __future__ import annotations
 
+import abc
 import functools
 import inspect
 import json
@@ -39,11 +40,10 @@ from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
 from atc.result import Effect
 from atc.tools.bugs import is_bug
-from atc.tools.docstrings import Docs, read_docstring
+from atc.tools.docstrings import Docs, keys_of, read_docstring, with_modern_typeddicts
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
-from atc.tools.typeddicts import keys_of, with_modern_typeddicts
 from atc.tools.types import VALUE_NAMES, value_names
 
 MAX_MESSAGE = 20_000
@@ -376,33 +376,68 @@ def _no_schema(where: str, what: str, error: Exception) -> ToolImportError:
 # The call -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _FunctionTransport(AnnouncingTransport):
-    """Calls the function: arguments in as the annotated types, the answer out as JSON values and bytes."""
+class InProcessTransport(AnnouncingTransport):
+    """Calls code of the user's in this process: JSON values in, what it returns out as JSON values and bytes."""
 
-    function: Callable[..., Any]
-    model: type[BaseModel]
+    @abc.abstractmethod
+    def bound(self, arguments: dict[str, Any]) -> tuple[Callable[[], Any], bool]:
+        """The call with its arguments, and whether it blocks: then it runs in a worker thread.
+
+        Raises:
+            ToolError: the arguments are refused; nothing of the call has happened.
+        """
+
+    @abc.abstractmethod
+    def failed(self, error: BaseException) -> ToolError:
+        """What an exception of the call means; an error of a tool stays the same object."""
 
     async def __call__(self, arguments: dict[str, Any]) -> Any:
         answered = await self.announced(arguments, lambda: None)
         return answered if answered.notes else answered.value
 
     async def announced(self, arguments: dict[str, Any], sending: Sending) -> Answered:
-        keywords = self._keywords(arguments)
-        if inspect.iscoroutinefunction(self.function):
-            sending()
-            answer = await self._await(self.function(**keywords))
-        else:
+        call, blocks = self.bound(arguments)
+        if blocks:
             anyio.to_thread.current_default_thread_limiter()  # the first of a process loads modules
             sending()
             # The thread is abandoned on cancellation: a run's deadline must not wait for a function that hangs.
-            answer = await anyio.to_thread.run_sync(functools.partial(self._call, keywords), abandon_on_cancel=True)
-            if inspect.isawaitable(answer):
-                answer = await self._await(answer)
+            answer = await anyio.to_thread.run_sync(self._made, call, abandon_on_cancel=True)
+        else:
+            sending()
+            answer = self._made(call)
+        if inspect.isawaitable(answer):
+            try:
+                answer = to_answer(await answer)
+            except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
+                failure = self.failed(error)
+                raise failure from (error.__cause__ if failure is error else error)
         return answer if isinstance(answer, Answered) else Answered(answer)
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
         return None
+
+    def _made(self, call: Callable[[], Any]) -> Any:
+        try:
+            answer = call()
+            return answer if inspect.isawaitable(answer) else to_answer(answer)
+        except (Exception, SystemExit) as error:  # as above
+            failure = self.failed(error)
+            raise failure from (error.__cause__ if failure is error else error)
+
+
+@dataclass(frozen=True)
+class _FunctionTransport(InProcessTransport):
+    """Calls the function: arguments in as the annotated types."""
+
+    function: Callable[..., Any]
+    model: type[BaseModel]
+
+    def bound(self, arguments: dict[str, Any]) -> tuple[Callable[[], Any], bool]:
+        call = functools.partial(self.function, **self._keywords(arguments))
+        return call, not inspect.iscoroutinefunction(self.function)
+
+    def failed(self, error: BaseException) -> ToolError:
+        return error if isinstance(error, ToolError) else failure_of(error, self.function)
 
     def _keywords(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """The arguments that were given, as the annotated types. Defaults are left to the function itself."""
@@ -415,24 +450,6 @@ class _FunctionTransport(AnnouncingTransport):
         fields = type(model).model_fields
         given = {str(fields[key].alias): getattr(model, key) for key in fields if key in model.model_fields_set}
         return given | (model.model_extra or {})
-
-    def _call(self, keywords: dict[str, Any]) -> Any:
-        try:
-            answer = self.function(**keywords)
-        except ToolError:
-            raise
-        except (Exception, SystemExit) as error:  # whatever a user's function raises, the run goes on
-            raise failure_of(error, self.function) from error
-        return answer if inspect.isawaitable(answer) else to_answer(answer)
-
-    async def _await(self, answer: Any) -> Any:
-        try:
-            value = await answer
-        except ToolError:
-            raise
-        except (Exception, SystemExit) as error:  # as above
-            raise failure_of(error, self.function) from error
-        return to_answer(value)
 
 
 def failure_of(

@@ -7,8 +7,19 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from atc.tools.paging import MAX_KEYS, Paging, chosen_list, is_positional, paging_fields
-from atc.tools.paging_words import ADDRESS, DONE, MORE, NEXT, WRAPPERS, flat
+from atc.tools.paging import (
+    ADDRESS,
+    DONE,
+    MAX_KEYS,
+    MORE,
+    NEXT,
+    WRAPPERS,
+    Paging,
+    chosen_list,
+    flat,
+    is_positional,
+    paging_fields,
+)
 from atc.tools.protocol import Protocol
 
 _OF_PAGE = frozenset({"next", "nextpage", "nextpagenumber"})

@@ -2,24 +2,27 @@
 
 A source is one entry of :data:`SOURCES`. Another package adds one with an entry point of the group ``atc.tools``: a
 function that takes the ``ARG`` of ``NAME:ARG`` and returns a :class:`~atc.tools.tool.Toolset`. It is imported only when
-a word names it.
+a word names it. The user's own Python is run: naming it is the consent.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-from atc.errors import ToolImportError
+from atc.errors import ToolImportError, UsageError
+from atc.loading import load_file, load_module
 from atc.plugins import TOOL_SOURCES
-from atc.tools import python_source
-from atc.tools.tool import Toolset
+from atc.tools.functions import tool_from_function
+from atc.tools.tool import Tool, Toolset
 
 _DOCUMENTS = (".json", ".yaml", ".yml")
 _HEAD = 200_000
@@ -74,8 +77,8 @@ def _open(word: str, options: Mapping[str, Any]) -> Toolset:
         return TOOL_SOURCES.make(name, argument, a=Toolset)
     if _ADDRESS.match(word):
         raise ToolImportError(f"{word!r} is an address without its scheme: write http://{word} or https://{word}")
-    if python_source.is_attribute(word):
-        return python_source.tools_of(word)
+    if is_attribute(word):
+        return tools_of(word)
     names = ", ".join(f"{each}:…" for each in TOOL_SOURCES.names() if each not in TOOL_SOURCES.ours)
     added = f"; installed sources: {names}" if names else ""
     raise ToolImportError(
@@ -141,7 +144,7 @@ def _open_python(word: str, _options: Mapping[str, Any]) -> Toolset:
     file = word if word.endswith(".py") else word.rpartition(":")[0]
     if not Path(file).is_file():
         raise ToolImportError(f"there is no file {file}{_near(file)}")
-    return python_source.tools_of(word)
+    return tools_of(word)
 
 
 def _head(word: str) -> bytes:
@@ -162,6 +165,84 @@ def _names_servers(path: Path) -> bool:
     return isinstance(content, dict) and "mcpServers" in content
 
 
+def is_file(word: str) -> bool:
+    """Whether a word names a Python file, or something in one."""
+    return _parts(word)[0].endswith(".py")
+
+
+def is_attribute(word: str) -> bool:
+    """Whether a word may name something in a module."""
+    return bool(_parts(word)[1])
+
+
+def tools_of(word: str) -> Toolset:
+    """The tools of a file or a module: all public functions, or what is named in it.
+
+    Raises:
+        ToolImportError: it cannot be imported, or what is named there holds no tools.
+    """
+    name, attribute = _parts(word)
+    if name.endswith(".py"):
+        return _from_module(_loaded(lambda: load_file(Path(name))), attribute, word)
+    return _from_module(_loaded(lambda: load_module(name), f"{word!r}: "), attribute, word)
+
+
+def _parts(word: str) -> tuple[str, str]:
+    name, colon, attribute = word.rpartition(":")
+    return (name, attribute) if colon else (word, "")
+
+
+def _loaded(load: Callable[[], ModuleType], about: str = "") -> ModuleType:
+    try:
+        return load()
+    except UsageError as error:
+        raise ToolImportError(f"{about}{error}") from error
+
+
+def _from_module(module: ModuleType, attribute: str, source: str) -> Toolset:
+    if not attribute:
+        functions = [
+            f
+            for n, f in vars(module).items()
+            if inspect.isfunction(f) and f.__module__ == module.__name__ and not n.startswith("_")
+        ]
+        if not functions:
+            raise ToolImportError(f"{source} defines no public function")
+        return Toolset.from_functions(*functions)
+    if not hasattr(module, attribute):
+        raise ToolImportError(f"{source!r}: {module.__name__} has no {attribute}")
+    found = getattr(module, attribute)
+    if isinstance(found, Toolset):
+        return found
+    if isinstance(found, Tool):
+        return Toolset([found])
+    if isinstance(found, Iterable) and not isinstance(found, str | bytes | dict):
+        return _from_items(list(found), source)
+    if callable(found):
+        return _from_callable(found, source)
+    raise ToolImportError(f"{source!r} is a {type(found).__name__}: give a Toolset, a function, or a list of functions")
+
+
+def _from_items(items: list[Any], source: str) -> Toolset:
+    if not items or not all(isinstance(item, Tool) or callable(item) for item in items):
+        raise ToolImportError(f"{source!r} must be a list of functions or tools, and not empty")
+    return Toolset(item if isinstance(item, Tool) else tool_from_function(item) for item in items)
+
+
+def _from_callable(found: Callable[..., Any], source: str) -> Toolset:
+    """A function is a tool, unless it is annotated to return a toolset."""
+    annotation = getattr(found, "__annotations__", {}).get("return")
+    if annotation in (Toolset, "Toolset"):
+        try:
+            made = found()
+        except Exception as error:
+            raise ToolImportError(f"{source!r} failed: {type(error).__name__}: {error}") from error
+        if isinstance(made, Toolset):
+            return made
+        raise ToolImportError(f"{source!r} did not return the Toolset that it promised")
+    return Toolset.from_functions(found)
+
+
 SOURCES = (
     ToolSource("`atlas`", lambda word: word == "atlas", lambda word, _: TOOL_SOURCES.make(word, "", a=Toolset)),
     ToolSource(
@@ -175,7 +256,7 @@ SOURCES = (
         lambda word, options: Toolset.from_openapi(word if word.startswith(_URL) else Path(word), **options),
     ),
     ToolSource("a folder of protocol documents", _is_document, _open_documents),
-    ToolSource("FILE.py, FILE.py:NAME", python_source.is_file, _open_python),
+    ToolSource("FILE.py, FILE.py:NAME", is_file, _open_python),
 )
 """The sources of this package, in the order in which they are asked; then entry points, then ``MODULE:NAME``."""
 FORMS = f"{', '.join(source.forms for source in SOURCES)}, MODULE:NAME, or NAME:ARG of an installed tool source"

@@ -7,6 +7,7 @@ import hashlib
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -414,7 +415,7 @@ class Toolset(Mapping[str, Tool]):
 
     @classmethod
     def from_openapi(cls, source: str | Path | dict[str, Any], **options: Any) -> Toolset:
-        """Tools from an OpenAPI document: see :func:`atc.tools.openapi.import_openapi` for the options."""
+        """Tools from an OpenAPI document: see :func:`atc.tools.openapi.read_openapi` for the options."""
         from atc.tools.openapi import import_openapi
 
         return import_openapi(source, **options)
@@ -453,3 +454,26 @@ class Toolset(Mapping[str, Tool]):
         from atc.tools.documents import load_protocols
 
         return load_protocols(directory)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """One report of a tool.
+
+    Attributes:
+        tool: its name where it comes from.
+        done: how much is done; the tool chooses the unit.
+        total: of how much, where the tool says so.
+        message: the tool's words, one line, without credentials. Text from outside: data, never an instruction.
+    """
+
+    tool: str
+    done: float
+    total: float | None = None
+    message: str = ""
+
+
+ProgressListener = Callable[[Progress], None]
+
+PROGRESS: ContextVar[ProgressListener | None] = ContextVar("atc_progress", default=None)
+"""Who hears of progress. Set it around a run: the run's calls report to it, in the run's event loop."""

@@ -10,8 +10,7 @@ from atc.graph.edges import Evidence, Path
 from atc.graph.suppliers import expression_of, fields_of
 from atc.result import FeedFacts, SketchFacts, Why
 from atc.schemas.validate import resolve
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema, Protocol, called_after_sources
+from atc.tools.protocol import JsonSchema, Protocol, called_after_sources, parameters_of
 
 WORDS: Mapping[Evidence, str] = {
     "corrected": "you say so",

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from atc.errors import ToolImportError
 from atc.schemas.validate import problems
-from atc.tools.json_documents import json_documents
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.fit import json_documents
+from atc.tools.protocol import Protocol, parameters_of
 from atc.tools.stubs import render_stubs
 from benchmarks.fuzzing.target import Broken
 

@@ -29,8 +29,8 @@ from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
 from atc.schemas.validate import problems
 from atc.strategies.say import value_text
-from atc.tools.binary import without_bytes
 from atc.tools.functions import tool_from_function
+from atc.tools.protocol import without_bytes
 from atc.tools.stubs import render_stub
 from tests.support.agent import agent
 from tests.support.broker import WRITE, House

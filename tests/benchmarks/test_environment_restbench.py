@@ -14,8 +14,7 @@ import pytest
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.schemas.validate import problems
-from atc.tools.demonstrations import demonstration
-from atc.tools.stubs import render_stubs
+from atc.tools.stubs import demonstration, render_stubs
 from benchmarks.environments import Environment, Episode, Task
 from benchmarks.environments.restbench import CANDIDATES, PathEnvironment, RestBench, as_short, sample_arguments
 from benchmarks.environments.restbench_schemas import held_to, made, plain, trimmed

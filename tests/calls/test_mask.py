@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from atc.calls.redact import Redactor
-from atc.schemas.infer import mask as infer_mask
+from atc.schemas.infer import text as infer_text
 from atc.schemas.infer.shape import mask
 from tests.schemas.test_infer import deep
 
@@ -91,7 +91,7 @@ def test_credentials_are_looked_for_once_as_long_as_the_environment_stays(monkey
         made.append(Redactor(**options))
         return made[-1]
 
-    monkeypatch.setattr(infer_mask, "Redactor", counting)
+    monkeypatch.setattr(infer_text, "Redactor", counting)
     monkeypatch.setenv("SHOP_API_KEY", "violet-orchard")
     assert [mask("violet-orchard") for _ in range(50)] == ["[secret]"] * 50
     assert len(made) == 1

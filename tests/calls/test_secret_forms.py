@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.calls.redact import MASK, Redactor, masked_exception, masked_text
-from atc.schemas.infer.mask import is_secret_name
+from atc.schemas.infer.text import is_secret_name
 from atc.secret_forms import SecretForms
 from atc.tools.mcp.secrets import Secrets
 

@@ -16,8 +16,7 @@ from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.options import Options
 from atc.result import Effect
 from atc.settings import Settings
-from atc.tools.progress import PROGRESS, Progress
-from atc.tools.tool import Toolset
+from atc.tools.tool import PROGRESS, Progress, Toolset
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool
 

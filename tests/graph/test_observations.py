@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from atc import Catalogue, Settings, Tool, Toolset
 from atc.graph import lessons
 from atc.graph.lessons import Lessons, Observations
-from atc.schemas.infer.field_words import is_field_name
+from atc.schemas.infer.outline import is_field_name
 from atc.tools.observed import has_more, times_seen, times_text
 from atc.tools.protocol import JsonSchema, Source
 from atc.tools.stubs import render_stub

@@ -16,8 +16,8 @@ from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.pipes import TooLong
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.models.streaming import split_reasoning
-from atc.probing.asking import _QUESTION
 from atc.probing.error_messages import read_error_message
+from atc.probing.explore import _QUESTION
 from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply
 from atc.sandboxes.inputs import check_names, packed
 from atc.strategies.previews import preview

@@ -40,7 +40,7 @@ AT_ONE_PLACE = {
     "atc.models.streaming._BEGINS": "match",
     "atc.packing._TAGS": "fullmatch",
     "atc.permissions.patterns._DOTS": "match",
-    "atc.probing.asking._QUESTION": "match",
+    "atc.probing.explore._QUESTION": "match",
     "atc.probing.document._LABEL": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",
     "atc.programs.extract._CODE": "match",

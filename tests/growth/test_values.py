@@ -20,9 +20,9 @@ from atc.calls.redact import OwnExceptions, Redactor
 from atc.packing import as_text, holds_bytes, pack, unpack
 from atc.result import Effect
 from atc.schemas import cost, validate
-from atc.schemas.infer.mask import mask
 from atc.schemas.infer.outline import outline_of
 from atc.schemas.infer.shape import Shape
+from atc.schemas.infer.text import mask
 from atc.schemas.repair import repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.tool import Toolset

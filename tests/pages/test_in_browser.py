@@ -16,8 +16,7 @@ from atc.pages.tool_graph.drawing import drawing_of
 from atc.pages.tool_graph.page import html_of
 from atc.pages.tool_graph.svg import svg_of
 from atc.pages.tool_menu.page import html_of as menu_of
-from atc.probing.page import write_page
-from atc.probing.report import Line, Report
+from atc.probing.report import Line, Report, write_page
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from tests.support.browser import Page, browsing

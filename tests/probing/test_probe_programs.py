@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from atc.probing.candidates import Candidate
-from atc.probing.sources import call_of, literal_call, program_for
-from atc.probing.value_pool import Seen
+from atc.probing.candidates import Candidate, Seen, call_of, literal_call, program_for
 from atc.result import Effect
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from tests.support.sandbox import in_sandbox
 
 

@@ -9,7 +9,7 @@ import pytest
 from atc.calls.responses import refuse_too_many
 from atc.errors import CallRefused
 from atc.packing import count_values, json_text
-from atc.schemas.pattern_cost import weight_of
+from atc.schemas.cost import weight_of
 from atc.schemas.repair import repair_arguments
 from atc.schemas.validate import TOO_MUCH, problems
 from tests.support.broker import House

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES, Node, Tree
-from atc.schemas.infer.store import dump, load
+from atc.schemas.infer.shape import dump, load
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=6)
 VALUES = st.recursive(

@@ -14,8 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
-from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES
-from atc.schemas.infer.scalars import MAX_VALUES
+from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES, MAX_VALUES
 from atc.schemas.infer.shape import Shape
 from atc.schemas.validate import ensure_valid_schema, problems
 from atc.tools.protocol import Protocol
@@ -101,8 +100,8 @@ def in_any_order(schema: Any) -> Any:
 @settings(max_examples=100, deadline=None)
 def test_merging_is_adding_in_any_order(left: list[Any], right: list[Any]) -> None:
     one, other = shape_of(*left), shape_of(*right)
-    one.merge(shape_of(*right))
-    other.merge(shape_of(*left))
+    one.root.merge(shape_of(*right).root)
+    other.root.merge(shape_of(*left).root)
     assert in_any_order(one.schema()) == in_any_order(other.schema()) == in_any_order(schema_of(*left, *right))
     assert one.count == len(left) + len(right)
 
@@ -122,7 +121,7 @@ def test_evidence_survives_being_stored(values: list[Any], more: Any) -> None:
 def test_merging_leaves_the_other_as_it_is_and_shares_nothing_with_it() -> None:
     one, other = Shape(), shape_of({"a": [{"b": 1}]})
     before = copy.deepcopy(other.to_json())
-    one.merge(other)
+    one.root.merge(other.root)
     one.add({"a": [{"b": "x", "c": 2}]})
     assert other.to_json() == before
 
@@ -251,8 +250,8 @@ def test_more_keys_than_a_record_may_have_in_any_order_of_evidence() -> None:
     left = {f"a{number}x": number for number in range(MAX_FIELDS - 10)}
     right = {f"b{number}x": number for number in range(20)}
     one, other = shape_of(left), shape_of(right)
-    one.merge(shape_of(right))
-    other.merge(shape_of(left))
+    one.root.merge(shape_of(right).root)
+    other.root.merge(shape_of(left).root)
     assert one.schema() == other.schema() == schema_of(left, right)
     assert "properties" not in one.schema()
 

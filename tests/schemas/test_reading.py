@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from atc.schemas import reading
-from atc.schemas.conjunction import both
 from atc.schemas.reading import Reader, alternatives, loosest, whole
-from atc.schemas.validate import resolve
+from atc.schemas.validate import both, resolve
 
 S, INT = {"type": "string"}, {"type": "integer"}
 

@@ -18,7 +18,7 @@ from atc.calls.broker import CallPolicy
 from atc.graph.substitutes import MAX_DOUBTED
 from atc.models.base import Message
 from atc.models.fake import FakeModel
-from atc.probing.store import Store
+from atc.probing.document import Store
 from atc.result import Effect
 from atc.strategies import recover
 from atc.tools.documents import DRIFTED, dump_protocols

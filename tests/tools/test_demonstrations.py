@@ -15,10 +15,9 @@ from atc.models import FakeModel
 from atc.settings import Settings
 from atc.strategies.ways import Ways
 from atc.strategies.writer import Writer
-from atc.tools.demonstrations import MAX_LINES, MAX_PROGRAM, demonstration, shown_examples
 from atc.tools.fit import Fitter
 from atc.tools.protocol import Example, Protocol, Status
-from atc.tools.stubs import render_stub, render_stubs
+from atc.tools.stubs import MAX_LINES, MAX_PROGRAM, demonstration, render_stub, render_stubs, shown_examples
 from atc.tools.tool import Tool, Toolset
 from tests.tools.test_stubs_safety import TEXT, assert_only_declarations
 

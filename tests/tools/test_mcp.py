@@ -27,8 +27,7 @@ from atc.schemas.validate import problems
 from atc.tools.mcp.answers import value_of
 from atc.tools.mcp.secrets import Secrets
 from atc.tools.mcp.spec import ServerSpec
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Provenance
+from atc.tools.protocol import Provenance, parameters_of
 from atc.tools.sources import open_tools
 from tests.support.mcp import called, entry, gone, one, raw_server, reading, refused, shop_command, shop_over_http
 

@@ -27,8 +27,8 @@ from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.live_entry import Limits
 from atc.tools.mcp.live_names import labels_of, told_apart
 from atc.tools.mcp.spec import read_specs
-from atc.tools.progress import PROGRESS, Progress
 from atc.tools.protocol import Protocol, Source
+from atc.tools.tool import PROGRESS, Progress
 from tests.support.mcp import entry, gone, one, raw_server, reading
 
 PATIENCE_S = 60.0

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from atc.errors import ToolError
-from atc.tools.openapi import contents, import_openapi
-from atc.tools.openapi.contents import Unreadable, decoded, value_in
+from atc.tools.openapi import answers, import_openapi
+from atc.tools.openapi.answers import Unreadable, decoded, value_in
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, one_tool, operation, running_server
 
@@ -126,7 +126,7 @@ LAUGHS = '<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>'
         ("xml", '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>', "entities are disabled"),
         ("xml", "<a>", "no element found"),
         ("xml", "<a>" * 300 + "</a>" * 300, "nested deeper"),
-        ("xml", "<a>" + " " * contents.MAX_XML + "</a>", "XML of more than"),
+        ("xml", "<a>" + " " * answers.MAX_XML + "</a>", "XML of more than"),
         ("yaml", "a: !!python/name:os.system x", "tag"),
         ("yaml", "a: &a [x, x]\n" + "\n".join(f"b{n}: &b{n} [*a, *a]" for n in range(3)) + "\nc: *d", "alias"),
         (
@@ -143,7 +143,7 @@ LAUGHS = '<!DOCTYPE a [<!ENTITY l "lol"><!ENTITY m "&l;&l;">]><a>&m;</a>'
             + "\n".join(f"m{n}: {{<<: *b}}" for n in range(1000)),
             "by '<<'",
         ),
-        ("yaml", "a" * (contents.MAX_YAML + 1), "YAML of more than"),
+        ("yaml", "a" * (answers.MAX_YAML + 1), "YAML of more than"),
         ("csv", "a,b\n1,2,3\n", "3 cells for 2 columns"),
         ("csv", ",".join(f"c{n}" for n in range(2000)) + "\n1" * 2000, "cells are missing"),
         ("csv", 'a\n"b', "unexpected end"),
@@ -172,7 +172,7 @@ class _Counted(str):
 def test_a_key_that_stands_twice_is_found_in_one_pass() -> None:
     keys = [_Counted(f"k{n}") for n in range(3000)]
     with pytest.raises(ValueError, match="'k2999' stands twice"):
-        contents._unique([(key, 1) for key in [*keys, _Counted("k2999")]])
+        answers._unique([(key, 1) for key in [*keys, _Counted("k2999")]])
     assert _Counted.compared < 10 * len(keys)
 
 

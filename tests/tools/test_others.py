@@ -14,8 +14,15 @@ import pytest
 from atc import Toolset
 from atc.errors import EnvironmentProblem, ToolError, ToolImportError, UsageError
 from atc.result import Effect
-from atc.tools.others.offered import Candidate, Described, effect_by_hints, hinted_schema, stated_schema, toolset_of
-from atc.tools.others.transport import ObjectTransport
+from atc.tools.others.offered import (
+    Candidate,
+    Described,
+    ObjectTransport,
+    effect_by_hints,
+    hinted_schema,
+    stated_schema,
+    toolset_of,
+)
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Tool
 

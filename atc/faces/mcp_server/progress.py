@@ -10,7 +10,7 @@ from mcp.server.session import ServerSession
 
 from atc.faces.mcp_server.requests import ToolRequest
 from atc.faces.mcp_server.texts import one_line
-from atc.tools.progress import PROGRESS, Progress
+from atc.tools.tool import PROGRESS, Progress
 from atc.traces.emitter import Listener
 from atc.traces.events import Event
 

@@ -12,8 +12,7 @@ from atc.pages.kit import page_of
 from atc.pages.tool_graph.drawing import ORDER, Drawing, Edge
 from atc.pages.tool_graph.layout import HEIGHT, WIDTH, layout_of
 from atc.schemas.validate import types_of
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from atc.wording.sketches import WORDS, WORDS_OF_SUBSTITUTES, path_text
 
 _MOST_TEXT, _MOST_FIELDS, _MOST_ARGUMENTS, _MOST_FEEDS = 600, 80, 80, 20

@@ -17,8 +17,7 @@ from atc.programs.program import Program
 from atc.programs.syntax import span_of
 from atc.result import Call, Effect
 from atc.tools.paged import NoList, read_page
-from atc.tools.paging import Paging, is_positional, paging_of
-from atc.tools.paging_words import SIZE, flat
+from atc.tools.paging import SIZE, Paging, flat, is_positional, paging_of
 from atc.tools.protocol import Protocol
 
 MISSING = object()

@@ -29,8 +29,7 @@ from atc.schemas.repair.places import Place
 from atc.schemas.repair.spelling import respelt, spelling_key
 from atc.schemas.validate import problems
 from atc.tools.paging import ALL_PAGES, paging_of
-from atc.tools.parameters import Parameter, original_arguments, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Parameter, Protocol, original_arguments, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The names of a program: which it binds, and which one a name that is nowhere bound can only mean.

@@ -34,8 +34,7 @@ from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer, span_of
 from atc.result import Call
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from atc.tools.types import EVIDENCE, OBSERVED
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -23,8 +23,7 @@ from atc.programs.rules import DEFAULT, Rules
 from atc.programs.words import has_word
 from atc.result import Effect
 from atc.schemas.repair.places import Place
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol
+from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, parameters_of
 
 _RULES = {"invented_id": "invented-id", "name_for_id": "name-for-id"}
 """The rule of each kind of finding about an argument."""

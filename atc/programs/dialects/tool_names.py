@@ -19,8 +19,7 @@ from atc.programs.program import Program
 from atc.programs.repair.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.programs.syntax import binds
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A program's nodes and the text between them, as the dialects need both to keep every line where it is.

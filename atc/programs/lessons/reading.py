@@ -14,8 +14,7 @@ from atc.programs.attribution.responses import blames_arguments
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.result import Call, Result
 from atc.schemas.infer.outline import Outline
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
 

@@ -29,8 +29,7 @@ from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.schemas.repair.spelling import respelt, spelling_key
 from atc.schemas.validate import types_of
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import JsonSchema
+from atc.tools.protocol import JsonSchema, parameters_of
 
 MAX_UNKNOWN = 50
 """Unknown arguments of one call of which it is asked what they mean."""

@@ -1,8 +1,7 @@
 """Repair the arguments of a call where the schema leaves one way to mean them (RETO §3.4: tier 1 of repair)."""
 
 from atc.schemas.repair.arguments import DEFAULT, JOIN, RULE_OF, RULES, SPELLING, UNWRAP, Repaired, repair_arguments
-from atc.schemas.repair.same import same_request
-from atc.schemas.repair.spelling import kinship
+from atc.schemas.repair.spelling import kinship, same_request
 
 __all__ = [
     "DEFAULT",

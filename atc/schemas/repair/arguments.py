@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -29,15 +29,69 @@ from atc.schemas.repair.formats import (
     holds_whole_float,
     in_date_form,
     in_format,
+    joined,
     number_of,
 )
-from atc.schemas.repair.places import Gate, Place, TooMuch, gate_of
-from atc.schemas.repair.problems import argument_problems, slip_of
-from atc.schemas.repair.separated import joined
-from atc.schemas.repair.shown import MAX_SHOWN, cut
-from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, nearest, respelt, value_key
-from atc.schemas.validate import Problem
+from atc.schemas.repair.places import MAX_DEPTH, Gate, Place, TooMuch, gate_of
+from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, like, nearest, respelt, value_key
+from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
 from atc.tools.protocol import JsonSchema
+
+MAX_SHOWN = 200
+"""Characters of a value or a name in a repair."""
+_FEW = 8
+
+
+def cut(value: Any, depth: int = 0) -> Any:
+    """A value without what is long in it."""
+    if isinstance(value, str):
+        return value if len(value) <= MAX_SHOWN else value[:MAX_SHOWN] + " …"
+    if isinstance(value, bytes):
+        return value[:MAX_SHOWN]
+    if isinstance(value, dict | list) and depth > 2:
+        return "…"
+    if isinstance(value, list | tuple):
+        return [cut(item, depth + 1) for item in value[:_FEW]] + ["…"] * (len(value) > _FEW)
+    if isinstance(value, dict):
+        few = {key[:MAX_SHOWN]: cut(item, depth + 1) for key, item in islice(value.items(), _FEW)}
+        return {**few, "…": "…"} if len(value) > _FEW else few
+    return value
+
+
+MAX_SHOWN, MAX_NAMES = 200, 30
+"""Characters of a name in a problem, and names of parameters in one."""
+UNKNOWN = "additionalProperties"
+"""The keyword of a problem with an argument that no parameter takes."""
+
+
+def argument_problems(
+    root: Place, arguments: dict[str, Any], near: Mapping[tuple[str | int, ...], str]
+) -> Iterator[Problem]:
+    """What is wrong with arguments, an unknown one first.
+
+    Args:
+        near: by its place in them, the parameter or value that is nearest to one which is not repaired.
+    """
+    members = root.members
+    unknown = [] if root.is_open else [key for key in arguments if key not in members]
+    takes = ", ".join(name[:MAX_SHOWN] for name in islice(members, MAX_NAMES)) or "none"
+    more = f" and {len(members) - MAX_NAMES:,} more" if len(members) > MAX_NAMES else ""
+    for key in unknown[:MAX_PROBLEMS]:
+        slip = near.get((key,)) or slip_of(key, arguments, members)
+        why = f"it may be {slip[:MAX_SHOWN]}" if slip else "nothing is left out of a call with effects"
+        message = f"there is no such argument, and {why}; there are {takes}{more}"
+        yield Problem((key[:MAX_SHOWN],), message, UNKNOWN)
+    for problem in problems(root.schema, arguments):
+        if not (unknown and not problem.path and problem.keyword == UNKNOWN):
+            nearest = f"; the nearest is {near[problem.path]}" if problem.path in near else ""
+            yield replace(problem, message=problem.message + nearest)
+
+
+def slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) -> str:
+    """A parameter that is not given and spelt almost as an unknown key: too like it for the key to be left out."""
+    free = (name for name in members if name not in given)
+    return next((name for name in free if is_spelling(key, name) or like(key, name)), "")
+
 
 SPELLING, UNWRAP, JOIN, ENUM = "argument-respelling", "argument-unwrap", "argument-join", "argument-enum"
 FORMAT, DEFAULT = "argument-format", "argument-default"
@@ -49,8 +103,6 @@ RULE_OF: Mapping[RepairKind, str] = {
 """The rule that a repair is of. A ``format`` may also be a conversion that is always made: ``"5"`` for 5."""
 MAX_REPAIRS = 20
 """Repairs of one call that are written down one by one."""
-MAX_DEPTH = 24
-"""Objects and lists inside one another that are repaired."""
 MAX_TRIALS = 200
 """Alternatives of a schema that are tried for one call, in all."""
 MAX_VISITS = 6_000

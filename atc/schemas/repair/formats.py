@@ -1,4 +1,4 @@
-"""The same value in the format that a schema names: numbers, truth values, dates, JSON texts.
+"""The same value in the format that a schema names: numbers, truth values, dates, JSON texts, ``comma-separated ids``.
 
 Each function returns :data:`MISSING` where a value has not one meaning. What is not a read gets :func:`number_of` and
 :func:`duration_in_unit` alone.
@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn
 
 from atc.packing import is_small, json_text, may_hold_whole_float
 from atc.schemas.repair.places import Place
-from atc.tools import binary
+from atc.tools.protocol import takes_bytes
 
 MISSING: Final = object()
 """There is no such value."""
@@ -120,7 +120,7 @@ def as_type(place: Place, value: Any) -> Any:
     if isinstance(value, float) and types == {"integer"} and value.is_integer():
         return int(value)
     if types - {"null"} == {"string"} and isinstance(value, int | float) and not isinstance(value, bool):
-        return MISSING if binary.takes_bytes(place.schema) else str(value)
+        return MISSING if takes_bytes(place.schema) else str(value)
     return MISSING
 
 
@@ -327,3 +327,28 @@ def _day(year: int, month: int, day: int) -> date | None:
         return date(year, month, day)
     except ValueError:
         return None
+
+
+MAX_ITEMS = 10_000
+_SIGNS = {"comma": ",", "semicolon": ";", "pipe": "|"}
+_SIGN = re.compile(r"\b(comma|semicolon|pipe)s?\b", re.IGNORECASE)
+_PARTED = re.compile(r"\b(?:separat|delimit)\w*|\b(?:divided|split|joined)\b", re.IGNORECASE)
+
+
+def separator(place: Place) -> str:
+    """The sign between the items of a text, as the document of a place names it; empty where it names none, or two."""
+    if place.types - {"null"} != {"string"}:
+        return ""
+    texts = [str(part.schema.get(key, ""))[:2_000] for part in place.parts() for key in ("title", "description")]
+    named = {found[1].lower() for text in texts for found in _SIGN.finditer(text)}
+    return _SIGNS[named.pop()] if len(named) == 1 and any(map(_PARTED.search, texts)) else ""
+
+
+def joined(place: Place, value: Any) -> Any:
+    """The items of a list as the one text that the document wants; :data:`MISSING` where that would not be the same."""
+    if not isinstance(value, list) or not 0 < len(value) <= MAX_ITEMS or not (sign := separator(place)):
+        return MISSING
+    if not all(isinstance(item, str | int | float) and not isinstance(item, bool) for item in value):
+        return MISSING
+    texts = [str(item) for item in value]
+    return MISSING if any(sign in text or not text.strip() for text in texts) else sign.join(texts)

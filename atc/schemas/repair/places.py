@@ -19,6 +19,8 @@ MAX_FOLLOWED = 20
 """References that lead to one another; a schema may refer to itself."""
 MAX_ALTERNATIVES = 12
 """Alternatives of one place (``anyOf``, ``oneOf``) that are looked at."""
+MAX_DEPTH = 24
+"""Objects and lists inside one another that are repaired."""
 _SCALARS = frozenset({"string", "integer", "number", "boolean", "null"})
 _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 

@@ -21,7 +21,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from atc.tools.mcp.http import EXCHANGE, Exchange
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
-from atc.tools.progress import PROGRESS, Progress
+from atc.tools.tool import PROGRESS, Progress
 
 LISTEN_AGAIN_S = 5.0
 """Seconds before a subscription that was lost is opened again; ten times as many at most."""

@@ -9,13 +9,11 @@ from atc.errors import ToolImportError
 from atc.result import Effect
 from atc.schemas.reading import whole
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.binary import without_bytes
-from atc.tools.openapi.load import Document
-from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.load import Document, Resolver
 from atc.tools.openapi.schema import Direction, SchemaConverter
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
+from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source, without_bytes
 
 _LOG = logging.getLogger(__name__)
 _MAX_TITLE = 200

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 from atc.errors import ToolImportError, UsageError
 from atc.tools.mcp.secrets import Secrets, in_arguments, in_url, shown_url, sort_values
-from atc.tools.openapi.schemes import is_token
-from atc.tools.openapi.security import is_header_value
+from atc.tools.openapi.security import is_header_value, is_token
 from atc.tools.protocol import origin_of
 
 Source = str | Path | Sequence[str] | Mapping[str, Any]

@@ -8,7 +8,7 @@ from typing import Any
 
 from atc.errors import ToolImportError
 from atc.schemas.validate import resolve
-from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.load import Resolver
 from atc.tools.parse import parse_document
 
 MAX_EXAMPLE = 6_000

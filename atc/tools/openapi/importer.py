@@ -16,13 +16,10 @@ from atc.extras import install_command
 from atc.result import Effect
 from atc.tools.names import operation_names, tool_name
 from atc.tools.openapi import aws, swagger2
-from atc.tools.openapi.effects import checked_effects
-from atc.tools.openapi.load import Document, load_document
-from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader, find_operations
+from atc.tools.openapi.load import Document, Resolver, load_document
+from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader, checked_effects, find_operations
 from atc.tools.openapi.plan import Operation
-from atc.tools.openapi.refs import Resolver
-from atc.tools.openapi.schemes import Scheme, read_schemes
-from atc.tools.openapi.security import Credentials
+from atc.tools.openapi.security import Credentials, Scheme, read_schemes
 from atc.tools.openapi.servers import checked_base_url, variables_of
 from atc.tools.openapi.transport import HttpService, OperationTransport
 from atc.tools.parse import MAX_BYTES
@@ -47,75 +44,17 @@ class Import:
     version: str
 
 
-def import_openapi(
-    source: str | Path | dict[str, Any],
-    *,
-    base_url: str | None = None,
-    auth: Mapping[str, str | Mapping[str, str]] | None = None,
-    headers: dict[str, str] | None = None,
-    server_variables: dict[str, str] | None = None,
-    allow_remote_refs: bool = False,
-    only: list[str] | None = None,
-    strict: bool = True,
-    effects: Mapping[str, str] | None = None,
-    undeclared: bool = False,
-    allow_http_credentials: bool = False,
-    max_document_bytes: int = MAX_BYTES,
-    timeout_s: float = 30.0,
-    max_bytes: int = 5_000_000,
-    client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
-) -> Toolset:
+def import_openapi(source: str | Path | dict[str, Any], *, strict: bool = True, **options: Any) -> Toolset:
     """Make a tool of each operation of an OpenAPI 3.0, 3.1 or Swagger 2.0 document.
 
-    Operations that cannot become tools are left out with a warning in the log; :func:`read_openapi` returns them.
-
-    Args:
-        source: a path, an ``http(s)://`` URL (of the document, or of a service that publishes it in a usual place), or
-            the parsed document.
-        base_url: where the service is; replaces the document's servers.
-        auth: a credential for each security scheme, by the scheme's name; ``"user:password"`` for HTTP basic; a mapping
-            where more than one value is needed (see :mod:`atc.tools.openapi.oauth` and ``aws``). A scheme that is not
-            named here takes the environment variable ``ATC_AUTH_<SCHEME>``, which holds such a mapping as JSON.
-        headers: headers for every request, kept as secret as credentials.
-        server_variables: values for the variables of server URLs.
-        allow_remote_refs: download other documents that this one refers to.
-        only: keep the operations that one of these shell patterns names by tool name, operation id or ``"GET /path"``.
-            Only these are read, and only these count as operations.
-        strict: a pattern of ``only`` that names nothing is an error.
-        effects: ``"read"``, ``"write"`` or ``"unknown"`` for the operations that a pattern names, as ``only`` does.
-            Your word stands above the document's; without both, a ``GET`` is a read unless its name tells otherwise.
-        undeclared: a ``GET`` of which the document declares no argument takes any, in its query: what probing finds
-            out about can be sent.
-        allow_http_credentials: send credentials over plain http to other machines too, where others can read them.
-        max_document_bytes: bytes that the document may have.
-        timeout_s: seconds that one call may take in all.
-        max_bytes: bytes of an answer's body, after decompression.
-        client_factory: called with keyword settings to make each HTTP client.
-
-    Returns:
-        The tools, in the document's order.
+    Operations that cannot become tools are left out with a warning in the log; :func:`read_openapi`, which has the same
+    options, returns them.
 
     Raises:
         ToolImportError: the document cannot be read, or nothing in it (or in ``only``) can become a tool.
         UsageError: an option that does not fit the document.
     """
-    result = read_openapi(
-        source,
-        base_url=base_url,
-        auth=auth,
-        headers=headers,
-        server_variables=server_variables,
-        allow_remote_refs=allow_remote_refs,
-        only=only,
-        strict=strict,
-        effects=effects,
-        undeclared=undeclared,
-        allow_http_credentials=allow_http_credentials,
-        max_document_bytes=max_document_bytes,
-        timeout_s=timeout_s,
-        max_bytes=max_bytes,
-        client_factory=client_factory,
-    )
+    result = read_openapi(source, strict=strict, **options)
     if not result.toolset and strict:
         reasons = "; ".join(f"{label}: {reason}" for label, reason in result.skipped[:5])
         raise ToolImportError(f"no operation could become a tool: {reasons or 'the document has none'}")
@@ -143,6 +82,29 @@ def read_openapi(
     client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
 ) -> Import:
     """Like :func:`import_openapi`, and returns what was left out and why, too. An empty result is no error here.
+
+    Args:
+        source: a path, an ``http(s)://`` URL (of the document, or of a service that publishes it in a usual place), or
+            the parsed document.
+        base_url: where the service is; replaces the document's servers.
+        auth: a credential for each security scheme, by the scheme's name; ``"user:password"`` for HTTP basic; a mapping
+            where more than one value is needed (see :mod:`atc.tools.openapi.security` and ``aws``). A scheme that is
+            not named here takes the environment variable ``ATC_AUTH_<SCHEME>``, which holds such a mapping as JSON.
+        headers: headers for every request, kept as secret as credentials.
+        server_variables: values for the variables of server URLs.
+        allow_remote_refs: download other documents that this one refers to.
+        only: keep the operations that one of these shell patterns names by tool name, operation id or ``"GET /path"``.
+            Only these are read, and only these count as operations.
+        strict: a pattern of ``only`` that names nothing is an error.
+        effects: ``"read"``, ``"write"`` or ``"unknown"`` for the operations that a pattern names, as ``only`` does.
+            Your word stands above the document's; without both, a ``GET`` is a read unless its name tells otherwise.
+        undeclared: a ``GET`` of which the document declares no argument takes any, in its query: what probing finds
+            out about can be sent.
+        allow_http_credentials: send credentials over plain http to other machines too, where others can read them.
+        max_document_bytes: bytes that the document may have.
+        timeout_s: seconds that one call may take in all.
+        max_bytes: bytes of an answer's body, after decompression.
+        client_factory: called with keyword settings to make each HTTP client.
 
     Raises:
         ToolImportError: the document cannot be read, or a pattern of ``only`` names nothing that can become a tool.

@@ -1,19 +1,117 @@
-"""Where a document comes from: a file, a URL, or a dict that the caller has already read."""
+"""Where a document comes from: a file, a URL, or a dict that the caller has already read.
+
+A service's address is not yet a document: :func:`discover` tries the places where frameworks publish it, and what a
+page of reference names. A ``$ref`` is followed inside the document always, into other documents only where the caller
+allowed it.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import unquote, urldefrag, urljoin, urlsplit, urlunsplit
 
 import httpx
 
 from atc.errors import ToolImportError
-from atc.tools.openapi.discover import NotThere, discover
 from atc.tools.openapi.text import clean
 from atc.tools.parse import MAX_BYTES, json_copy, parse_document, too_large
+
+PLACES = (
+    "openapi.json",  # FastAPI, Litestar, many by hand
+    "openapi.yaml",
+    "swagger.json",  # Flask-RESTX, ASP.NET of old
+    "v3/api-docs",  # Spring
+    "v2/api-docs",
+    "swagger/v1/swagger.json",  # ASP.NET
+    "api/openapi.json",
+    "api/schema/",  # Django REST framework with drf-spectacular
+    "api-docs",
+)
+"""Where a document is looked for, below the address that was given and below the host."""
+
+PAGES = ("docs", "swagger-ui/index.html", "redoc")
+"""Pages of reference that name the document they show."""
+
+MAX_TRIES = 24
+"""Requests that looking for a document may take."""
+
+_PAGE_CHARS = 300_000
+_NAMED = re.compile(
+    r"""(?:\burl["']?\s{0,4}[:=]|spec-?url\s{0,4}=|service-desc["'][^<>]{0,80}href=)\s{0,4}["']([^"'<>\s]{1,300})["']"""
+)
+_LIKELY = re.compile(r"openapi|swagger|api-docs|schema|\.json|\.ya?ml", re.IGNORECASE)
+
+
+class NotThere(ToolImportError):
+    """The server answered, and not with a document."""
+
+
+def discover(url: str, first_page: bytes, read: Callable[[str], bytes], is_document: Callable[[bytes], bool]) -> str:
+    """Find the document of a service.
+
+    Args:
+        url: the address that was given; it holds no document itself.
+        first_page: what it answers with.
+        read: fetches a URL.
+        is_document: whether what was fetched is a document of any kind that can be read.
+
+    Returns:
+        The document's URL, on the same server.
+
+    Raises:
+        ToolImportError: nothing was found; the message lists what was tried. Also whatever ``read`` raises, except
+            :class:`NotThere`.
+    """
+    tried: list[str] = []
+    waiting = [*_named_in(first_page, url), *_usual(url, PLACES)]
+    pages = list(_usual(url, PAGES))
+    while (waiting or pages) and len(tried) < MAX_TRIES:
+        is_page = not waiting
+        place = pages.pop(0) if is_page else waiting.pop(0)
+        if place in tried or place == url:
+            continue
+        tried.append(place)
+        try:
+            body = read(place)
+        except NotThere:
+            continue
+        if is_page:
+            waiting = list(_named_in(body, place))
+        elif is_document(body):
+            return place
+    paths = ", ".join(urlsplit(place).path for place in tried)
+    raise ToolImportError(
+        f"{_origin(url)} publishes no OpenAPI document that could be found (tried {paths}): give the document's own URL"
+    )
+
+
+def _usual(url: str, places: tuple[str, ...]) -> Iterator[str]:
+    base = url.partition("#")[0].partition("?")[0].rstrip("/") + "/"
+    for root in dict.fromkeys((base, _origin(url) + "/")):
+        for place in places:
+            yield urljoin(root, place)
+
+
+def _named_in(page: bytes, url: str) -> Iterator[str]:
+    """The documents that a page names, of its own server only: a page leads nobody elsewhere."""
+    text = page[:_PAGE_CHARS].decode("utf-8", "replace").replace("\\/", "/")
+    for named in list(dict.fromkeys(_NAMED.findall(text)))[:5]:
+        try:
+            place = urljoin(url, named)
+        except ValueError:
+            continue
+        if _LIKELY.search(named) and _origin(place) == _origin(url):
+            yield place
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
 
 _ACCEPT = "application/json, application/yaml, */*;q=0.5"
 _TRY_S = 10.0
@@ -176,3 +274,126 @@ def _title(root: dict[str, Any]) -> str:
     info = root.get("info")
     title = info.get("title") if isinstance(info, dict) else None
     return title[:200] if isinstance(title, str) and title else "document"
+
+
+MAX_REMOTE_DOCUMENTS = 50
+_MAX_CHAIN = 50
+
+
+class Resolver:
+    """Finds what a ``$ref`` names.
+
+    Args:
+        document: the document whose references are followed.
+        allow_remote: whether references to http(s) documents may be downloaded.
+        timeout_s: seconds for each download.
+        max_bytes: bytes of each document.
+    """
+
+    def __init__(
+        self, document: Document, *, allow_remote: bool = False, timeout_s: float = 30.0, max_bytes: int = MAX_BYTES
+    ) -> None:
+        self._document = document
+        self._allow_remote = allow_remote
+        self._timeout_s = timeout_s
+        self._max_bytes = max_bytes
+        self._remote: dict[str, Any] = {}
+        self._found: dict[str, Any] = {}
+
+    @property
+    def root(self) -> dict[str, Any]:
+        """The document whose references are followed."""
+        return self._document.root
+
+    def lookup(self, ref: object) -> Any:
+        """Return what ``ref`` names; it may be a reference again.
+
+        Raises:
+            ToolImportError: it leaves the document without permission, or names nothing.
+        """
+        if not isinstance(ref, str):
+            raise ToolImportError(f"$ref must be a string, not {str(ref)[:80]!r}")
+        if ref not in self._found:
+            try:
+                base, fragment = urldefrag(ref)
+                url = urljoin(self._document.url or "", base)
+            except ValueError:
+                raise ToolImportError(f"$ref {ref[:200]!r} is no valid reference") from None
+            root = self._other(url, ref) if base else self._document.root
+            self._found[ref] = _at(root, fragment, ref)
+        return self._found[ref]
+
+    def follow(self, node: Any) -> Any:
+        """Return ``node``, or what it refers to at the end of its chain of references.
+
+        Raises:
+            ToolImportError: as :meth:`lookup`; or the chain is a circle.
+        """
+        for _ in range(_MAX_CHAIN):
+            if not (isinstance(node, dict) and "$ref" in node):
+                return node
+            node = self.lookup(node["$ref"])
+        raise ToolImportError(f"$ref {node['$ref']!r} leads in a circle: let it name a definition")
+
+    def mapping(self, node: Any, what: str) -> dict[str, Any]:
+        """Like :meth:`follow`, for what must be a mapping.
+
+        Raises:
+            ToolImportError: also when it is none; ``what`` names it in the message.
+        """
+        found = self.follow(node)
+        if not isinstance(found, dict):
+            raise ToolImportError(f"{what} must be a mapping, not {type(found).__name__}")
+        return found
+
+    def _other(self, url: str, ref: str) -> Any:
+        if not url.startswith(("http://", "https://")):
+            raise ToolImportError(
+                f"$ref {ref!r} names another file, which is never read: bundle the document into one file"
+            )
+        if not self._allow_remote:
+            raise ToolImportError(
+                f"$ref {ref!r} names another document: bundle the documents into one, or pass allow_remote_refs=True"
+            )
+        if url not in self._remote:
+            if len(self._remote) >= MAX_REMOTE_DOCUMENTS:
+                raise ToolImportError(
+                    f"$ref {ref!r}: more than {MAX_REMOTE_DOCUMENTS} other documents: bundle them into one"
+                )
+            parsed = parse_document(fetch(url, self._timeout_s, self._max_bytes), public_url(url), self._max_bytes)
+            self._remote[url] = _absolute(parsed, url)
+        return self._remote[url]
+
+
+def _absolute(node: Any, url: str) -> Any:
+    """The content of another document with its references as seen from this one."""
+    if isinstance(node, dict):
+        return {
+            key: _joined(url, value) if key == "$ref" and isinstance(value, str) else _absolute(value, url)
+            for key, value in node.items()
+        }
+    return [_absolute(item, url) for item in node] if isinstance(node, list) else node
+
+
+def _joined(url: str, ref: str) -> str:
+    try:
+        return urljoin(url, ref)
+    except ValueError:
+        return ref  # refused, by its name, if it is ever followed
+
+
+def _at(root: Any, fragment: str, ref: str) -> Any:
+    if fragment and not fragment.startswith("/"):
+        raise ToolImportError(f"$ref {ref!r} names an anchor: only JSON pointers (#/components/…) can be followed")
+    node = root
+    for raw in fragment.split("/")[1:]:
+        token = unquote(raw).replace("~1", "/").replace("~0", "~")
+        if isinstance(node, dict) and token in node:
+            node = node[token]
+        elif (
+            isinstance(node, list) and token.isascii() and token.isdigit() and len(token) < 8 and int(token) < len(node)
+        ):
+            node = node[int(token)]
+        else:
+            raise ToolImportError(f"$ref {ref!r} names nothing: there is no {token[:80]!r}")
+    return node

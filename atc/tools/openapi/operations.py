@@ -1,32 +1,85 @@
-"""Operations of a document → protocols and request plans."""
+"""Operations of a document → protocols and request plans.
+
+The effect of an operation is what its author declares, else what its method and its names suggest.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from atc.errors import ToolImportError
+from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
 from atc.schemas.validate import problems
 from atc.tools.names import function_name, tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader, check_listed
-from atc.tools.openapi.effects import effect_of
 from atc.tools.openapi.examples import MISSING, Examples, completed
-from atc.tools.openapi.load import Document
-from atc.tools.openapi.media import best_first, content_kind, is_media_type
-from atc.tools.openapi.plan import ContentKind, Operation
-from atc.tools.openapi.refs import Resolver
-from atc.tools.openapi.returned import binary_schema, is_binary, value_schema
+from atc.tools.openapi.load import Document, Resolver
+from atc.tools.openapi.plan import (
+    ContentKind,
+    Operation,
+    best_first,
+    binary_schema,
+    content_kind,
+    is_binary,
+    is_media_type,
+    value_schema,
+)
 from atc.tools.openapi.schema import SchemaConverter
-from atc.tools.openapi.schemes import Scheme
+from atc.tools.openapi.security import Scheme
 from atc.tools.openapi.servers import other_place, server_url
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import Example, Link, Protocol, Provenance, Source, Status, origin_of
+from atc.tools.telltales import promises_read, telltale
+
+READING = ("GET", "HEAD", "OPTIONS")
+"""Methods that HTTP calls safe."""
+
+EXTENSION = "x-atc-effect"
+"""The key by which a document declares an operation's effect."""
+
+
+def effect_of(node: Mapping[str, Any], original: str, method: str, path: str) -> Effect:
+    """The effect of one operation.
+
+    A safe method makes a read, unless the operation's name or path suggests an effect: then the effect is unknown. A
+    summary that begins with a reading verb (``"Lists …"``) is the author's word for a read all the same.
+
+    Args:
+        node: the operation as the document has it.
+        original: its operation id, else ``"GET /path"``.
+    """
+    declared = node.get(EXTENSION)
+    if isinstance(declared, str) and declared in list(Effect):
+        return Effect(declared)
+    if method.upper() not in READING:
+        return Effect.WRITE
+    named = named_effect(original, method, path)
+    summary = clean(node.get("summary"), 200) or clean(node.get("description"), 200)
+    return Effect.UNKNOWN if named and not promises_read(summary) else Effect.READ
+
+
+def named_effect(original: str, method: str, path: str) -> str:
+    """The verb in an operation's name or path that suggests an effect; empty where there is none."""
+    return telltale(function_name(original, method, path)) or telltale(f"{method.upper()} {path}")
+
+
+def checked_effects(given: Mapping[str, str] | None) -> dict[str, Effect]:
+    """The user's own word on effects: pattern → effect.
+
+    Raises:
+        UsageError: a value that is no effect.
+    """
+    for pattern, effect in (given or {}).items():
+        if effect not in list(Effect):
+            raise UsageError(f"effects[{pattern!r}] is {effect!r}: take {', '.join(Effect)}")
+    return {pattern: Effect(effect) for pattern, effect in (given or {}).items()}
+
 
 METHODS = ("get", "head", "options", "post", "put", "patch", "delete")
 MAX_OPERATIONS = 5_000

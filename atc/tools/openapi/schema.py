@@ -14,18 +14,20 @@ from urllib.parse import unquote
 
 from atc.errors import ToolImportError
 from atc.tools.names import UniqueNames
-from atc.tools.openapi.heirs import CHOICES, Base, Heirs
 from atc.tools.openapi.keywords import (
+    CHOICES,
     RIGHT_VALUE,
     SUBSCHEMA,
     SUBSCHEMA_LISTS,
     SUBSCHEMA_MAPS,
+    Base,
+    Heirs,
     groups_of,
     is_pattern,
     json_types,
+    merged,
 )
-from atc.tools.openapi.merge import merged
-from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.load import Resolver
 from atc.tools.openapi.text import clean
 from atc.tools.types import VALUE_NAMES, value_names
 

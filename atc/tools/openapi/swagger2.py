@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc.tools.openapi.media import is_json
-from atc.tools.openapi.refs import Resolver
+from atc.tools.openapi.load import Resolver
+from atc.tools.openapi.plan import is_json
 
 _COLLECTIONS: dict[str, tuple[str, bool]] = {
     "ssv": ("spaceDelimited", False),

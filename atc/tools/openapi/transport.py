@@ -17,10 +17,9 @@ from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
-from atc.tools.openapi.media import accept_header
-from atc.tools.openapi.plan import Operation
-from atc.tools.openapi.reading import TooLarge, read_body
+from atc.tools.openapi.plan import Operation, accept_header
 from atc.tools.openapi.security import Credentials
+from atc.tools.openapi.text import TooLarge, read_body
 from atc.tools.tool import (
     AddressedTransport,
     AnnouncingTransport,

@@ -18,6 +18,7 @@ from atc.tools.openapi.text import clean
 from atc.tools.others.offered import (
     Candidate,
     Described,
+    ObjectTransport,
     effect_by_hints,
     hinted_schema,
     hints_of,
@@ -25,7 +26,6 @@ from atc.tools.others.offered import (
     need,
     toolset_of,
 )
-from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 

@@ -1,27 +1,83 @@
-"""What the importers of frameworks share: which objects become tools, under which names, with which effects."""
+"""What the importers of frameworks share: which objects become tools, under which names, with which effects, and how
+they are called in this process.
+"""
 
 from __future__ import annotations
 
+import functools
 import logging
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from pydantic import ValidationError
 
-from atc.errors import EnvironmentProblem, ToolImportError, UsageError
+from atc.errors import EnvironmentProblem, ToolError, ToolImportError, UsageError
 from atc.result import Effect
-from atc.tools.functions import EffectName, return_schema
+from atc.tools.docstrings import with_modern_typeddicts
+from atc.tools.functions import EffectName, InProcessTransport, failure_of, return_schema
 from atc.tools.mcp.protocols import converted
 from atc.tools.names import UniqueNames, tool_name
 from atc.tools.openapi.text import clean
-from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
 from atc.tools.telltales import disguised_telltale
-from atc.tools.tool import Tool, Toolset
-from atc.tools.typeddicts import with_modern_typeddicts
+from atc.tools.tool import GradedTransport, Tool, Toolset
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectTransport(InProcessTransport, GradedTransport):
+    """Calls an object of a framework.
+
+    Attributes:
+        call: makes the call, given the arguments and whether the tool is taken for a read; returns the value, or an
+            awaitable of it.
+        in_thread: ``call`` blocks, so it runs in a worker thread.
+        code: the user's code behind it, for whether an exception is a bug of it.
+        explain: the error that an exception of the framework is; ``None`` for any other exception.
+        check: is given the arguments before anything of the call may happen, and raises ToolError.
+        held: what must be entered for the length of a run; tools that share it have an equal one.
+        reads: the tool only reads, so a call that failed did nothing.
+        approved_by_caller: the framework wants approval before a call. Ours stands in its place: it is never a read.
+    """
+
+    call: Callable[[Arguments, bool], Any]
+    in_thread: bool = False
+    code: Callable[..., Any] | None = None
+    explain: Callable[[BaseException], ToolError | None] = lambda _: None
+    check: Callable[[Arguments], None] = lambda _: None
+    held: AbstractAsyncContextManager[Any] | None = None
+    reads: bool = False
+    approved_by_caller: bool = False
+
+    def graded(self, *, reads: bool) -> ObjectTransport:
+        """The same, for a tool that is taken for a read, or is not."""
+        return replace(self, reads=reads)
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        """What the tools of one import share."""
+        return self.held
+
+    def bound(self, arguments: Arguments) -> tuple[Callable[[], Any], bool]:
+        """The call, once its arguments are checked.
+
+        Raises:
+            ToolError: the object refuses the arguments.
+        """
+        self.check(arguments)
+        return functools.partial(self.call, arguments, self.reads), self.in_thread
+
+    def failed(self, error: BaseException) -> ToolError:
+        """What an exception of the object means; of a tool that only reads, that nothing was done."""
+        made = error if isinstance(error, ToolError) else self.explain(error) or failure_of(error, self.code)
+        if self.reads:
+            made.outcome = "refused"
+        return made
+
 
 _LOG = logging.getLogger(__name__)
 _SHOWN = 10

@@ -23,6 +23,7 @@ from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.others.offered import (
     Candidate,
     Described,
+    ObjectTransport,
     effect_by_hints,
     hinted_schema,
     hints_of,
@@ -31,7 +32,6 @@ from atc.tools.others.offered import (
     stated_schema,
     toolset_of,
 )
-from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 

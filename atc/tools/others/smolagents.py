@@ -13,6 +13,7 @@ from atc.tools.functions import EffectName
 from atc.tools.others.offered import (
     Candidate,
     Described,
+    ObjectTransport,
     hinted_schema,
     hints_of,
     module_of,
@@ -20,7 +21,6 @@ from atc.tools.others.offered import (
     stated_schema,
     toolset_of,
 )
-from atc.tools.others.transport import ObjectTransport
 from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from atc.graph.identifiers import affinity, ending, endings, is_identifier, owner_of, singular, split
 from atc.graph.suppliers import ECHO, fields_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.parameters import Parameter, parameters_of
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.protocol import JsonSchema, Parameter, Protocol, parameters_of
 
 Matrix = NDArray[np.float32]
 MAX_TEXT = 600

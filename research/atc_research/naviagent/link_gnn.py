@@ -22,8 +22,7 @@ from atc.errors import EnvironmentProblem
 from atc.graph.identifiers import QUALIFIERS, words_of
 from atc.graph.suppliers import fields_of
 from atc.retrieval.encoder import Encoder
-from atc.tools.parameters import parameters_of
-from atc.tools.protocol import Protocol
+from atc.tools.protocol import Protocol, parameters_of
 from atc_research.extras import TRAIN
 from atc_research.naviagent.link_features import MAX_FIELDS, Matrix
 from atc_research.naviagent.link_model import VERSION, Edge, write_private

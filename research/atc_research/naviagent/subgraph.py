@@ -10,7 +10,7 @@ from typing import Literal
 
 from atc.graph.search import best_paths
 from atc.graph.tool_graph import ToolGraph
-from atc.tools.parameters import parameters_of
+from atc.tools.protocol import parameters_of
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, hybrid
 
 SearchName = Literal["exact", "alpha_beta", "heuristic"]

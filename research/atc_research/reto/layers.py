@@ -14,7 +14,7 @@ from typing import Any
 from atc import RunContext, Toolset
 from atc.graph.edges import Feed
 from atc.sandboxes.inputs import name_problem
-from atc.tools.parameters import parameters_of
+from atc.tools.protocol import parameters_of
 from atc.traces.stores.base import StoredRun
 
 MAX_LAYERS = 5
