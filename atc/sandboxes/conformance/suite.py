@@ -15,8 +15,7 @@ from atc.sandboxes.conformance import calls, limits, programs, values
 from atc.sandboxes.conformance.kit import Check, Factory, Lab, NotApplicable
 from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox
 from atc.sandboxes.drivers import open_sandbox
-from atc.sandboxes.process.driver import JailSandbox
-from atc.sandboxes.process.pool import Pool, pool_size
+from atc.sandboxes.process.driver import JailSandbox, Pool, pool_size
 from atc.sandboxes.process.zygote import Zygote, start_zygote, zygote_settings
 from atc.settings import Settings
 

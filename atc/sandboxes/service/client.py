@@ -1,4 +1,7 @@
-"""A caller's end of a run at the sandbox service: its WebSocket as the channel to a program."""
+"""The ``service`` sandbox: programs run elsewhere, behind HTTP; their tool calls come back and are executed here.
+
+A caller's WebSocket is the channel to its program.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,10 @@ from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
 from atc.outcome import Outcome
-from atc.sandboxes.channel.session import Channel, Listener, Session
+from atc.sandboxes.channel.descriptors import Channel, Listener
+from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.sandboxes.process.pool import tiers_from
+from atc.sandboxes.process.driver import tiers_from
 from atc.sandboxes.service import messages
 from atc.trace_context import carried
 

@@ -20,7 +20,7 @@ from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from atc.accepting import REFUSING, Crowd, raise_descriptors, require_descriptors
-from atc.sandboxes.process.pool import pool_size
+from atc.sandboxes.process.driver import pool_size
 from atc.sandboxes.service.accounts import Account, Accounts, Visit, visit_of_this
 from atc.sandboxes.service.service import Service, ServiceSettings
 from atc.sandboxes.service.tenants import RETRY_AFTER_S, Refusal, bearer

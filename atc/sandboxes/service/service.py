@@ -305,7 +305,9 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class Metrics:
-    """One service's. Read by ``GET /metrics``.
+    """What one service counts, for Prometheus (``GET /metrics``).
+
+    Labels come from fixed sets: never from a program, a tool or a token; a tenant's name is one that was set.
 
     Args:
         running: how many runs are connected now.
