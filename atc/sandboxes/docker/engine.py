@@ -20,6 +20,7 @@ from atc.errors import SandboxUnavailable
 from atc.extras import install_command
 from atc.resources import resource_dir
 from atc.sandboxes.contract import Limits
+from atc.sandboxes.process.cgroup import stat_of
 
 SHARED = "/run/atc"
 """Where the container finds the folder that it shares with the host: a socket, for the moment of meeting."""
@@ -363,7 +364,4 @@ def _world() -> str:
 
 def _started(pid: int) -> str:
     """Return when a process began, in the kernel's ticks; empty if that is hidden."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
-    except (OSError, IndexError):
-        return ""
+    return "".join(stat_of(pid)[19:20])

@@ -240,10 +240,15 @@ def _namespace() -> int:
 
 def _start_of(pid: int) -> int:
     """Return the ticks from the machine's start to the process's; 0 without a process. With the pid it is unique."""
+    return int((stat_of(pid) or ["0"] * 20)[19])
+
+
+def stat_of(pid: int) -> list[str]:
+    """Return what the kernel tells of a process (``/proc/PID/stat``), from its state on; nothing without a process."""
     try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+        return Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
     except OSError:
-        return 0
+        return []
 
 
 def _make(folder: Path) -> None:

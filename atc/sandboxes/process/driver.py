@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import os
 import signal
 import sys
@@ -27,7 +26,7 @@ from atc.errors import FrameError, SandboxUnavailable
 from atc.outcome import Outcome
 from atc.sandboxes.channel.descriptors import Printed, SocketChannel
 from atc.sandboxes.channel.session import Session
-from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox
+from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox, least
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
 from atc.sandboxes.process.zygote import Exit, Jail, NoRoom, Zygote, start_zygote, zygote_settings
 
@@ -116,7 +115,7 @@ class JailSandbox(Sandbox):
     async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
         """Hand the program over, answer its calls, and return how it ended."""
         began = time.perf_counter()
-        limits = _least(job.limits, self.limits)
+        limits = least(job.limits, self.limits)
         with _as_unavailable():
             channel = SocketChannel(jail.channel, limits.frame_bytes)
         session, printed = Session(channel, limits, call, job.host_time), Printed()
@@ -231,14 +230,6 @@ def _as_unavailable() -> Iterator[None]:
 
 def _site_packages() -> list[str]:
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
-
-
-@functools.lru_cache(maxsize=64)  # each of its values is checked when it is made
-def _least(asked: Limits, most: Limits) -> Limits:
-    """Return the limits that were asked for, held to the driver's own."""
-    return Limits(
-        **{item.name: min(getattr(asked, item.name), getattr(most, item.name)) for item in dataclasses.fields(Limits)}
-    )
 
 
 def _why_it_ended(exit_info: Exit, limits: Limits, group: Group | None) -> Outcome:

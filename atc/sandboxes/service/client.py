@@ -28,7 +28,7 @@ from atc.errors import FrameError, SandboxUnavailable, SettingsError
 from atc.outcome import Outcome
 from atc.sandboxes.channel.descriptors import Channel, Listener
 from atc.sandboxes.channel.session import Session
-from atc.sandboxes.contract import Job, Limits, Sandbox
+from atc.sandboxes.contract import Job, Limits, Sandbox, least
 from atc.sandboxes.process.driver import tiers_from
 from atc.sandboxes.service import messages
 from atc.trace_context import carried
@@ -232,7 +232,7 @@ class ServiceSandbox(Sandbox):
         began = time.perf_counter()
         granted = await self._ask("POST", "/v1/runs", job.limits.wall_s, {"require": self._require})
         tier = self._accept(granted)
-        limits = Limits(**{n: min(getattr(job.limits, n), v) for n, v in dataclasses.asdict(self.limits).items()})
+        limits = least(job.limits, self.limits)
         channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"], job.clock)
         session = Session(channel, limits, call, job.host_time)
         try:
