@@ -23,8 +23,7 @@ from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
 from atc.resources import resource_dir
 from atc.sandboxes.contract import TIERS, Job, Limits
-from atc.sandboxes.process.driver import JailSandbox
-from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.driver import JailSandbox, Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from benchmarks.common import machine, print_json, show
 

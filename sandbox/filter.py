@@ -149,11 +149,6 @@ def compile_filters(machine: str, *, opens: bool) -> tuple[bytes, bytes]:
     )
 
 
-def compile_filter(machine: str, *, opens: bool) -> bytes:
-    """The list in one filter; what :func:`compile_filters` makes comes to the same."""
-    return _assembled(machine, _rules(list(ARCHITECTURES).index(machine), opens), _EPERM)
-
-
 def _of_parent(machine: str) -> list[int]:
     column = list(ARCHITECTURES).index(machine)
     by_argument = {name: numbers for name, (numbers, _) in _by_argument(opens=True).items() if name in _ALSO_PARENTS}

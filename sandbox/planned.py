@@ -1,8 +1,9 @@
-"""The value of a call that a dry run planned and did not make: nobody knows it.
+"""Values that a program may hold and that are not there: of a planned call, and of a response that cannot be had.
 
-A program can keep it, put it into containers, look up its parts, write it into an f-string and pass it on to other
-calls. Whatever decides or computes by it ends the program, so that nothing is made up; but Python asks no object about
-`is` and `type()`, nor about a pattern of a list. The host lists what was planned until then.
+Nobody knows the value of a call that a dry run planned and did not make. A program can keep it, put it into containers,
+look up its parts, write it into an f-string and pass it on to other calls. Whatever decides or computes by it ends the
+program, so that nothing is made up; but Python asks no object about `is` and `type()`, nor about a pattern of a list.
+The host lists what was planned until then.
 """
 
 import ast
@@ -184,6 +185,47 @@ def places_in(value: object) -> list[Place]:
     return found
 
 
+class Unread:
+    """The response of a call that was made and whose response cannot be handed over: it is too large, or no JSON.
+
+    A program can keep it and never look at it. Whatever reads it is told what happened: no null stands in its place.
+
+    Args:
+        failed: makes the error.
+    """
+
+    __slots__ = ("_failed",)
+
+    def __init__(self, failed: Callable[[], Exception]) -> None:
+        object.__setattr__(self, "_failed", failed)
+
+    def __getitem__(self, key: object) -> NoReturn:
+        read(self)
+
+    def __copy__(self) -> "Unread":
+        return self
+
+    def __deepcopy__(self, memo: object) -> "Unread":
+        return self
+
+    def __getattr__(self, name: str) -> NoReturn:
+        read(self)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> NoReturn:  # type: ignore[override]  # isinstance() decides by it
+        read(self)
+
+
+def read(value: Unread, *_: object) -> NoReturn:
+    """Say why there is no value.
+
+    Raises:
+        Exception: the one that the value was made with.
+    """
+    failed: Callable[[], Exception] = object.__getattribute__(value, "_failed")
+    raise failed()
+
+
 OPERATIONS = """
 bool str repr format bytes int float complex index len length_hint iter next contains reversed hash call enter exit
 aenter aexit await aiter anext eq ne lt le gt ge neg pos abs invert round trunc floor ceil setitem delitem setattr
@@ -194,4 +236,5 @@ ifloordiv imod ipow ilshift irshift iand ixor ior
 """All that Python asks an object for, but for its attributes and its parts."""
 for _name in OPERATIONS:
     setattr(Unknown, f"__{_name}__", stop)
+    setattr(Unread, f"__{_name}__", read)
 Mapping.register(Unknown)  # or a `match` would take its patterns of objects for wrong, without asking

@@ -21,7 +21,6 @@ import convert
 import frames
 import origin
 import planned
-from unread import Unread
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
@@ -174,7 +173,7 @@ class Channel:
             assert isinstance(error, dict)
             failed = functools.partial(ToolError, named or tool, error["message"], error["status"], number)
             if reply.get("done"):
-                return Unread(failed)
+                return planned.Unread(failed)
             raise failed()
         if reply.get("planned"):
             return planned.Unknown(named or tool, number)

@@ -25,8 +25,7 @@ from atc.models.machine import described, this_machine
 from atc.retrieval.minilm import MiniLM, how_to_get_it
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
-from atc.sandboxes.elsewhere import how_to_go_on
-from atc.sandboxes.process.driver import ProcessSandbox
+from atc.sandboxes.process.driver import ProcessSandbox, how_to_go_on
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
 from atc.traces.stores import open_store

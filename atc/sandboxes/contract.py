@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
@@ -56,6 +57,12 @@ class Limits:
             value = getattr(self, item.name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 2**53:
                 raise UsageError(f"the limit {item.name} must be a number above 0, not {value!r}")
+
+
+@functools.lru_cache(maxsize=64)  # each of its values is checked when it is made
+def least(asked: Limits, most: Limits) -> Limits:
+    """Return the limits that were asked for, held to others."""
+    return Limits(**{item.name: min(getattr(asked, item.name), getattr(most, item.name)) for item in fields(Limits)})
 
 
 FIXED = ("cpu_s", "memory_bytes", "open_files")

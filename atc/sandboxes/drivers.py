@@ -8,7 +8,10 @@ runs on the trusted side, with all that this process may do.
 from __future__ import annotations
 
 import re
+from importlib.util import find_spec
 
+from atc.errors import SandboxUnavailable
+from atc.extras import install_command
 from atc.plugins import SANDBOXES
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
@@ -34,6 +37,8 @@ def open_docker(settings: Settings, limits: Limits) -> Sandbox:
 
 
 def _service(settings: Settings, limits: Limits) -> Sandbox:
+    if find_spec("websockets") is None:
+        raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
     from atc.sandboxes.service.client import ServiceSandbox
 
     token = settings.sandbox_token.get_secret_value() if settings.sandbox_token else None

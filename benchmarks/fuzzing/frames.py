@@ -9,7 +9,8 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
-from atc.sandboxes.channel.session import Channel, Listener, Session, as_call_request, as_program_error, value_of
+from atc.sandboxes.channel.descriptors import Channel, Listener
+from atc.sandboxes.channel.session import Session, as_call_request, as_program_error, value_of
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.service import messages
 from benchmarks.fuzzing.target import Broken, Target

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from atc.sandboxes.docker.driver import _WAITING as WAITING
+from atc.sandboxes.docker.driver import WAITING as STRICT_WAITING
 from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import Hardening
-from atc.sandboxes.docker.strict import WAITING as STRICT_WAITING
+from atc.sandboxes.docker.engine import Hardening
 from atc.sandboxes.process.zygote import Zygote
 from tests.attacks.ranges import LIMITS, Range
 from tests.attacks.world import World, at_rest, descriptors_of, left_running, settled

@@ -20,8 +20,7 @@ from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
 from atc.result import Effect
 from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.sandboxes.process.driver import JailSandbox
-from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.driver import JailSandbox, Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from atc.tools.tool import Toolset
 from tests.attacks import bombs, channel, claims, native, outside, reach, stubs, walks

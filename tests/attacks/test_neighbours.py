@@ -9,8 +9,7 @@ import pytest
 
 from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
-from atc.sandboxes.process.driver import JailSandbox
-from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.driver import JailSandbox, Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, unharmed
 from tests.support.tiers import without

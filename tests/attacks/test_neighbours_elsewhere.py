@@ -10,7 +10,7 @@ import pytest
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import Hardening
+from atc.sandboxes.docker.engine import Hardening
 from tests.attacks.containers import engine
 from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, echo, unharmed
 from tests.attacks.serving import Served, served

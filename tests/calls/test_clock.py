@@ -17,7 +17,7 @@ from atc.models import FakeModel
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service.pauses import Pauses
+from atc.sandboxes.service.relay import Pauses
 from tests.support.agent import double
 from tests.support.broker import READ, WRITE, House
 from tests.support.tools import make_tool

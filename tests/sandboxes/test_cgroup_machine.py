@@ -17,7 +17,7 @@ import pytest
 from atc.calls.contract import CallReply, CallRequest
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
-from atc.sandboxes.process import cgroup, cgroup_tree
+from atc.sandboxes.process import cgroup
 from atc.sandboxes.process.cgroup import Group, confine
 from atc.sandboxes.process.driver import ProcessSandbox
 from tests.support.cgroup import MIB, Kernel
@@ -177,7 +177,7 @@ def test_the_groups_of_a_host_that_was_killed_are_removed_by_the_next_start(pare
         assert all(folder.is_dir() for folder in folders), "it lives: no start of another touches its groups"
         host.kill()
     deadline = time.monotonic() + 60
-    while any(cgroup_tree.read_text(folder / "cgroup.procs") for folder in folders) and time.monotonic() < deadline:
+    while any(cgroup.read_text(folder / "cgroup.procs") for folder in folders) and time.monotonic() < deadline:
         time.sleep(0.01)  # its child sees the end of its input
     # Any sandbox of this machine that starts from here on may remove them: another test's, too.
     started(parents, "memory")
@@ -290,5 +290,5 @@ def test_without_a_group_programs_run_as_before(kernel: Kernel) -> None:
 
 
 def _ended(pid: int) -> bool:
-    stat = cgroup_tree.read_text(Path(f"/proc/{pid}/stat"))
+    stat = cgroup.read_text(Path(f"/proc/{pid}/stat"))
     return not stat or stat.rpartition(")")[2].split()[0] in "ZX"

@@ -23,9 +23,8 @@ from atc.models import FakeModel
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.docker import engine as docker_engine
-from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import Hardening
-from atc.sandboxes.docker.strict import WAITING
+from atc.sandboxes.docker.driver import WAITING, DockerSandbox
+from atc.sandboxes.docker.engine import Hardening
 from atc.sandboxes.process.zygote import Jail, Zygote
 from tests.support.docker import containers, echo, needs_image, refusal, run_in
 
@@ -359,7 +358,7 @@ def test_a_run_that_is_cancelled_leaves_nothing() -> None:
 _NOBODY = """
 import asyncio, concurrent.futures.thread, os
 from atc.sandboxes.docker import driver as docker
-from atc.sandboxes.docker import hardening
+from atc.sandboxes.docker import engine
 from atc.sandboxes.contract import Job
 asyncio.run(docker.DockerSandbox().isolation())  # as root, it loads what an ordinary user may not be able to read
 os.setgroups([{group}]); os.setgid(12345); os.setuid(12345)

@@ -13,7 +13,7 @@ import pytest
 from atc.errors import SandboxUnavailable
 from atc.extras import install_command
 from atc.sandboxes.docker.driver import DockerSandbox
-from atc.sandboxes.docker.hardening import seccomp_profile
+from atc.sandboxes.docker.engine import seccomp_profile
 from tests.support.docker import INFO, VERSION, pretended_engine, refusal, run_in
 
 # -- bad input: an engine that is not there, or is not enough --------------------------------------------------------

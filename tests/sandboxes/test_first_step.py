@@ -8,8 +8,8 @@ from collections.abc import Coroutine
 from typing import Any
 
 from atc.calls.contract import CallReply, CallRequest
-from atc.sandboxes.channel.first_step import FirstStep
-from atc.sandboxes.channel.session import Channel, Listener, Session
+from atc.sandboxes.channel.descriptors import Channel, Listener
+from atc.sandboxes.channel.session import FirstStep, Session
 from atc.sandboxes.contract import Limits
 
 NAME = contextvars.ContextVar("NAME", default="")

@@ -17,9 +17,8 @@ from atc.calls.clock import HostTime
 from atc.errors import FrameError
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
-from atc.sandboxes.channel.descriptors import SocketChannel
+from atc.sandboxes.channel.descriptors import HostShare, SocketChannel
 from atc.sandboxes.channel.session import as_program_error
-from atc.sandboxes.channel.share import HostShare
 from atc.sandboxes.service import messages
 from tests.support.time import little_work
 

@@ -24,8 +24,7 @@ from atc.resources import resource_dir
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process import driver as process
 from atc.sandboxes.process import zygote
-from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.process.pool import Pool
+from atc.sandboxes.process.driver import Pool, ProcessSandbox
 from atc.sandboxes.process.zygote import Zygote
 from tests.support.sandbox import forced, in_sandbox, left_behind, run_once
 

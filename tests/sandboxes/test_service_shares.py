@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.sandboxes.service.refusal import Refusal
-from atc.sandboxes.service.runs import Run, Runs
+from atc.sandboxes.service.tenants import Refusal, Run, Runs
 
 
 def granted(runs: Runs, tenant: str, most: int = 1_000) -> list[tuple[Run, str]]:

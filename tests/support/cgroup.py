@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.sandboxes.process import cgroup, cgroup_tree
+from atc.sandboxes.process import cgroup
 from atc.sandboxes.process.cgroup import Group, confine
 
 MIB = 1 << 20
@@ -29,12 +29,12 @@ class Kernel:
         self.member, self.mounts = folder / "member", folder / "mountinfo"
         for file in (self.member, self.mounts):
             file.write_text("")
-        monkeypatch.setattr(cgroup_tree, "_MEMBER", self.member)
-        monkeypatch.setattr(cgroup_tree, "_MOUNTS", self.mounts)
+        monkeypatch.setattr(cgroup, "_MEMBER", self.member)
+        monkeypatch.setattr(cgroup, "_MOUNTS", self.mounts)
         monkeypatch.setattr(cgroup, "_make", self.make)
         monkeypatch.setattr(cgroup, "_remove", self.remove)
         monkeypatch.setattr(cgroup, "write", self.write)
-        monkeypatch.setattr(cgroup_tree, "write", self.write)
+        monkeypatch.setattr(cgroup, "write", self.write)
 
     def tree(self, version: int, controllers: str, own: str = "/", root: str = "/", top: str = "") -> Path:
         """Mount a tree where this process is in the group ``own``; the folder of that."""

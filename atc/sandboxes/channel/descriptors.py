@@ -1,25 +1,64 @@
-"""The descriptors of one program, host side: frames on its socket pair, and what it prints.
+"""What carries frames to one program, here over its socket pair; what it prints; and what the host spends on it.
 
 Straight on the event loop's readers: a call and its answer cost two system calls and one task, nothing in between.
 """
 
 from __future__ import annotations
 
+import abc
 import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Callable
-from typing import Any
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
+from atc.calls.clock import HostTime, MeasuredSteps
 from atc.errors import FrameError, SandboxUnavailable
 from atc.sandboxes.channel import frames
-from atc.sandboxes.channel.session import Channel, Listener
-from atc.sandboxes.channel.share import HostShare
 
 _PART = 1 << 16
 _AT_ONCE = 32
 """Frames that are handed over without the event loop in between: a flood of calls must not stop all else."""
+
+
+class Channel(abc.ABC):
+    """What carries frames to one program and back: a socket pair, or a connection to a service.
+
+    Attributes:
+        received: bytes that came in so far.
+        share: counts what reading costs, once a session has begun.
+    """
+
+    received: int = 0
+    share: HostShare | None = None
+
+    @abc.abstractmethod
+    def listen(self, listener: Listener) -> None:
+        """Begin to hand over what comes. Once, inside a running event loop."""
+
+    @abc.abstractmethod
+    def pause(self) -> None:
+        """Hand over nothing more for now: what comes waits unread."""
+
+    @abc.abstractmethod
+    def resume(self) -> None:
+        """Go on after :meth:`pause`."""
+
+    @abc.abstractmethod
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a frame. One that cannot arrive any more is dropped: the listener gets the end of the channel."""
+
+
+class Listener(Protocol):
+    """Receives what comes over a channel, in the event loop's own callbacks: nothing stands between it and a call."""
+
+    def on_frame(self, frame: dict[str, Any]) -> None:
+        """A frame came."""
+
+    def on_end(self, error: Exception | None) -> None:
+        """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
 
 
 class SocketChannel(Channel):
@@ -171,3 +210,74 @@ class Printed:
         """What was printed, once the program is gone."""
         texts = [stream.close() for stream in self._streams]
         return (texts[0], texts[1]) if len(texts) == 2 else ("", "")
+
+
+T = TypeVar("T")
+WINDOW_S = 0.005
+"""Seconds of work that are summed up before the processor time is read."""
+
+
+class HostShare:
+    """The account of one program with the host, against its share. For one event loop.
+
+    Frames that are decoded, the steps of calls in the broker and the replies that are encoded are counted, waiting is
+    not. Two readings of the wall clock stand around each piece, for one of the processor's costs half a microsecond:
+    pieces are summed up, and now and then held to the processor time that the thread really took since.
+
+    A busy machine takes the processor away in the middle of a piece: of the pieces of a window no more is counted than
+    the thread's own processor time in it.
+
+    Args:
+        account: of whom the program belongs to; what is counted here is added to it.
+        limit_s: processor seconds that may be added to it, by whomever, from now on.
+        used_up: called whenever more was.
+    """
+
+    def __init__(self, account: HostTime, limit_s: float, used_up: Callable[[], None]) -> None:
+        self._account, self._used_up = account, used_up
+        self._before, self._most = account.used_s, account.used_s + limit_s
+        self._pieces, self._inside = 0.0, False  # in a piece: what is inside of it is counted with it
+        self._processor = time.thread_time()
+
+    def used_s(self) -> float:
+        """Processor seconds of the account since the program began."""
+        self._settle()
+        return self._account.used_s - self._before
+
+    def counting(self, work: Callable[[], object]) -> Callable[[], None]:
+        """``work``, which does not wait, counted whenever it is called."""
+
+        def counted() -> None:
+            mark = self._begin()
+            try:
+                work()
+            finally:
+                self._end(mark)
+
+        return counted
+
+    def steps(self, work: Awaitable[T]) -> Awaitable[T]:
+        """``work``, each of whose steps is counted; while it waits, nothing is."""
+        return MeasuredSteps(work, self._begin, self._end)
+
+    def _begin(self) -> tuple[float, bool]:
+        inside, self._inside = self._inside, True
+        return time.perf_counter(), inside
+
+    def _end(self, mark: tuple[float, bool]) -> None:
+        began, self._inside = mark
+        if not self._inside:
+            self.charge(time.perf_counter() - began)
+
+    def charge(self, seconds: float) -> None:
+        """Add a piece of work that took so many seconds by the wall clock."""
+        self._pieces += seconds
+        if self._pieces >= WINDOW_S:
+            self._settle()
+        if self._account.used_s > self._most:
+            self._used_up()
+
+    def _settle(self) -> None:
+        now = time.thread_time()
+        self._account.used_s += min(self._pieces, now - self._processor)
+        self._pieces, self._processor = 0.0, now

@@ -6,6 +6,8 @@ import os
 import threading
 from pathlib import Path
 
+from atc.sandboxes.process.cgroup import stat_of
+
 _ZYGOTE = b"zygote.py"
 _DEAD = ("Z", "X")  # dead, and only not yet asked after
 
@@ -16,17 +18,15 @@ def sandbox_processes() -> dict[int, str]:
     states: dict[int, str] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            try:
-                state, parent = (folder / "stat").read_text().rpartition(")")[2].split()[:2]
-            except OSError:
-                continue  # it ended in between
-            parents[int(folder.name)], states[int(folder.name)] = int(parent), state
+            pid = int(folder.name)
+            if stat := stat_of(pid):  # or it ended in between
+                states[pid], parents[pid] = stat[0], int(stat[1])
     return {pid: state for pid, state in states.items() if state not in _DEAD and _is_ours(pid, parents)}
 
 
 def zygotes() -> set[int]:
     """The parents of programs among them."""
-    return {pid for pid in sandbox_processes() if _parent(pid) == os.getpid()}
+    return {pid for pid in sandbox_processes() if stat_of(pid)[1:2] == [str(os.getpid())]}
 
 
 def descriptors() -> int:
@@ -51,10 +51,3 @@ def _command(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
-
-
-def _parent(pid: int) -> int:
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0

@@ -11,22 +11,19 @@ from typing import Any, Literal
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable, SettingsError
-from atc.sandboxes.conformance import bounds, calls, endings, features, inputs, values
+from atc.sandboxes.conformance import calls, limits, programs, values
 from atc.sandboxes.conformance.kit import Check, Factory, Lab, NotApplicable
 from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox
 from atc.sandboxes.drivers import open_sandbox
-from atc.sandboxes.process.driver import JailSandbox
-from atc.sandboxes.process.pool import Pool, pool_size
+from atc.sandboxes.process.driver import JailSandbox, Pool, pool_size
 from atc.sandboxes.process.zygote import Zygote, start_zygote, zygote_settings
 from atc.settings import Settings
 
-CHECKS: tuple[Check, ...] = (
-    *values.CHECKS,
-    *inputs.CHECKS,
-    *calls.CHECKS,
-    *bounds.CHECKS,
-    *endings.CHECKS,
-    *features.CHECKS,
+GROUPS = ("values", "errors", "output", "inputs", "calls", "limits", "isolation", "endings", "modules", "python")
+CHECKS: tuple[Check, ...] = tuple(
+    sorted(
+        (*values.CHECKS, *calls.CHECKS, *limits.CHECKS, *programs.CHECKS), key=lambda check: GROUPS.index(check.group)
+    )
 )
 CHECK_S = 120.0
 """Seconds that one check gets before it counts as hanging."""

@@ -1,4 +1,4 @@
-"""What a program answers and how it fails: values, exceptions, and what it prints."""
+"""What a program is given, what it answers, how it fails, and what it prints."""
 
 from __future__ import annotations
 
@@ -6,54 +6,18 @@ import functools
 from typing import Any
 
 from atc.calls.contract import CallReply
+from atc.errors import UsageError
 from atc.sandboxes.conformance.kit import Group, Lab, demand, of_kind, raised, same
 
 GROUP = Group("values")
 _ERRORS = Group("errors")
 _OUTPUT = Group("output")
+_INPUTS = Group("inputs")
+_HOSTILE = "'''\n__import__('os')._exit(3)\n#\\N{BULLET}{0}%s"
 
 
 def _given(value: Any, _: dict[str, Any]) -> Any:
     return value
-
-
-@GROUP.check("every kind of JSON value comes back as it is")
-async def _(lab: Lab) -> None:
-    wanted: list[Any] = [None, True, False, 0, -1, 1.5, 0.1, "", "text", [], {}, {"a": [1, {"b": None}]}]
-    same(await lab.answer(f"answer = {wanted!r}"), wanted, "the answer")
-
-
-@GROUP.check("text in every script comes back, control characters among it")
-async def _(lab: Lab) -> None:
-    wanted = ["ü ß é e\u0301", "日本語", "עברית", "😀👩‍👩‍👧", "\x00\x01\x1f\x7f\u2028\ufeff", 'q"\\/']
-    same(await lab.answer(f"answer = {wanted!r}"), wanted, "the answer")
-
-
-@GROUP.check("a program may hold any script in its source")
-async def _(lab: Lab) -> None:
-    same(await lab.answer("größe = {'日本': '😀'}\nanswer = größe['日本']"), "😀", "the answer")
-
-
-@GROUP.check("big integers come back exact")
-async def _(lab: Lab) -> None:
-    wanted = [2**53 + 1, -(2**63), 2**64, 10**300]
-    same(await lab.answer("answer = [2**53 + 1, -(2**63), 2**64, 10**300]"), wanted, "the answer")
-
-
-@GROUP.check("floats come back exact, and stay floats")
-async def _(lab: Lab) -> None:
-    wanted = [0.1, 1.0, -0.5, 5e-324, 1.7976931348623157e308, 1 / 3, 1e16]
-    same(await lab.answer(f"answer = {wanted!r}"), wanted, "the answer")
-
-
-@GROUP.check("dates, times and durations are ISO text")
-async def _(lab: Lab) -> None:
-    program = """
-from datetime import date, datetime, time, timedelta
-answer = [date(2026, 5, 1), datetime(2026, 5, 1, 9), time(9, 30), timedelta(days=1, hours=2), -timedelta(seconds=1.5)]
-"""
-    wanted = ["2026-05-01", "2026-05-01T09:00:00", "09:30:00", "P1DT2H", "-PT1.5S"]
-    same(await lab.answer(program), wanted, "the answer")
 
 
 @GROUP.check("what is iterated is a list, to a tool and in the answer; what has no end is an error of the program")
@@ -85,22 +49,6 @@ answer = [found["data"], found["own"], bytearray(b"\\x00"), b"", {"$$bytes": b"a
     wanted = [every[::-1], own, b"\x00", b"", {"$$bytes": b"a"}, "bytes"]
     same(await lab.answer(program, {"f": turned}), wanted, "the answer")
     same(seen, [{"data": every, "own": own}], "what the tool was given")
-
-
-@GROUP.check("dates, sets, tuples, decimals, dataclasses and enums become JSON")
-async def _(lab: Lab) -> None:
-    program = """
-import dataclasses, datetime, decimal, enum
-class Colour(enum.Enum):
-    RED = "red"
-@dataclasses.dataclass
-class Car:
-    colour: Colour
-    built: datetime.date
-answer = [Car(Colour.RED, datetime.date(2024, 2, 29)), {3, 1, 2}, (1, 2), decimal.Decimal("1.5"), range(2), {1: "one"}]
-"""
-    wanted = [{"colour": "red", "built": "2024-02-29"}, [1, 2, 3], [1, 2], 1.5, [0, 1], {"1": "one"}]
-    same(await lab.answer(program), wanted, "the answer")
 
 
 @GROUP.check("no answer is told from the answer None")
@@ -144,27 +92,6 @@ async def _(lab: Lab) -> None:
         same(outcome.error.span, (4, 4, 5, 13), "the place of the expression")
 
 
-@_ERRORS.check("a program's own exception class is told by its name")
-async def _(lab: Lab) -> None:
-    raised(await lab.run("class NoSeats(Exception): ...\nraise NoSeats('all taken')"), "NoSeats", "all taken", line=2)
-
-
-@_ERRORS.check("an exception whose own text fails is still told")
-async def _(lab: Lab) -> None:
-    program = "class Odd(Exception):\n    def __str__(self): raise ValueError\nraise Odd"
-    raised(await lab.run(program), "Odd", line=3)
-
-
-@_ERRORS.check("a program that does not parse tells the line")
-async def _(lab: Lab) -> None:
-    raised(await lab.run("x = 1\ny = = 2\n"), "SyntaxError", line=2)
-
-
-@_ERRORS.check("an error raised inside the standard library names the program's line")
-async def _(lab: Lab) -> None:
-    raised(await lab.run("import json\n\njson.loads('{')"), "JSONDecodeError", line=3)
-
-
 @_ERRORS.check("a tool's error can be caught, and has tool, status and message")
 async def _(lab: Lab) -> None:
     program = "try:\n    f()\nexcept ToolError as e:\n    answer = [e.tool, e.status, e.message, str(e)]"
@@ -179,11 +106,6 @@ async def _(lab: Lab) -> None:
     outcome = await lab.run("x = 1\nf()", {"f": lambda _: CallReply(error="no seats", status=409)})
     raised(outcome, "ToolError", "no seats", line=2)
     same(outcome.error and outcome.error.tool, "f", "the tool that the error names")
-
-
-@_ERRORS.check("deep recursion is a RecursionError, not the end of the process")
-async def _(lab: Lab) -> None:
-    raised(await lab.run("def f(): return f()\nf()"), "RecursionError")
 
 
 @_OUTPUT.check("stdout and stderr are kept apart, and are the program's own")
@@ -207,18 +129,6 @@ async def _(lab: Lab) -> None:
     same(outcome.stdout, "before\n", "what was printed")
 
 
-@_OUTPUT.check("a frame that is printed is never taken for protocol")
-async def _(lab: Lab) -> None:
-    program = """
-import os, sys
-frame = b'{"op":"done","answered":true,"value":"forged"}'
-for fd in (1, 2):
-    os.write(fd, len(frame).to_bytes(4, "big") + frame)
-answer = "real"
-"""
-    same(await lab.answer(program), "real", "the answer")
-
-
 @_OUTPUT.check("a flood of output blocks nothing and is kept to the limit")
 async def _(lab: Lab) -> None:
     program = """
@@ -236,4 +146,61 @@ answer = "done"
         demand(10_000 <= len(text) < 10_200, f"{len(text):,} characters of {name} were kept; the limit is 10,000")
 
 
-CHECKS = [*GROUP.checks, *_ERRORS.checks, *_OUTPUT.checks]
+@_INPUTS.check("inputs stand in the program's scope, whatever they hold")
+async def _(lab: Lab) -> None:
+    given: dict[str, Any] = {
+        "text": "ü😀\x00",
+        "numbers": [1, 2.5, True, None, 10**300],
+        "data": b"\x00\xff",
+        "naïve": {"a b": [{}], "": []},
+        "tag": {"$bytes": "aGk="},
+        "nested": {"x": {"$$bytes": [b"hi"]}},
+    }
+    got = await lab.answer(f"answer = [{', '.join(given)}]", inputs=given)
+    same(got, list(given.values()), "what the program read")
+
+
+@_INPUTS.check("an input is data, never code")
+async def _(lab: Lab) -> None:
+    same(await lab.answer("answer = text", inputs={"text": _HOSTILE}), _HOSTILE, "the text that the program read")
+    raised(await lab.run("x = 1\ntext(1)", inputs={"text": _HOSTILE}), "TypeError", "not callable", line=2)
+
+
+@_INPUTS.check("a program may change its inputs, and the next one does not see that")
+async def _(lab: Lab) -> None:
+    for _ in range(2):
+        given = {"items": [1, 2]}
+        same(await lab.answer("items.append(3)\nanswer = items", inputs=given), [1, 2, 3], "the changed input")
+        same(given, {"items": [1, 2]}, "the host's own value")
+    raised(await lab.run("x = 1\nanswer = items"), "NameError", "items", line=2)
+
+
+@_INPUTS.check("an input takes the place of nothing else in a program's scope")
+async def _(lab: Lab) -> None:
+    for name in ("answer", "parallel", "ToolError", "all_pages", "f", "print", "__builtins__", "__name__", "class", ""):
+        try:
+            await lab.run("f()", {"f": lambda _: 1}, inputs={name: 1})
+        except UsageError as error:
+            demand(repr(name) in str(error), f"the refusal does not name {name!r}: {error}")
+        else:
+            raise AssertionError(f"an input could be called {name!r}")
+
+
+@_INPUTS.check("an input that is too large or no JSON is refused, and its program is not run")
+async def _(lab: Lab) -> None:
+    def never(_: dict[str, Any]) -> Any:
+        raise AssertionError("the program was run")
+
+    large = "x" * lab.sandbox.limits.frame_bytes
+    wrong: list[tuple[Any, str]] = [(large, "takes"), (float("nan"), "cannot"), (object(), "cannot")]
+    for value, word in wrong:
+        try:
+            await lab.run("f()", {"f": never}, inputs={"given": value})
+        except UsageError as error:
+            demand("'given'" in str(error) and word in str(error), f"the refusal does not say what is wrong: {error}")
+        else:
+            raise AssertionError(f"a program was run with the input {str(value)[:40]}")
+    await lab.still_works()
+
+
+CHECKS = [*GROUP.checks, *_ERRORS.checks, *_OUTPUT.checks, *_INPUTS.checks]

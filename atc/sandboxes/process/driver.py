@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
+import os
 import signal
 import sys
+import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from weakref import WeakKeyDictionary
 
 from atc.calls.contract import CallHandler
@@ -23,10 +26,8 @@ from atc.errors import FrameError, SandboxUnavailable
 from atc.outcome import Outcome
 from atc.sandboxes.channel.descriptors import Printed, SocketChannel
 from atc.sandboxes.channel.session import Session
-from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.sandboxes.elsewhere import why_not_here
+from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox, least
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for
-from atc.sandboxes.process.pool import Pool, close_elsewhere, pool_size, tiers_from
 from atc.sandboxes.process.zygote import Exit, Jail, NoRoom, Zygote, start_zygote, zygote_settings
 
 END_S = 5.0
@@ -114,7 +115,7 @@ class JailSandbox(Sandbox):
     async def _serve(self, jail: Jail, job: Job, call: CallHandler) -> Outcome:
         """Hand the program over, answer its calls, and return how it ended."""
         began = time.perf_counter()
-        limits = _least(job.limits, self.limits)
+        limits = least(job.limits, self.limits)
         with _as_unavailable():
             channel = SocketChannel(jail.channel, limits.frame_bytes)
         session, printed = Session(channel, limits, call, job.host_time), Printed()
@@ -231,14 +232,6 @@ def _site_packages() -> list[str]:
     return [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
 
 
-@functools.lru_cache(maxsize=64)  # each of its values is checked when it is made
-def _least(asked: Limits, most: Limits) -> Limits:
-    """Return the limits that were asked for, held to the driver's own."""
-    return Limits(
-        **{item.name: min(getattr(asked, item.name), getattr(most, item.name)) for item in dataclasses.fields(Limits)}
-    )
-
-
 def _why_it_ended(exit_info: Exit, limits: Limits, group: Group | None) -> Outcome:
     status = exit_info.status
     if status is None:
@@ -257,3 +250,222 @@ def _why_it_ended(exit_info: Exit, limits: Limits, group: Group | None) -> Outco
         hint = " (did the machine run out of memory?)" if -status == signal.SIGKILL else ""
         return Outcome("killed", detail=f"it was ended by {signal.Signals(-status).name}{hint}")
     return Outcome("killed", detail=f"it left with exit status {status} before it reported an answer")
+
+
+RECYCLE_PROGRAMS = 1000
+RECYCLE_S = 600.0
+"""A zygote's children share its addresses and its hash seed: after so many, or so long, another takes its place."""
+
+Start = Callable[[str], Zygote]
+"""Starts a zygote of a tier; raises ``SandboxUnavailable``."""
+
+
+class Pool:
+    """One zygote at a time, and ``size`` jails of it that wait. For any thread.
+
+    Args:
+        start: starts a zygote of a tier.
+        tiers: those that may be used, strongest first; the first that holds is.
+        size: jails to keep waiting.
+    """
+
+    def __init__(self, start: Start, tiers: tuple[str, ...], size: int) -> None:
+        self._start, self._tiers, self._size = start, tiers, size
+        self._lock = threading.Lock()
+        self._current: Zygote | None = None
+        self._retired: list[Zygote] = []
+        self._waiting: deque[Jail] = deque()
+        self._booting: Future[None] | None = None
+        self._closed = False
+        self.reasons: dict[str, str] = {}
+        """Why a tier was passed over."""
+
+    @property
+    def tier(self) -> str:
+        """The tier of the zygote in use; empty before the first."""
+        return self._current.tier if self._current is not None else ""
+
+    @property
+    def group(self) -> Group | None:
+        """The control group of the zygote in use, if it has one."""
+        return self._current.group if self._current is not None else None
+
+    def boot(self) -> Future[None]:
+        """Start a zygote; done at once if one is up. Its failure is ``SandboxUnavailable``."""
+        with self._lock:
+            if self._current is not None and not self._current.dead:
+                return _done()
+            return self._begin_boot()
+
+    def take(self) -> Jail:
+        """A jail of one's own.
+
+        Raises:
+            SandboxUnavailable: the zygote is gone: :meth:`boot` first.
+        """
+        with self._lock:
+            while self._waiting:
+                jail = self._waiting.popleft()
+                if (
+                    not jail.exit.done() and not jail.zygote.dead
+                ):  # the ends of a dead one's children may not be reported yet
+                    return jail
+                jail.close()
+            current = self._current
+        if current is None or current.dead:
+            raise SandboxUnavailable("the parent of the sandbox's programs is gone")
+        return current.spawn()
+
+    def refill(self) -> None:
+        """Make the pool full again, by a new zygote if this one has done its share. After a run, not before it."""
+        with self._lock:
+            current, missing = self._current, self._size - len(self._waiting)
+            if self._closed or current is None or current.dead:
+                return
+            old = current.spawned >= RECYCLE_PROGRAMS or time.monotonic() - current.born > RECYCLE_S
+            if old:
+                self._begin_boot()
+        for _ in range(missing):
+            try:
+                jail = current.spawn()
+            except SandboxUnavailable:
+                return
+            with self._lock:
+                self._waiting.append(jail)
+        self._end_retired()
+
+    def close(self) -> None:
+        """End every zygote and all their programs."""
+        with self._lock:
+            self._closed = True
+            zygotes = [*self._retired, *([self._current] if self._current else [])]
+            waiting, self._waiting, self._retired, self._current = list(self._waiting), deque(), [], None
+            booting = self._booting
+        for zygote in zygotes:
+            zygote.close()
+        for jail in waiting:
+            jail.close()
+        if booting is not None and not booting.done():
+            booting.exception()  # it ends what it has started, as we are closed
+
+    # -- a new zygote ------------------------------------------------------------------------------------------------
+
+    def _begin_boot(self) -> Future[None]:
+        """The boot under way, or one begun now. The lock is held."""
+        if self._booting is None or self._booting.done():
+            self._booting = Future()
+            self._booting.set_running_or_notify_cancel()  # one who waits may give up, the others wait on
+            thread = threading.Thread(target=self._boot, args=(self._booting,), name="atc-sandbox", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:
+                self._booting.set_exception(NoRoom(f"no thread can be started: {error}"))
+        return self._booting
+
+    def _boot(self, booted: Future[None]) -> None:
+        try:
+            zygote = self._strongest()
+        except BaseException as error:
+            booted.set_exception(error)
+            return
+        with self._lock:
+            closed, old = self._closed, self._current
+            if not closed:
+                self._current = zygote
+                if old is not None:
+                    self._retired.append(old)
+                left = list(self._waiting)
+                self._waiting.clear()
+        if closed:
+            zygote.close()
+            booted.set_exception(SandboxUnavailable("the sandbox was closed"))
+            return
+        for jail in left:
+            jail.kill()
+            jail.close()
+        booted.set_result(None)
+        self.refill()
+
+    def _strongest(self) -> Zygote:
+        """The first tier that holds, by trying; never one that was not asked for."""
+        for tier in self._tiers:
+            try:
+                return self._start(tier)
+            except NoRoom:
+                raise  # no fault of the tier
+            except SandboxUnavailable as error:
+                self.reasons[tier] = str(error)
+        raise SandboxUnavailable("; ".join(f"{tier}: {why}" for tier, why in self.reasons.items()))
+
+    def _end_retired(self) -> None:
+        with self._lock:
+            over = [zygote for zygote in self._retired if not zygote.running]
+            self._retired = [zygote for zygote in self._retired if zygote.running]
+        for zygote in over:
+            zygote.close()
+
+
+def close_elsewhere(pool: Pool) -> None:
+    """Close a pool that nobody has any more, in a thread of its own; at the interpreter's end, here.
+
+    Garbage is collected in any thread: also in the one that boots this pool, which :meth:`Pool.close` waits for, or in
+    one that holds its lock.
+    """
+    if threading.main_thread().is_alive():
+        with contextlib.suppress(RuntimeError):  # no thread can be started any more
+            threading.Thread(target=pool.close, name="atc-sandbox-end").start()
+            return
+    pool.close()
+
+
+def tiers_from(require: str) -> tuple[str, ...]:
+    """The tiers that are accepted where ``require`` is the least.
+
+    Raises:
+        SandboxUnavailable: there is no such tier.
+    """
+    if require not in TIERS:
+        raise SandboxUnavailable(f"there is no tier {require!r} of isolation: choose from {', '.join(TIERS)}")
+    return TIERS[: TIERS.index(require) + 1]
+
+
+def pool_size() -> int:
+    """Jails to keep waiting: three for each processor that this process may use, eight at most."""
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(8, 3 * count)
+
+
+def _done() -> Future[None]:
+    made: Future[None] = Future()
+    made.set_result(None)
+    return made
+
+
+_NAMES = {"darwin": "macOS", "win32": "Windows"}
+
+
+def why_not_here(driver: str) -> str:
+    """Why a driver that locks programs on this very machine cannot do so; empty on Linux.
+
+    Args:
+        driver: ``process`` or ``docker``.
+    """
+    if sys.platform == "linux":
+        return ""
+    here = _NAMES.get(sys.platform, sys.platform)
+    if driver == "docker":
+        problem = f"the docker sandbox passes descriptors into its containers, which cannot be done on {here}"
+    else:
+        problem = f"the process sandbox locks programs by Landlock and seccomp, which Linux alone has: this is {here}"
+    return f"{problem}. Nothing was run. {how_to_go_on()}"
+
+
+def how_to_go_on() -> str:
+    """What somebody on this system can do to run programs."""
+    if sys.platform == "win32":
+        return "Use ATC in WSL 2 (`wsl --install`): it is Linux"
+    return (
+        "Run the sandbox as a service in a Linux container, or on a Linux machine (`docker run -p 127.0.0.1:8700:8700 "
+        "-e ATC_SERVE_TOKEN atc-sandbox`), and give its address: `--sandbox http://127.0.0.1:8700`, with "
+        "ATC_SANDBOX_TOKEN set to the same token"
+    )

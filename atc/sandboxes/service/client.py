@@ -1,36 +1,168 @@
-"""The ``service`` sandbox: programs run elsewhere, behind HTTP; their tool calls come back and are executed here."""
+"""The ``service`` sandbox: programs run elsewhere, behind HTTP; their tool calls come back and are executed here.
+
+A caller's WebSocket is the channel to its program.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import functools
-import importlib.util
 import json
 import logging
 import random
 import ssl
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import httpx
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
-from atc.extras import install_command
 from atc.outcome import Outcome
+from atc.sandboxes.channel.descriptors import Channel, Listener
 from atc.sandboxes.channel.session import Session
-from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.sandboxes.process.pool import tiers_from
+from atc.sandboxes.contract import Job, Limits, Sandbox, least
+from atc.sandboxes.process.driver import tiers_from
 from atc.sandboxes.service import messages
 from atc.trace_context import carried
 
-if TYPE_CHECKING:
-    from websockets.asyncio.client import ClientConnection
 
-    from atc.sandboxes.service.channel import ServiceChannel
+class ServiceChannel(Channel):
+    """The channel of one run, with how the run ended.
+
+    Args:
+        connection: the open WebSocket.
+        limits: what the program may use at most.
+        message_bytes: the largest message that the service takes.
+        clock: the program's: the service gets a message when it stops and goes on.
+
+    Attributes:
+        outcome: how the program ended, without its value and error.
+        refusal: why the service would not go on.
+        handed_over: whether the program may have run by then.
+    """
+
+    def __init__(self, connection: ClientConnection, limits: Limits, message_bytes: int, clock: Clock) -> None:
+        self._connection, self._limits, self._most, self._clock = connection, limits, message_bytes, clock
+        self.outcome: Outcome | None = None
+        self.refusal = ""
+        self.handed_over = True
+        self._wanted = asyncio.Event()
+        self._wanted.set()
+        self._pumps: list[asyncio.Task[None]] = []
+
+    def listen(self, listener: Listener) -> None:
+        loop = asyncio.get_running_loop()
+        self._pumps = [loop.create_task(self._listen(listener)), loop.create_task(self._follow_clock())]
+
+    def pause(self) -> None:
+        self._wanted.clear()
+
+    def resume(self) -> None:
+        self._wanted.set()
+
+    async def _listen(self, listener: Listener) -> None:
+        try:
+            while (frame := await self._receive()) is not None:
+                listener.on_frame(frame)
+                await self._wanted.wait()
+        except FrameError as error:
+            listener.on_end(error)
+        else:
+            listener.on_end(None)
+
+    async def _follow_clock(self) -> None:
+        """Send a message whenever the clock stops or goes on; of changes that come faster, only the last."""
+        changed = asyncio.Event()
+        sent = False
+        with self._clock.watched(lambda _: changed.set()), contextlib.suppress(ConnectionClosed):
+            while True:
+                if sent != self._clock.stopped:
+                    sent = self._clock.stopped
+                    await self._connection.send(messages.encode(messages.pause_message(sent)), text=True)
+                else:
+                    await changed.wait()
+                    changed.clear()
+
+    async def _receive(self) -> dict[str, Any] | None:
+        """The next frame; ``None`` when there will be no more. Raises FrameError."""
+        try:
+            body = await self._connection.recv(decode=True)
+        except ConnectionClosed as error:
+            self.refusal = self.refusal or _why_closed(error)
+            return None
+        if not isinstance(body, str):
+            raise FrameError("it sent bytes in place of text")
+        self.received += len(body)
+        message = messages.decode(body)
+        match message.get("op"):
+            case "call":
+                return message
+            case "refused":
+                self.refusal = str(message.get("message"))[:1000]
+                self.handed_over = message.get("handed_over") is not False
+                return None
+            case "outcome":
+                self.outcome = messages.outcome_of(message)
+                return _report(message)
+        raise FrameError("it sent a message of no known kind")
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["op"] == "run":
+            limits = dataclasses.asdict(self._limits)
+            del limits["host_s"]  # the service has a share of its own for each program
+            message = {**message, "limits": limits}
+        body = messages.encode(message)
+        if why := self._unacceptable(body):
+            if message["op"] == "run":
+                raise SandboxUnavailable(f"the sandbox service does not take this program: {why}")
+            error = {"message": f"its response cannot be passed on: {why}", "status": None}
+            body = messages.encode({"op": "reply", "id": message["id"], "error": error})
+        with contextlib.suppress(ConnectionClosed):
+            await self._connection.send(body, text=True)
+
+    async def close(self) -> None:
+        """Let the connection go; the service ends a program whose caller has gone."""
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+        if self.outcome is not None:
+            self._connection.transport.abort()  # the outcome is here: there is nothing to wait for
+        else:
+            await self._connection.close()
+
+    def _unacceptable(self, body: bytes) -> str:
+        if len(body) > self._most:
+            return f"it takes {len(body):,} bytes, and the service takes {self._most:,}"
+        return messages.acceptable(body)
+
+
+def _report(message: dict[str, Any]) -> dict[str, Any] | None:
+    """Return a program's own report inside an outcome, in the form of a frame."""
+    match message["kind"]:
+        case "finished":
+            report = {name: message.get(name) for name in ("answered", "value")}
+            return {"op": "done", **report, "say": message.get("said")}
+        case "raised":
+            return {"op": "raised", "error": message.get("error")}
+    return None
+
+
+def _why_closed(error: ConnectionClosed) -> str:
+    code = error.rcvd.code if error.rcvd is not None else None
+    if code == 1009:
+        return "the service ended the run: a message was too large for it"
+    if code in (1001, 1012):
+        return "the service was shut down during the run"
+    return ""
+
 
 ASK_S = 10.0
 """Seconds for one request, and for connecting to a run."""
@@ -59,7 +191,7 @@ class ServiceSandbox(Sandbox):
 
     Raises:
         SettingsError: the URL is not the address of a service, or a token is missing.
-        SandboxUnavailable: there is no such tier, or the library for its channel is not installed.
+        SandboxUnavailable: there is no such tier.
     """
 
     name = "service"
@@ -74,8 +206,6 @@ class ServiceSandbox(Sandbox):
             raise SettingsError(f"the sandbox service at {url} needs a token: set ATC_SANDBOX_TOKEN")
         if not token.isascii() or not token.isprintable():
             raise SettingsError("sandbox_token: a token has printable ASCII characters only")
-        if importlib.util.find_spec("websockets") is None:
-            raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
         self._accepted = tiers_from(require)
         self.limits = limits
         self._url, self._token, self._require = url.rstrip("/"), token, require
@@ -99,12 +229,10 @@ class ServiceSandbox(Sandbox):
         return self._tier
 
     async def run(self, job: Job, call: CallHandler) -> Outcome:
-        from atc.sandboxes.service.channel import ServiceChannel
-
         began = time.perf_counter()
         granted = await self._ask("POST", "/v1/runs", job.limits.wall_s, {"require": self._require})
         tier = self._accept(granted)
-        limits = Limits(**{n: min(getattr(job.limits, n), v) for n, v in dataclasses.asdict(self.limits).items()})
+        limits = least(job.limits, self.limits)
         channel = ServiceChannel(await self._connect(granted, limits), limits, granted["message_bytes"], job.clock)
         session = Session(channel, limits, call, job.host_time)
         try:
@@ -204,8 +332,6 @@ class ServiceSandbox(Sandbox):
 
     async def _connect(self, granted: dict[str, Any], limits: Limits) -> ClientConnection:
         """Open the channel of a run that was granted."""
-        from websockets.exceptions import InvalidStatus, WebSocketException
-
         address = urljoin(self._url + "/", str(granted.get("url")).removeprefix("/"))
         if urlsplit(address).scheme != urlsplit(self._url).scheme:
             raise SandboxUnavailable(f"the sandbox service at {self._url} names a channel less safe than it: {address}")
@@ -223,8 +349,6 @@ class ServiceSandbox(Sandbox):
             raise SandboxUnavailable(f"no channel to the sandbox service at {address} ({why}). Nothing was run")
 
     async def _open(self, address: str, granted: dict[str, Any], limits: Limits) -> ClientConnection:
-        from websockets.asyncio.client import connect
-
         return await connect(
             address.replace("http", "ws", 1),
             additional_headers={**carried(), "Authorization": f"Bearer {granted.get('channel_token')}"},

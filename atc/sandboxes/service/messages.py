@@ -20,7 +20,7 @@ from atc.packing import pack
 from atc.sandboxes import inputs
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
-from atc.sandboxes.contract import TIERS, Job, Limits
+from atc.sandboxes.contract import TIERS, Job, Limits, least
 
 PROTOCOL = 5
 """2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
@@ -161,10 +161,9 @@ def _limits_of(raw: Any, most: Limits) -> Limits:
         if type(value) is not int and not (name in _FRACTIONS and type(value) is float):
             raise FrameError(f"the limit {name} must be a {'' if name in _FRACTIONS else 'whole '}number")
     try:
-        asked = dataclasses.replace(most, **raw)
+        return least(dataclasses.replace(most, **raw), most)
     except UsageError as error:
         raise FrameError(str(error)) from None
-    return Limits(**{name: min(getattr(asked, name), getattr(most, name)) for name in known})
 
 
 # -- from the service ------------------------------------------------------------------------------------------------

@@ -1,19 +1,225 @@
-"""Serves the sandbox service: drops connections that dawdle, and lets runs end before it ends."""
+"""The sandbox service over HTTP: its face, its connections and its server.
+
+What a connection costs is its tenant's, who is read later when he has had his share. Connections that dawdle are
+dropped, and runs end before the server does.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route, WebSocketRoute
+from starlette.websockets import WebSocket
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from atc.accepting import REFUSING, raise_descriptors, require_descriptors
-from atc.sandboxes.process.pool import pool_size
-from atc.sandboxes.service.app import make_app
-from atc.sandboxes.service.protocols import RunSocket, requests_of
+from atc.accepting import REFUSING, Crowd, raise_descriptors, require_descriptors
+from atc.sandboxes.process.driver import pool_size
+from atc.sandboxes.service.accounts import Account, Accounts, Visit, visit_of_this
 from atc.sandboxes.service.service import Service, ServiceSettings
-from atc.serving import DrainingServer, listen
+from atc.sandboxes.service.tenants import RETRY_AFTER_S, Refusal, bearer
+from atc.serving import CrowdedProtocol, DrainingServer, listen
+
+MAX_BODY = 4096
+BODY_S = 10.0
+TURN_S = 1.0
+"""Seconds that a request waits until its tenant has its turn."""
+
+
+def make_app(service: Service) -> Starlette:
+    """The service over ASGI: it is the caller's to start and to close.
+
+    * ``POST /v1/runs``: grant a run; 201 with its id and the one-time token of its channel
+    * ``GET /v1/runs/{id}/channel``: its WebSocket
+    * ``GET /v1/service``: what holds here
+    * ``GET /healthz``, ``/readyz``, ``/metrics``: without a token
+    """
+    face = _Face(service)
+    return Starlette(
+        routes=[
+            Route("/v1/runs", face.grant, methods=["POST"]),
+            WebSocketRoute("/v1/runs/{number}/channel", face.channel),
+            Route("/v1/service", face.describe),
+            Route("/healthz", face.health),
+            Route("/readyz", face.readiness),
+            Route("/metrics", face.metrics),
+        ],
+        exception_handlers={Refusal: face.refused},
+    )
+
+
+class _Face:
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def grant(self, request: Request) -> Response:
+        tenant = await self._tenant_of(request)
+        return JSONResponse(self._service.grant(tenant, await _body(request)), 201)
+
+    async def describe(self, request: Request) -> Response:
+        await self._tenant_of(request)
+        return JSONResponse(self._service.description())
+
+    async def _tenant_of(self, request: Request) -> str:
+        """Who asks, when it is his turn.
+
+        Raises:
+            Refusal: nobody that is known, or who takes more than his share.
+        """
+        tenant = self._service.tenant_of(request.headers.get("authorization", ""))
+        account = self._pays(tenant)
+        if not await account.turn(TURN_S):
+            text = "this tenant uses more than its share of this service's time: ask less often"
+            raise Refusal(429, "busy", text, retry_after=RETRY_AFTER_S)
+        return tenant
+
+    def _pays(self, tenant: str) -> Account:
+        account = self._service.accounts.of(tenant)
+        if (visit := visit_of_this()) is not None:
+            visit.belongs_to(account)
+        return account
+
+    async def channel(self, socket: WebSocket) -> None:
+        try:
+            token = bearer(socket.headers.get("authorization", ""))
+            run = self._service.runs.connect(socket.path_params["number"], token)
+        except Refusal as refusal:
+            await socket.send_denial_response(self._answer(refusal))
+            return
+        self._pays(run.tenant)
+        try:
+            await socket.accept()
+        except BaseException:
+            self._service.runs.end(run)
+            raise
+        await self._service.serve(run, socket)
+
+    async def health(self, request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def readiness(self, request: Request) -> Response:
+        if self._service.ready:
+            return PlainTextResponse("ready\n")
+        return PlainTextResponse("ending\n", 503)
+
+    async def metrics(self, request: Request) -> Response:
+        return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+    async def refused(self, request: Request, refusal: Exception) -> Response:
+        assert isinstance(refusal, Refusal)
+        return self._answer(refusal)
+
+    def _answer(self, refusal: Refusal) -> Response:
+        self._service.metrics.refused.labels(refusal.code).inc()
+        return JSONResponse(refusal.body, refusal.status, refusal.headers)
+
+
+async def _body(request: Request) -> bytes:
+    """The request's body.
+
+    Raises:
+        Refusal: it is too large, or too slow.
+    """
+    body = b""
+    try:
+        async with asyncio.timeout(BODY_S):
+            async for part in request.stream():
+                body += part
+                if len(body) > MAX_BODY:
+                    raise Refusal(413, "bad_request", f"the request's body is over {MAX_BODY:,} bytes")
+    except TimeoutError:
+        raise Refusal(408, "slow", f"the request took longer than {BODY_S:g} s to come") from None
+    except ClientDisconnect:
+        raise Refusal(400, "bad_request", "the request was broken off") from None
+    return body
+
+
+MAX_FRAGMENTS = 4_096
+"""Pieces of one message: each takes memory, also an empty one, which no limit of bytes sees."""
+
+
+class Requests(CrowdedProtocol):
+    """Requests over HTTP, each of which may be another tenant's."""
+
+    accounts: Accounts
+    _visit: Visit
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._visit = self.accounts.visit()
+        super().connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._visit.first(super().data_received, data)
+
+    def on_response_complete(self) -> None:
+        self._visit.settle()
+        super().on_response_complete()
+        if (wait := self._visit.wait_s()) and not self.transport.is_closing():
+            self.flow.pause_reading()
+            self.loop.call_later(wait, self.flow.resume_reading)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._visit.settle()
+
+
+def requests_of(crowd: Crowd, accounts: Accounts) -> type[Requests]:
+    """The protocol of one service."""
+    return type("Requests", (Requests,), {"crowd": crowd, "accounts": accounts})
+
+
+class RunSocket(WebSocketsSansIOProtocol):
+    """A run's WebSocket. It begins within a request, whose visit it goes on with."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._visit = visit_of_this()
+        self._held = False
+
+    def data_received(self, data: bytes) -> None:
+        if self._visit is None:
+            super().data_received(data)
+            return
+        self._visit.first(super().data_received, data)
+        if not self._held and (wait := self._visit.wait_s()):
+            self._held = True
+            self.transport.pause_reading()
+            self.loop.call_later(wait, self._go_on)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._visit is not None:
+            self._visit.settle()
+
+    async def receive(self) -> Any:
+        if self._visit is not None and self._visit.account is not None:
+            await self._visit.account.turn()
+        event = await super().receive()
+        if self._held:
+            self.transport.pause_reading()
+        return event
+
+    def handle_cont(self, event: Any) -> None:
+        if len(self.frames) < MAX_FRAGMENTS:
+            super().handle_cont(event)
+        elif not self.close_sent:
+            self.conn.fail(1009, "a message in too many pieces")
+            self.handle_parser_exception()
+
+    def _go_on(self) -> None:
+        if self._visit is not None and (wait := self._visit.wait_s()):
+            self.loop.call_later(wait, self._go_on)
+            return
+        self._held = False
+        if not self.read_paused and not self.transport.is_closing():
+            self.transport.resume_reading()
+
 
 KEEP_S = 30
 """Seconds that a connection is kept for the next request."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import collections
+import contextlib
 import dataclasses
 import logging
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.websockets import WebSocket
 
 from atc.accepting import Crowd
@@ -16,13 +22,9 @@ from atc.outcome import Outcome
 from atc.sandboxes.contract import FIXED, TIERS, Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages
-from atc.sandboxes.service.accounts import Accounts
-from atc.sandboxes.service.jails import Jails
-from atc.sandboxes.service.metrics import Metrics
-from atc.sandboxes.service.refusal import Refusal
+from atc.sandboxes.service.accounts import Account, Accounts
 from atc.sandboxes.service.relay import Gone, Relay
-from atc.sandboxes.service.runs import Run, Runs
-from atc.sandboxes.service.tenants import Tenants
+from atc.sandboxes.service.tenants import Refusal, Run, Runs, Tenants
 from atc.telemetry import Telemetry
 
 log = logging.getLogger("atc.service")
@@ -44,7 +46,7 @@ class ServiceSettings:
         preload: packages that programs may use beside the standard library.
         max_runs: at the same time, of all tenants.
         max_runs_per_tenant: of one. 0: all where there is one tenant; of several, each only while it has fewer than
-            are free (:class:`atc.sandboxes.service.runs.Runs`).
+            are free (:class:`atc.sandboxes.service.tenants.Runs`).
         connect_s: in which a caller must connect to a run that was granted (``UNUSED_S`` at most), and send the
             program.
         drain_s: that runs get to end when the service ends.
@@ -243,3 +245,108 @@ def _required(body: bytes) -> str:
         text = f'the request\'s body may be {{"require": T}}, T one of {", ".join(TIERS)}, and nothing else'
         raise Refusal(400, "bad_request", text)
     return str(require)
+
+
+_Key = tuple[str | int, ...]
+
+Make = Callable[[Limits], ProcessSandbox]
+
+
+class Jails:
+    """Sandboxes that are kept for the next program of the same kind. For one event loop.
+
+    No two tenants share one: programs of the same parent share its memory layout and its hash seed.
+
+    Args:
+        make: makes a sandbox with these limits, of no weaker tier than the service promised.
+        keep: sandboxes to keep that run nothing.
+    """
+
+    def __init__(self, make: Make, max_idle: int) -> None:
+        self._make, self._max_idle = make, max_idle
+        self._sandboxes: collections.OrderedDict[_Key, ProcessSandbox] = collections.OrderedDict()
+        self._users: dict[_Key, int] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @contextlib.asynccontextmanager
+    async def lent(self, tenant: str, limits: Limits) -> AsyncIterator[ProcessSandbox]:
+        """A sandbox for one run. What is not used for long is closed when others take its place."""
+        key = (tenant, *(getattr(limits, name) for name in FIXED))
+        if key not in self._sandboxes:
+            self._sandboxes[key] = self._make(limits)
+        self._sandboxes.move_to_end(key)
+        self._users[key] = self._users.get(key, 0) + 1
+        try:
+            yield self._sandboxes[key]
+        finally:
+            self._users[key] -= 1
+            if not self._users[key]:
+                del self._users[key]
+            self._let_go()
+
+    async def aclose(self) -> None:
+        """Close every sandbox and end its programs."""
+        sandboxes = list(self._sandboxes.values())
+        self._sandboxes.clear()
+        await asyncio.gather(*self._closing, *(sandbox.aclose() for sandbox in sandboxes))
+
+    def _let_go(self) -> None:
+        idle = [key for key in self._sandboxes if key not in self._users]
+        while len(idle) > self._max_idle:  # of who has most: one with many kinds of limits does not cost others theirs
+            most, _ = collections.Counter(tenant for tenant, *_ in idle).most_common(1)[0]
+            key = next(key for key in idle if key[0] == most)
+            idle.remove(key)
+            task = asyncio.create_task(self._sandboxes.pop(key).aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
+
+
+class Metrics:
+    """What one service counts, for Prometheus (``GET /metrics``).
+
+    Labels come from fixed sets: never from a program, a tool or a token; a tenant's name is one that was set.
+
+    Args:
+        running: how many runs are connected now.
+        tier: the isolation that holds.
+        accounts: gives the tenants' accounts of the service's own processor time, by name: those that were set, and no
+            others.
+        crowd: counts the service's connections.
+    """
+
+    def __init__(
+        self, running: Callable[[], int], tier: str, accounts: Callable[[], Iterable[tuple[str, Account]]], crowd: Crowd
+    ) -> None:
+        self.registry = CollectorRegistry()
+        self.runs = Counter("atc_runs", "Runs that ended, by how.", ["outcome"], registry=self.registry)
+        self.refused = Counter("atc_refused", "Requests refused, by why.", ["reason"], registry=self.registry)
+        self.calls = Counter("atc_tool_calls", "Tool calls passed to callers.", registry=self.registry)
+        self.seconds = Histogram(
+            "atc_run_seconds", "From a program's start to its end.", buckets=_BUCKETS, registry=self.registry
+        )
+        self.registry.register(_Times(accounts, crowd))
+        Gauge("atc_connections", "Open connections.", registry=self.registry).set_function(lambda: len(crowd))
+        Gauge("atc_runs_running", "Runs going on.", registry=self.registry).set_function(running)
+        Gauge("atc_isolation", "1 for the tier that holds.", ["tier"], registry=self.registry).labels(tier).set(1)
+
+    def text(self) -> bytes:
+        """Return the figures in the text format of Prometheus."""
+        return generate_latest(self.registry)
+
+
+class _Times(Collector):
+    def __init__(self, accounts: Callable[[], Iterable[tuple[str, Account]]], crowd: Crowd) -> None:
+        self._accounts, self._crowd = accounts, crowd
+
+    def collect(self) -> Iterable[Metric]:
+        used = CounterMetricFamily("atc_host_seconds", "The service's own processor time.", labels=["tenant"])
+        waited = CounterMetricFamily("atc_held_back_seconds", "Connections waited for a share.", labels=["tenant"])
+        for name, account in self._accounts():
+            used.add_metric([name], account.used_s)
+            waited.add_metric([name], account.waited_s)
+        refused = CounterMetricFamily("atc_connections_refused", "Connections there was no room for.")
+        refused.add_metric([], self._crowd.refused)
+        return [used, waited, refused]
