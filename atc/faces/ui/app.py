@@ -23,9 +23,8 @@ from atc.faces.ui.rights import Keys, Right
 from atc.faces.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.faces.ui.views import Views
 from atc.faces.ui.work import Busy, Work
-from atc.traces.searching import search
 from atc.traces.stores.base import RUN_ID, RunStore
-from atc.traces.summary import CUT_OFF, RUNNING
+from atc.traces.summary import CUT_OFF, RUNNING, search
 
 ROWS = 50
 """Of the list, unless more are asked for."""

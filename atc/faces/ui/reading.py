@@ -13,8 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 from atc.errors import AtcError, TraceError, UsageError
 from atc.faces.ui.streams import Hub, line, message
 from atc.faces.ui.views import Views
-from atc.traces.following import AT_ONCE_BYTES, Follower, line_of
-from atc.traces.index import RunIndex
+from atc.traces.index import AT_ONCE_BYTES, Follower, RunIndex, line_of
 from atc.traces.reading import FAILS
 from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
 from atc.traces.summary import CUT_OFF, RUNNING, RunSummary
