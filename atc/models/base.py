@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Literal
 
 import anyio
 
-from atc.errors import UsageError
+from atc.errors import ModelUnavailable, UsageError
 from atc.models.messages import (
     FinishReason,
     Message,
@@ -357,3 +357,15 @@ class WrappedModel(Model):
 
     async def aclose(self) -> None:
         await self.inner.aclose()
+
+
+class NoModel(Model):
+    """Stands where a run has a model, and answers nothing."""
+
+    name = "none"
+    context_tokens = 1_000_000
+    takes_images = True
+
+    async def generate(self, request: ModelRequest) -> Reply:
+        """Raise ModelUnavailable."""
+        raise ModelUnavailable("this run has no language model: its programs are written elsewhere")

@@ -30,8 +30,8 @@ from atc.models import (
     ReplyFormat,
     WrappedModel,
 )
-from atc.models.endpoint_formats import EndpointFormats
-from atc.models.reply_schema import MAX_ENFORCED, enforced
+from atc.models.endpoint_facts import EndpointFormats
+from atc.models.reply_format import MAX_ENFORCED, enforced
 from tests.support.fake_openai_server import Handler, Server, fails, says, serving, status_error, takes_formats
 
 PROMPT = [Message("system", "Be brief."), Message("user", "Where?")]

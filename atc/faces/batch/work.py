@@ -14,7 +14,7 @@ from atc.errors import EnvironmentProblem, JournalError, RunInUse
 from atc.faces.batch.book import TaskResult, failed, task_result
 from atc.faces.batch.limits import Ledger, Spending, SpendingModel
 from atc.faces.batch.tasks import BatchTask
-from atc.models.no_model import NoModel
+from atc.models.base import NoModel
 from atc.prices import missing_price
 from atc.result import Result
 from atc.settings import Settings

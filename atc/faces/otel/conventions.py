@@ -120,7 +120,7 @@ MAX_CONTENT = 16_384
 
 
 class Content:
-    """Texts and values of one run as attributes.
+    """Texts and values of one run as attributes: only where they were asked for, masked, and cut.
 
     Args:
         redactor: of the run.

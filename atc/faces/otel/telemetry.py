@@ -1,4 +1,9 @@
-"""Telemetry that is on (:class:`atc.telemetry.Telemetry`)."""
+"""Telemetry that is on (:class:`atc.telemetry.Telemetry`), and where its spans and metrics go.
+
+They go to what the user's program has set up, else to what the standard variables name. A run waits for none of it.
+Ours are sent by threads of their own, out of bounded queues; what does not fit, or cannot be sent, is dropped. At the
+end of the process they get :data:`FLUSH_S` seconds.
+"""
 
 from __future__ import annotations
 
