@@ -153,7 +153,7 @@ def show(
 
 def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) -> list[TraceError]:
     """Write a run as a page; what cannot be read of it."""
-    from atc.pages.run.file import run_file
+    from atc.pages.run.page import run_file
 
     piped = str(file) == "-"
     if piped and as_json:
