@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,6 +17,7 @@ from atc.faces.batch.book import Begun, Book, TaskResult, not_begun
 from atc.faces.batch.limits import NO_LIMITS, Ledger, Limits
 from atc.faces.batch.tasks import BatchTask, tasks_of
 from atc.faces.batch.work import Executor, Here, Job
+from atc.traces.emitter import streamed
 from atc.traces.stores.base import new_run_id
 
 if TYPE_CHECKING:
@@ -76,19 +76,11 @@ class Batch:
         todo.extendleft(reversed(cut_off))  # first: later runs may have the store delete them
         if not todo:
             return
-        ended: asyncio.Queue[TaskResult | None] = asyncio.Queue()
-        work = asyncio.create_task(self._do_all(todo, ended))
-        work.add_done_callback(lambda _: ended.put_nowait(None))
-        try:
-            while (result := await ended.get()) is not None:
+        async with aclosing(streamed(partial(self._do_all, todo))) as ended:
+            async for result in ended:
                 yield result
-            await work
-        finally:
-            work.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):  # it was raised above, or nobody waits for it
-                await work
 
-    async def _do_all(self, todo: deque[tuple[int, BatchTask]], ended: asyncio.Queue[TaskResult | None]) -> None:
+    async def _do_all(self, todo: deque[tuple[int, BatchTask]], ended: Callable[[TaskResult], None]) -> None:
         spent = self.book.spent if self.book is not None else None
         ledger = Ledger(self.limits, *((spent,) if spent is not None else ())) if self.limits else None
         async with AsyncExitStack() as stack:
@@ -109,13 +101,13 @@ class Batch:
         number: int,
         todo: deque[tuple[int, BatchTask]],
         ledger: Ledger | None,
-        ended: asyncio.Queue[TaskResult | None],
+        ended: Callable[[TaskResult], None],
     ) -> None:
         book = self.book
         while todo:
             index, task = todo.popleft()
             if ledger is not None and (over := ledger.used_up) is not None:
-                ended.put_nowait(not_begun(task, over))
+                ended(not_begun(task, over))
                 if index % 1_000 == 0:
                     await asyncio.sleep(0)
                 continue
@@ -130,7 +122,7 @@ class Batch:
             result = await self.executor.do(number, job, left, started)
             if book is not None and not result.in_use:
                 book.end(result, task)
-            ended.put_nowait(result)
+            ended(result)
 
 
 def _nothing() -> None:
