@@ -42,9 +42,8 @@ from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
 from atc.traces.events import Event
-from atc.traces.retention import AT_ONCE, prune
 from atc.traces.stores import open_store
-from atc.traces.stores.base import NoTrace, StoredRun, new_run_id
+from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
 
 
 class Agent(RunsBatches, RunsPrograms):
@@ -429,7 +428,7 @@ class Agent(RunsBatches, RunsPrograms):
 
     async def _prune(self) -> None:
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
-        await asyncio.to_thread(prune, self.store, kept, days=days, at_most=AT_ONCE)
+        await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
 
     def _learn(self, result: Result | None, request: Request, broker: Broker) -> None:
         """Hand a run that has ended to the catalogue, which learns from it in a thread of its own; of a dry run,

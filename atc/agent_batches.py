@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from atc.agent import Agent
-    from atc.faces.batch.executor import Executor
+    from atc.faces.batch.book import TaskResult
     from atc.faces.batch.limits import Limits
-    from atc.faces.batch.outcome import TaskResult
+    from atc.faces.batch.work import Executor
 
 
 class RunsBatches:
@@ -78,7 +78,7 @@ class RunsBatches:
         Raises:
             As :meth:`map`; what is wrong with the tasks at once.
         """
-        from atc.faces.batch.opening import opened_batch  # all of it comes with it
+        from atc.faces.batch.batch import opened_batch  # all of it comes with it
 
         agent = cast("Agent", self)
         return opened_batch(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from atc.blocking import wait_for
 from atc.errors import JournalError, UsageError
 from atc.invisible import visible
-from atc.models.no_model import NoModel
+from atc.models.base import NoModel
 from atc.packing import unpack
 from atc.programs.extract import unfenced
 from atc.request import Request

@@ -10,9 +10,8 @@ from typing import Any
 from atc.catalogue import Catalogue, toolset_of
 from atc.errors import UsageError
 from atc.models import resolve_model
-from atc.models.base import Model
+from atc.models.base import Model, NoModel
 from atc.models.budget import Budget
-from atc.models.no_model import NoModel
 from atc.prices import missing_price
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox

@@ -17,8 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from atc.pages.run.file import run_file
-from atc.pages.run.page import SCRIPTS, STYLES
+from atc.pages.run.page import SCRIPTS, STYLES, run_file
 from atc.pages.runs.page import SCRIPTS as LIST_SCRIPTS
 from atc.pages.runs.page import STYLES as LIST_STYLES
 from atc.pages.runs.page import runs_page

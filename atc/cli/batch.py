@@ -39,9 +39,9 @@ from atc.cli.run import (
 from atc.errors import UsageError
 from atc.faces.batch.batch import Batch
 from atc.faces.batch.book import Book
-from atc.faces.batch.executor import Executor, Here
 from atc.faces.batch.limits import Limits
 from atc.faces.batch.tasks import BatchTask, lines_of, read_tasks
+from atc.faces.batch.work import Executor, Here
 from atc.models.resolve import prepare_model
 from atc.permissions import Permissions
 from atc.permissions.of_agent import permissions_of

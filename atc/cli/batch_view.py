@@ -14,7 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from atc.cli.console import err, out, print_json, print_table
-from atc.faces.batch.outcome import TaskResult
+from atc.faces.batch.book import TaskResult
 from atc.prices import money_text
 
 EVERY_S = 15.0

@@ -15,8 +15,7 @@ from atc.cli.console import clean, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc.held import replies_folder
 from atc.settings import Settings
-from atc.traces.retention import Pruned, delete, prune
-from atc.traces.stores.base import RunStore
+from atc.traces.stores.base import Pruned, RunStore, delete, prune
 
 ALL = "all"
 """In place of a run's name: every run."""

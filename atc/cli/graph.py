@@ -117,8 +117,7 @@ def draw(
         raise UsageError(f"{output}: name a file that ends in .html (a page) or .svg (a drawing)")
     writable(output, force)
     from atc.pages.tool_graph.drawing import drawing_of
-    from atc.pages.tool_graph.page import html_of
-    from atc.pages.tool_graph.svg import svg_of
+    from atc.pages.tool_graph.page import html_of, svg_of
 
     opened = _graph(tools, only, service_url, auth, documents, openapi)
     chosen = [known_tool(each, opened.protocols) for each in around or ()]

@@ -45,10 +45,9 @@ from atc.strategies.base import Strategy, open_strategy
 from atc.traces.events import Event
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
-from atc.traces.searching import FORMS, search
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore, StoredRun
-from atc.traces.summary import RunSummary
+from atc.traces.summary import FORMS, RunSummary, search
 
 MANY = 500
 """Traces that are read without a word about it."""
@@ -154,7 +153,7 @@ def show(
 
 def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) -> list[TraceError]:
     """Write a run as a page; what cannot be read of it."""
-    from atc.pages.run.file import run_file
+    from atc.pages.run.page import run_file
 
     piped = str(file) == "-"
     if piped and as_json:

@@ -42,7 +42,7 @@ from atc.traces.stores import open_store
 if TYPE_CHECKING:
     from atc.agent import Agent
     from atc.calls.approval import Approve
-    from atc.faces.ui.server import Address
+    from atc.faces.ui.app import Address
     from atc.traces.events import Event
 
 FILE_S = 30.0
@@ -95,7 +95,7 @@ def ui(
         except ImportError:
             message = f"the package `{package}` is not installed: {install_command('ui')}"
             raise EnvironmentProblem(message) from None
-    from atc.faces.ui.server import make_ui, serve_ui
+    from atc.faces.ui.app import make_ui, serve_ui
 
     settings = Settings.load(permissions=permissions, read_only=read_only)
     store = open_store(settings)

@@ -7,16 +7,13 @@ out are those of :mod:`atc.models.messages`; they can be imported from here, too
 from __future__ import annotations
 
 import abc
-import functools
-import inspect
-import warnings
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 import anyio
 
-from atc.errors import UsageError
+from atc.errors import ModelUnavailable, UsageError
 from atc.models.messages import (
     FinishReason,
     Message,
@@ -142,10 +139,6 @@ class Model(abc.ABC):
     takes_images: bool | None = False
     wants_example: bool = False
     enforces: ClassVar[frozenset[FormatKind]] = frozenset()
-
-    def __init_subclass__(cls, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        _adapt_complete(cls)
 
     def prepare(self) -> None:
         """Begin what takes time before the first reply, and return at once. The first call raises what fails."""
@@ -275,53 +268,6 @@ class Model(abc.ABC):
         return
 
 
-def _adapt_complete(cls: type[Model]) -> None:
-    """Let a subclass that overrides :meth:`Model.complete` without formats take them, stated in the prompt.
-
-    Such classes were written for an interface without formats. An override that passes on all arguments,
-    to a class that has a ``generate``, needs nothing.
-    """
-    written = cls.__dict__.get("complete")
-    if not inspect.isfunction(written):
-        return
-    parameters = inspect.signature(written).parameters
-    passes_on = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
-    abstract = getattr(cls.generate, "__isabstractmethod__", False)
-    if "schema" in parameters or (passes_on and not abstract):
-        return
-    warnings.warn(
-        f"{cls.__name__} overrides Model.complete without schema, grammar and choices: implement generate(request)",
-        DeprecationWarning,
-        stacklevel=4,
-    )
-
-    async def generate(self: Model, request: ModelRequest) -> Reply:
-        reply: Reply = await written(self, request.messages, **replace(request, format=None).options)
-        return reply
-
-    @functools.wraps(written)
-    async def complete(
-        self: Model,
-        messages: Sequence[Message],
-        *,
-        schema: JsonSchema | None = None,
-        grammar: str | None = None,
-        choices: Sequence[str] | None = None,
-        **given: Any,
-    ) -> Reply:
-        wanted = ReplyFormat.of(schema, grammar, choices)
-        if wanted is None:
-            return await written(self, messages, **given)  # type: ignore[no-any-return]
-        on_text = given.pop("on_text", None)
-        sampling = Sampling(**(given | {"stop": tuple(given.get("stop", ()))}))
-        request = ModelRequest(tuple(messages), sampling, wanted, on_text)
-        return await fitting_reply(functools.partial(generate, self), request, frozenset())
-
-    cls.complete = complete  # type: ignore[method-assign]
-    if abstract:
-        cls.generate = generate  # type: ignore[method-assign]
-
-
 class WrappedModel(Model):
     """A model that wraps another one, and passes on what it does not change.
 
@@ -357,3 +303,15 @@ class WrappedModel(Model):
 
     async def aclose(self) -> None:
         await self.inner.aclose()
+
+
+class NoModel(Model):
+    """Stands where a run has a model, and answers nothing."""
+
+    name = "none"
+    context_tokens = 1_000_000
+    takes_images = True
+
+    async def generate(self, request: ModelRequest) -> Reply:
+        """Raise ModelUnavailable."""
+        raise ModelUnavailable("this run has no language model: its programs are written elsewhere")

@@ -18,12 +18,11 @@ from atc.errors import ModelError, ModelUnavailable, UsageError
 from atc.extras import install_command
 from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
-from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings, shared
+from atc.models.embedded_process import Drafts, EmbeddedServer, KeepPrompts, ServerSettings, kept_prefixes, shared
 from atc.models.fetch import models_dir
 from atc.models.machine import Sizes, fitting_sizes, missing_instructions, missing_library, needed_bytes, this_machine
 from atc.models.messages import Message, ModelRequest, Reply, bounded_tokens, sample_options
 from atc.models.openai_compatible import OpenAICompatible
-from atc.models.prompt_cache import KeepPrompts, kept_prefixes
 from atc.models.reply_format import ALL_KINDS
 
 CONTEXT_TOKENS = 16_384

@@ -8,16 +8,183 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from html import unescape
 from typing import TYPE_CHECKING, Any
 
 import tenacity
 
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable
-from atc.models.context_errors import Exceeded, exceeded
-from atc.models.error_bodies import body_words, page_words, told
 
 if TYPE_CHECKING:
     import openai
+
+
+_READ = 4_000  # characters of an error that are looked at: text from outside is cut first
+_DEEP = 6
+_MOST_FINDINGS = 8
+"""Findings of one body that are told."""
+_READ_OF_PAGE = 20_000
+_PAGE = re.compile(r"\s*(?:<!doctype html|<html)", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]{0,200}>(.{1,300}?)</title>", re.IGNORECASE | re.DOTALL)
+
+
+def body_words(body: Any) -> str:
+    """The words of a parsed body; empty where it has none that are known.
+
+    ``{"error": {"message": …}}`` is OpenAI's form, and of most; Gemini puts it into a list, Mistral and FastAPI send
+    findings with their places under ``detail``, Ollama a text under ``error``, OpenRouter the words of the provider
+    behind it under ``metadata``.
+    """
+    return _words(body, _DEEP).strip()
+
+
+def told(message: str, body: Any) -> str:
+    """The message of an error of the ``openai`` package, with the words of its body where the package finds none.
+
+    It reads ``{"error": {"message": "…"}}`` alone: of any other form its message is the status.
+    """
+    words = body_words(body)
+    return message if not words or words in message else f"{message} {words}"
+
+
+def page_words(text: str) -> str:
+    """What a page of HTML says, in place of the page; any other text as it is."""
+    if not _PAGE.match(text[:500]):
+        return text
+    title = _TITLE.search(text[:_READ_OF_PAGE])
+    named = " ".join(unescape(title[1]).split()) if title else "no title"
+    return f"a page of HTML ({named}), so something that is no API answered: check the address"
+
+
+def _words(body: Any, depth: int) -> str:
+    if depth == 0 or body is None:
+        return ""
+    if isinstance(body, str):
+        return page_words(body)
+    if isinstance(body, list):
+        return "; ".join(filter(None, (_words(each, depth - 1) for each in body[:_MOST_FINDINGS])))
+    if not isinstance(body, Mapping):
+        return ""
+    for name in ("error", "message", "detail"):
+        if words := _words(body.get(name), depth - 1):
+            behind = _words(_member(body.get("metadata"), "raw"), 1)
+            return f"{words} ({behind})" if behind and behind not in words else words
+    if isinstance(body.get("msg"), str):  # of a validation: the place, and what is wrong there
+        place = ".".join(str(part) for part in body.get("loc", ()) if part != "body")
+        return f"{place}: {body['msg']}" if place else str(body["msg"])
+    return ""
+
+
+def _member(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else None
+
+
+_NUMBER = r"([\d,]{1,12})"
+
+_CODES = (
+    "context_length_exceeded",  # OpenAI and many others
+    "exceed_context_size_error",  # llama.cpp
+    "model_max_prompt_tokens_exceeded",  # GitHub Copilot
+    "model_context_window_exceeded",  # z.ai
+    "string_above_max_length",  # OpenAI, for more than ten million characters
+    "request_too_large",  # Anthropic, with status 413
+)
+
+# Every family of servers has its own sentence for a prompt that is too long, and few a code; real ones stand in
+# tests/models/test_context_errors.py. Every pattern is bounded.
+# LIMIT and ASKED stand for numbers of tokens, REPLY for tokens of the reply that are asked for beside ASKED.
+# The first that is found decides: those with more numbers stand before those with fewer.
+_SENTENCES = (
+    # OpenAI, vLLM, DeepSeek, OpenRouter, LMDeploy, LiteLLM, SGLang
+    r"is too large: REPLY\b.{0,80}?maximum context length is LIMIT tokens and your request has ASKED input tokens",
+    r"maximum context length (?:is|of) LIMIT tokens.{0,200}?\btotal of (?:at least )?ASKED tokens",
+    r"maximum context length (?:is|of) LIMIT tokens.{0,40}?"
+    r"(?:requested|resulted in|request has|but)(?: about| over| at least)? ASKED(?: input)? tokens",
+    r"input length \(ASKED\) exceeds (?:the )?model'?s maximum context length \(LIMIT\)",
+    r"maximum context length (?:is|of) LIMIT",
+    r"tokens exceed the configured limit of LIMIT tokens.{0,40}?resulted in ASKED tokens",
+    r"prompt \((?:total )?length ASKED\) is .{0,40}?(?:context length|maximum model length of) LIMIT",
+    r"input \(ASKED tokens\) is longer than the model'?s context length \(LIMIT tokens\)",
+    r"input length \(?ASKED(?: tokens\))? exceeds the maximum allowed (?:input )?length (?:of )?\(?LIMIT tokens",
+    # Anthropic, Gemini, xAI, Mistral, GitHub Copilot, Moonshot, DashScope, Bedrock, Baseten
+    r"prompt is too long: ASKED tokens > LIMIT maximum",
+    r"exceed context limit: ASKED \+ REPLY > LIMIT",
+    r"input token count \(ASKED\) exceeds the maximum number of tokens allowed \(?LIMIT",
+    r"input token count exceeds the maximum number of tokens allowed \(?LIMIT",
+    r"maximum prompt length is LIMIT but the request contains ASKED tokens",
+    r"prompt contains ASKED tokens.{0,60}?too large for model with LIMIT maximum context length",
+    r"prompt token count of ASKED exceeds the limit of LIMIT",
+    r"exceeded model token limit: LIMIT \(requested: ASKED\)",
+    r"range of input length should be \[\d{1,9}, ?LIMIT\]",
+    r"max input tokens: LIMIT, request input token count: ASKED",
+    r"max input length is LIMIT tokens, but you supplied ASKED tokens",
+    # llama.cpp, llama-cpp-python, LM Studio, text-generation-inference
+    r"request \(ASKED tokens\) exceeds the available context size \(LIMIT tokens\)",
+    r"requested tokens \(ASKED\) exceed context window of LIMIT",
+    r"keep the first ASKED tokens when context the overflows.{0,80}?context length of only LIMIT tokens",
+    r"n_keep: ASKED >= n_ctx: LIMIT",
+    r"`?inputs`? tokens \+ `?max_new_tokens`? must be <= LIMIT\. given: ASKED `?inputs`? tokens and REPLY `?max_new",
+    r"`?inputs`? must have less than LIMIT tokens\. given: ASKED",
+    # Groq and OpenAI: one request above what a minute allows never passes
+    r"request too large for .{1,200}? on tokens per min(?:ute)? \(TPM\): limit LIMIT, requested ASKED",
+    # without a number
+    r"exceeds? (?:the |model'?s? )?(?:context window|available context size)",
+    r"context (?:length|window|size) (?:has been |is )?exceeded|context window exceeds limit",
+    r"(?:prompt|input) is too long for requested model|prompt too long; exceeded (?:max )?context length",
+    r"input length exceeds (?:the |maximum )?context length|initial prompt is greater than the context length",
+    r"^prompt is too long|please reduce the length of (?:the messages|either one|your prompt|the input)",
+)
+
+
+def _compiled(sentence: str) -> re.Pattern[str]:
+    for name in ("LIMIT", "ASKED", "REPLY"):
+        sentence = sentence.replace(name, _NUMBER.replace("(", f"(?P<{name}>", 1))
+    return re.compile(sentence, re.IGNORECASE)
+
+
+_PATTERNS = tuple(_compiled(sentence) for sentence in _SENTENCES)
+
+
+@dataclass(frozen=True)
+class Exceeded:
+    """A prompt was too long. ``limit`` and ``requested`` are tokens, ``None`` where the endpoint does not say."""
+
+    limit: int | None = None
+    requested: int | None = None
+
+
+def exceeded(message: str, body: object = None) -> Exceeded | None:
+    """The context limit in an error about a prompt that is too long; ``None`` if it is about something else.
+
+    Args:
+        message: the error in words.
+        body: the error's members, where there are any; a text at some servers.
+    """
+    members = body if isinstance(body, Mapping) else {}
+    inner = members.get("error")
+    members = inner if isinstance(inner, Mapping) else members
+    texts = [part for part in (message, members.get("message"), body, inner) if isinstance(part, str)]
+    found = _sentence(" ".join(" ".join(texts)[:_READ].split()))
+    if found is None and members.get("code") not in _CODES and members.get("type") not in _CODES:
+        return None
+    found = found or Exceeded()
+    limit, requested = _whole(members.get("n_ctx")), _whole(members.get("n_prompt_tokens"))  # llama.cpp
+    return Exceeded(limit or found.limit, requested or found.requested)
+
+
+def _sentence(words: str) -> Exceeded | None:
+    for pattern in _PATTERNS:
+        if match := pattern.search(words):
+            numbers = {name: _whole(text) for name, text in match.groupdict().items()}
+            asked, reply = numbers.get("ASKED"), numbers.get("REPLY")
+            return Exceeded(numbers.get("LIMIT"), asked + (reply or 0) if asked else None)
+    return None
+
+
+def _whole(value: Any) -> int | None:
+    digits = value.replace(",", "") if isinstance(value, str) else str(value)
+    return int(digits) or None if digits.isascii() and digits.isdigit() and len(digits) <= 12 else None
+
 
 LONGEST_WAIT = 60.0
 """Seconds; an endpoint that asks for more is not waited for."""
@@ -25,7 +192,6 @@ LONGEST_WAIT = 60.0
 _PASSING = {408, 409, 425, 429}
 _NO_CONNECTION = {"ConnectError", "ConnectTimeout"}  # of whichever HTTP library the openai package stands on
 _SHOWN = 300  # characters of an endpoint's own words
-_READ = 4_000  # characters of them that are looked at
 
 
 @dataclass(eq=False)

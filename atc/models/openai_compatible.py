@@ -19,7 +19,7 @@ import tenacity
 from atc.errors import AtcError, ContextExceeded, ModelError, ModelUnavailable, SettingsError
 from atc.models.base import Model
 from atc.models.catalogue import DEFAULT_MODEL
-from atc.models.endpoint_client import EndpointClient
+from atc.models.endpoint_client import EndpointClient, ReplyAccumulator, StreamAccumulator
 from atc.models.endpoint_errors import (
     Endpoint,
     Failure,
@@ -30,8 +30,7 @@ from atc.models.endpoint_errors import (
     retried,
     without_images,
 )
-from atc.models.endpoint_facts import EndpointFacts
-from atc.models.endpoint_formats import EndpointFormats
+from atc.models.endpoint_facts import EndpointFacts, EndpointFormats
 from atc.models.messages import (
     Message,
     ModelRequest,
@@ -43,7 +42,6 @@ from atc.models.messages import (
     estimate_tokens,
 )
 from atc.models.reply_format import ALL_KINDS
-from atc.models.streaming import ReplyAccumulator, StreamAccumulator
 
 _log = logging.getLogger(__name__)
 

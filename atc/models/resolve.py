@@ -11,17 +11,108 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atc.errors import AtcError, ModelUnavailable, UsageError
-from atc.models import presets
 from atc.models.base import Model, ModelOptions
 from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL, known
 from atc.models.embedded import PROMPT_TOKENS, EmbeddedModel, how_to_get_a_model
+from atc.models.embedded_process import KeepPrompts
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
-from atc.models.presets import PRESETS
-from atc.models.prompt_cache import KeepPrompts
 from atc.plugins import MODELS
 from atc.settings import Settings
+
+
+@dataclass(frozen=True)
+class Preset:
+    """An endpoint that has a name.
+
+    Attributes:
+        url: its address; where it is the user's own, the part behind the host.
+        keys: variables of the environment that may hold its key; the first that is set counts.
+        host: variable of the environment that holds the user's own address.
+        default_host: where that is not set; empty where there is none.
+        needs_key: no request is made without one.
+        facts_headers: for its list of models, in the place of the usual one; ``{key}`` stands for the key.
+    """
+
+    url: str
+    keys: tuple[str, ...] = ()
+    host: str = ""
+    default_host: str = ""
+    needs_key: bool = True
+    facts_headers: Mapping[str, str] = field(default_factory=dict)
+
+
+PRESETS: Mapping[str, Preset] = {
+    "anthropic": Preset(
+        "https://api.anthropic.com/v1",
+        ("ANTHROPIC_API_KEY",),
+        facts_headers={"x-api-key": "{key}", "anthropic-version": "2023-06-01"},  # its list is of its own API
+    ),
+    "gemini": Preset("https://generativelanguage.googleapis.com/v1beta/openai", ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
+    "mistral": Preset("https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    "groq": Preset("https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "openrouter": Preset("https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",)),
+    "azure": Preset("/openai/v1", ("AZURE_OPENAI_API_KEY",), host="AZURE_OPENAI_ENDPOINT"),
+    "ollama": Preset("/v1", host="OLLAMA_HOST", default_host="http://localhost:11434", needs_key=False),
+    "vllm": Preset("http://localhost:8000/v1", ("VLLM_API_KEY",), needs_key=False),
+    "llamacpp": Preset("http://localhost:8080/v1", ("LLAMA_API_KEY",), needs_key=False),
+    "lmstudio": Preset("http://localhost:1234/v1", needs_key=False),
+}
+"""By the word that stands before the colon: an address and the usual variable of its key, as the provider documents
+them. What an endpoint takes and refuses is learnt from its answers (:mod:`atc.models.endpoint_errors`)."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A preset with the environment's values.
+
+    Attributes:
+        url: the whole address.
+        key: as the environment has it.
+        key_name: variables that may hold the key, for messages; empty where it has none.
+        facts_headers: with the key.
+    """
+
+    url: str
+    key: str | None
+    key_name: str
+    facts_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+def opened(name: str, environment: Mapping[str, str], api_key: str | None = None) -> Opened:
+    """The endpoint of a preset.
+
+    Args:
+        name: of the preset.
+        environment: with its variables.
+        api_key: in place of the environment's.
+
+    Raises:
+        ModelUnavailable: its key or its address is not set.
+    """
+    preset = PRESETS[name]
+    key = api_key or next((environment[each] for each in preset.keys if environment.get(each)), None)
+    key_name = " or ".join(preset.keys)
+    if preset.needs_key and not key:
+        raise ModelUnavailable(f"no key for {name}: set {key_name}")
+    url = preset.url
+    if preset.host:
+        host = environment.get(preset.host) or preset.default_host
+        if not host:
+            raise ModelUnavailable(
+                f"no address for {name}: set {preset.host} to your own, such as https://NAME.openai.azure.com"
+            )
+        url = _joined(host, url)
+    return Opened(url, key, key_name, {each: text.format(key=key) for each, text in preset.facts_headers.items()})
+
+
+def _joined(host: str, path: str) -> str:
+    """A host of the user's, with or without a scheme and the path."""
+    host = host.rstrip("/").removesuffix(path)
+    if "://" not in host:
+        host = f"http://{host.replace('0.0.0.0', 'localhost')}"  # Ollama's variable says where it listens
+    return host + path
 
 
 @dataclass(frozen=True)
@@ -34,7 +125,7 @@ class Choice:
         why: what decided it, in words.
         base_url: the endpoint's address; ``None`` for OpenAI's own.
         api_key: its key.
-        preset: the name of a provider whose endpoint it is (:mod:`atc.models.presets`), or of an entry point.
+        preset: the name of a provider whose endpoint it is (:mod:`atc.models.resolve`), or of an entry point.
         key_name: the variable that holds the key, for messages.
         facts_headers: with the key, for questions about the model; where empty, the usual one.
     """
@@ -77,7 +168,7 @@ def choose_model(
     if named in PRESETS and not url:  # at an address of the user's own a name may have a colon: `mistral:7b`
         if not rest:
             raise ModelUnavailable(f"{spec!r} names no model: give {named}:NAME, with a name that {named} has")
-        at = presets.opened(named, env, api_key)  # keys of OpenAI's go nowhere else
+        at = opened(named, env, api_key)  # keys of OpenAI's go nowhere else
         more: dict[str, Any] = {
             "preset": named,
             "key_name": at.key_name or "the key",
@@ -146,7 +237,7 @@ def open_model(
     Args:
         spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
             for an endpoint; ``"anthropic:NAME"`` and others for the endpoint of a provider, with its own key
-            (:data:`atc.models.presets.PRESETS`), or for a model of another package (:data:`atc.plugins.MODELS`),
+            (:data:`atc.models.resolve.PRESETS`), or for a model of another package (:data:`atc.plugins.MODELS`),
             unless an address is given; a model, which is returned as it is. When
             not given, the environment decides: ``ATC_MODEL`` is such a text; ``OPENAI_BASE_URL`` means an endpoint, and
             so does ``OPENAI_API_KEY`` together with ``OPENAI_MODEL``; else it is the embedded default. A key alone

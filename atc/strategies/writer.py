@@ -15,8 +15,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.invisible import legible
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.models.images import Image
-from atc.models.reply_format import MAX_CHOICE
-from atc.models.reply_schema import MAX_ENUM
+from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.edits import RepairContext

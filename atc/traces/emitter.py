@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from atc.calls.redact import Redactor
 from atc.traces.events import Emit, Event, EventKind
 from atc.traces.stores.base import TraceWriter
 
 Listener = Callable[[Event], None]
+T = TypeVar("T")
 
 
 def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None) -> Emit:
@@ -37,25 +38,23 @@ def emitter(trace: TraceWriter, redactor: Redactor, *listeners: Listener | None)
     return emit
 
 
-async def streamed(begin: Callable[[Listener], Coroutine[Any, Any, object]]) -> AsyncGenerator[Event]:
-    """Begin a run and yield its events. Closed early, it stops the run.
+async def streamed(begin: Callable[[Callable[[T], None]], Coroutine[Any, Any, object]]) -> AsyncGenerator[T]:
+    """Begin a work and yield what it tells. Closed early, or cancelled, it stops the work.
 
     Args:
-        begin: makes the run, which tells its events to the listener that it is given.
+        begin: makes the work, which tells what happens to the listener that it is given.
 
     Raises:
-        Exception: whatever the run raised, after its events.
+        Exception: whatever the work raised, after all that it told.
     """
-    events: asyncio.Queue[Event | None] = asyncio.Queue()
-    work = asyncio.create_task(begin(events.put_nowait))
-    work.add_done_callback(lambda _: events.put_nowait(None))
+    told: asyncio.Queue[T | None] = asyncio.Queue()
+    work = asyncio.create_task(begin(told.put_nowait))
+    work.add_done_callback(lambda _: told.put_nowait(None))
     try:
-        while (event := await events.get()) is not None:
-            yield event
+        while (each := await told.get()) is not None:
+            yield each
         await work
     finally:
         work.cancel()
-        with contextlib.suppress(
-            asyncio.CancelledError, Exception
-        ):  # its outcome was raised above, or nobody waits for it
+        with contextlib.suppress(asyncio.CancelledError, Exception):  # it was raised above, or nobody waits for it
             await work

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 
-from atc.models.repetition import repeats_itself
+from atc.models.endpoint_client import repeats_itself, split_reasoning
 from atc.models.reply_format import ReplyFormat
-from atc.models.streaming import split_reasoning
 from atc.programs.extract import extract
 from atc.programs.program import MAX_SOURCE
 from atc.retrieval.dialogue import first_sentence, harmless, parse_plan, parse_query, visible_reply

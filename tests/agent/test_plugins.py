@@ -13,8 +13,7 @@ import pytest
 from atc import Agent, FakeModel, UsageError, open_model
 from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, SettingsError
-from atc.models.presets import PRESETS
-from atc.models.resolve import choose_model
+from atc.models.resolve import PRESETS, choose_model
 from atc.plugins import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind
 from atc.retrieval.retriever import Way
 from atc.scorer_names import SCORERS as SCORER_NAMES

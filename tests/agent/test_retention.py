@@ -11,9 +11,8 @@ from atc import UsageError
 from atc.calls.journal import Journal, call_key
 from atc.errors import JournalError
 from atc.result import Effect
-from atc.traces import retention
 from atc.traces.events import Event
-from atc.traces.retention import prune
+from atc.traces.stores.base import Pruned, prune
 from atc.traces.stores.files import FileRun, FileStore, FileTrace
 from tests.support.agent import GOOD, agent
 from tests.support.cli import atc
@@ -51,7 +50,7 @@ def test_the_newest_are_kept(store: FileStore) -> None:
     assert len(prune(store, 3).deleted) == 4
     assert days(store) == [5, 6, 7]
     assert len(list(store.folder.iterdir())) == 3
-    assert prune(store, 3) == retention.Pruned()
+    assert prune(store, 3) == Pruned()
 
 
 def test_only_so_many_are_deleted_at_once_the_oldest_first(store: FileStore) -> None:

@@ -16,8 +16,7 @@ from atc import Agent, ToolError, tool
 from atc.calls.redact import Redactor
 from atc.errors import EnvironmentProblem, ModelError, SettingsError
 from atc.faces.otel.calls import CallSpans
-from atc.faces.otel.content import MAX_CONTENT, Content
-from atc.faces.otel.conventions import error_name, short
+from atc.faces.otel.conventions import MAX_CONTENT, Content, error_name, short
 from atc.models.fake import FakeModel
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
@@ -234,7 +233,7 @@ def test_names_that_a_program_makes_up_name_no_span(recorded: Recorded) -> None:
 
 
 def _metrics(recorded: Recorded) -> Any:
-    from atc.faces.otel.metrics import Metrics
+    from atc.faces.otel.conventions import Metrics
 
     return Metrics(recorded.providers.meter.get_meter("t"))
 

@@ -21,8 +21,7 @@ import pytest
 from opentelemetry.sdk.trace import ReadableSpan
 
 from atc import Toolset
-from atc.faces.otel.providers import FLUSH_S
-from atc.faces.otel.telemetry import OpenTelemetry
+from atc.faces.otel.telemetry import FLUSH_S, OpenTelemetry
 from tests.support.agent import agent
 from tests.support.mcp import raw_server, reading, shop_over_http
 from tests.support.otel import Received, Recorded, receiving

@@ -15,7 +15,7 @@ from atc.faces.mcp_clients.records import clients
 from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.pipes import TooLong
 from atc.faces.mcp_server.values import Shelf, Values
-from atc.models.streaming import split_reasoning
+from atc.models.endpoint_client import split_reasoning
 from atc.probing.error_messages import read_error_message
 from atc.probing.explore import _QUESTION
 from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from atc.models.endpoint_client import StreamAccumulator, split_reasoning
 from atc.models.reply_format import ReplyFormat
-from atc.models.streaming import StreamAccumulator, split_reasoning
 from atc.programs.extract import extract
 from tests.growth.harness import assert_linear
 

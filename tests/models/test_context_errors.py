@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from atc.models.context_errors import exceeded
+from atc.models.endpoint_errors import exceeded
 
 # As they were sent: from the servers' public bug reports and the clients that list them.
 TOO_LONG: list[tuple[str, str, int | None, int | None]] = [

@@ -16,8 +16,8 @@ from opentelemetry.trace import NoOpTracer
 
 from atc.errors import BudgetExceeded, ModelError
 from atc.faces.batch.limits import NO_LIMITS, Ledger, SpendingModel
-from atc.faces.otel.metrics import Metrics
-from atc.faces.otel.model import ObservedModel
+from atc.faces.otel.calls import ObservedModel
+from atc.faces.otel.conventions import Metrics
 from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply, WrappedModel
 from atc.models.base import bounded_tokens
 

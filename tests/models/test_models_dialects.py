@@ -10,9 +10,8 @@ import pytest
 
 from atc.errors import ContextExceeded, ModelError, ModelUnavailable, SettingsError
 from atc.models import Message, OpenAICompatible, choose_model, open_model
-from atc.models.endpoint_errors import refused_parameters
-from atc.models.error_bodies import body_words, page_words
-from atc.models.presets import PRESETS, opened
+from atc.models.endpoint_errors import body_words, page_words, refused_parameters
+from atc.models.resolve import PRESETS, opened
 from tests.support import fake_openai_server as fake
 from tests.support.dialects import ANSWER, DIALECTS, KEY, MODEL, Dialect, openai_error
 

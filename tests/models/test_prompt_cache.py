@@ -17,8 +17,8 @@ from atc import Agent
 from atc.models import EmbeddedModel, FakeModel, Message
 from atc.models.catalogue import CATALOGUE
 from atc.models.embedded import runtime_installed
+from atc.models.embedded_process import Gate, KeepPrompts, PromptCache, kept_prefixes
 from atc.models.fetch import models_dir
-from atc.models.prompt_cache import Gate, KeepPrompts, PromptCache, kept_prefixes
 from tests.support.agent import GOOD, double
 
 RULES = Message("system", "Mind the rules. " * 80, fixed=True)

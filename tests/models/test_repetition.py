@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from atc.models.repetition import repeats_itself
+from atc.models.endpoint_client import repeats_itself
 
 
 @pytest.mark.parametrize("text", ["get(id=1" + "0" * 200, "x = " + "ab" * 90, "word " * 60])

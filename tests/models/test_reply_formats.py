@@ -24,14 +24,13 @@ from atc.models import (
     Message,
     Model,
     ModelRequest,
-    OnText,
     OpenAICompatible,
     Reply,
     ReplyFormat,
     WrappedModel,
 )
-from atc.models.endpoint_formats import EndpointFormats
-from atc.models.reply_schema import MAX_ENFORCED, enforced
+from atc.models.endpoint_facts import EndpointFormats
+from atc.models.reply_format import MAX_ENFORCED, enforced
 from tests.support.fake_openai_server import Handler, Server, fails, says, serving, status_error, takes_formats
 
 PROMPT = [Message("system", "Be brief."), Message("user", "Where?")]
@@ -194,69 +193,6 @@ def test_a_grammar_cannot_be_told_in_words() -> None:
     with pytest.raises(ModelUnavailable, match="cannot hold its reply to a grammar"):
         ask(Spoken(), grammar="root ::= [a-z]+")
     assert ask(FakeModel(["abc"]), grammar="root ::= [a-z]+").value == "abc"
-
-
-def old_model() -> type[Model]:
-    with pytest.warns(DeprecationWarning, match=r"Old overrides Model\.complete .* implement generate"):
-
-        class Old(Model):
-            """Written when ``complete`` was what an author wrote."""
-
-            name, context_tokens = "old", 1_000
-
-            def __init__(self, *replies: str) -> None:
-                self.replies, self.asked = list(replies), list[Any]()
-
-            async def complete(  # type: ignore[override]
-                self,
-                messages: Sequence[Message],
-                *,
-                max_tokens: int = 1024,
-                temperature: float = 0.0,
-                seed: int | None = None,
-                stop: Sequence[str] = (),
-                on_text: OnText | None = None,
-            ) -> Reply:
-                self.asked.append((messages[-1].content, max_tokens, seed))
-                return Reply(self.replies.pop(0), "stop", 1, 1, 0.0)
-
-    return Old
-
-
-def test_a_model_with_the_old_signature_works_and_takes_formats(tmp_path: Path) -> None:
-    old: Any = old_model()("plain", LYON, "get", "a", "b")
-    assert ask(old, seed=3, max_tokens=7).text == "plain"
-    assert old.asked == [("Where?", 7, 3)]
-    assert ask(old, schema=CITY, max_tokens=9).value == json.loads(LYON)
-    assert old.asked[-1][1] == 9
-    around = BudgetedModel(CachedModel(old, tmp_path), Budget(model_calls=5))
-    assert ask(around, choices=NAMES).value == "get"
-    assert [reply.text for reply in asyncio.run(old.sample(PROMPT, 2, seed=1))] == ["a", "b"]
-    with pytest.raises(ModelUnavailable):
-        ask(old, grammar="root ::= [a-z]+")
-
-
-def test_an_old_override_around_a_model_of_ours_does_not_go_round_in_circles() -> None:
-    with pytest.warns(DeprecationWarning, match="Counting"):
-
-        class Counting(FakeModel):
-            calls = 0
-
-            async def complete(  # type: ignore[override]
-                self,
-                messages: Sequence[Message],
-                *,
-                max_tokens: int = 1,
-                temperature: float = 0.0,
-                seed: int | None = None,
-                stop: Sequence[str] = (),
-                on_text: OnText | None = None,
-            ) -> Reply:
-                self.calls += 1
-                return await super().complete(messages, max_tokens=max_tokens)
-
-    model = Counting(["get", "free"])
-    assert (ask(model, choices=NAMES).value, ask(model).text, model.calls) == ("get", "free", 2)
 
 
 def test_an_override_that_passes_all_on_needs_nothing() -> None:

@@ -13,8 +13,7 @@ import pytest
 from atc.graph.edges import Counts, Evidence, Feed, Learnt, Substitute
 from atc.graph.suppliers import Supplier
 from atc.pages.tool_graph.drawing import drawing_of
-from atc.pages.tool_graph.page import html_of
-from atc.pages.tool_graph.svg import svg_of
+from atc.pages.tool_graph.page import html_of, svg_of
 from atc.pages.tool_menu.page import html_of as menu_of
 from atc.probing.report import Line, Report, write_page
 from atc.retrieval.index import ToolIndex

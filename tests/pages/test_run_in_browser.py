@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from atc.pages.run.file import run_file
-from atc.pages.run.page import run_page
+from atc.pages.run.page import run_file, run_page
 from atc.pages.run.shown import shown
 from atc.pages.runs.page import runs_page
 from atc.traces.events import DATA

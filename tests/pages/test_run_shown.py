@@ -13,9 +13,8 @@ from typer.testing import CliRunner
 
 from atc import UsageError
 from atc.cli import app
-from atc.pages.run.file import MOST_WHOLE, run_file
 from atc.pages.run.nodes import WHOLE, Limits, node, plain, value_at
-from atc.pages.run.page import SCRIPTS, STYLES, run_page
+from atc.pages.run.page import MOST_WHOLE, SCRIPTS, STYLES, run_file, run_page
 from atc.pages.run.shown import shown, whole_value
 from atc.pages.runs.page import row_of, runs_page
 from atc.traces.events import DATA

@@ -12,10 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from atc.graph.edges import Counts, Learnt, Substitute
-from atc.pages.tool_graph.drawing import ORDER, Drawing, drawing_of
-from atc.pages.tool_graph.layout import HEIGHT, WIDTH, columns_of, layout_of
-from atc.pages.tool_graph.page import data_of, html_of
-from atc.pages.tool_graph.svg import svg_of
+from atc.pages.tool_graph.drawing import HEIGHT, ORDER, WIDTH, Drawing, columns_of, drawing_of, layout_of
+from atc.pages.tool_graph.page import data_of, html_of, svg_of
 from tests.support.graphs import GivenGraph, a_feed, a_tool
 
 NAMES = [f"t{number}" for number in range(12)]

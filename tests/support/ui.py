@@ -12,10 +12,9 @@ from typing import Any
 from starlette.types import ASGIApp, Message
 
 from atc.agent import Agent
-from atc.faces.ui.app import Ui, make_app
-from atc.faces.ui.rights import Right
-from atc.faces.ui.server import make_ui
-from atc.faces.ui.views import Views
+from atc.faces.ui.app import Ui, make_app, make_ui
+from atc.faces.ui.door import Right
+from atc.faces.ui.reading import Views
 from atc.settings import Settings
 from atc.traces.stores import open_store
 

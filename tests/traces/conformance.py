@@ -12,8 +12,7 @@ from atc.errors import JournalError, UsageError
 from atc.faces.mcp_server.kept import KeptRuns
 from atc.result import Effect
 from atc.traces.events import Event
-from atc.traces.retention import prune
-from atc.traces.stores.base import RunStore, StoredRun
+from atc.traces.stores.base import RunStore, StoredRun, prune
 
 Opened = Callable[[], RunStore]
 """Opens the one store again, as another process or machine would."""

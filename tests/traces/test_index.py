@@ -16,12 +16,10 @@ from atc.errors import UsageError
 from atc.settings import Settings
 from atc.traces import index as indexes
 from atc.traces.events import Event
-from atc.traces.following import Follower, line_of
-from atc.traces.index import FORM, RunIndex
-from atc.traces.searching import search
+from atc.traces.index import FORM, Follower, RunIndex, line_of
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.traces.stores.files import FileRun, FileStore
-from atc.traces.summary import MAX_TASK, RunSummary, begun
+from atc.traces.summary import MAX_TASK, RunSummary, begun, search
 from atc.wording.outcomes import DONE
 from tests.support.cli import atc
 

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import os
 from collections import deque
-from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from atc.errors import UsageError
-from atc.faces.batch.book import Begun, Book
-from atc.faces.batch.executor import Executor
+from atc.faces.batch.book import Begun, Book, TaskResult, not_begun
 from atc.faces.batch.limits import NO_LIMITS, Ledger, Limits
-from atc.faces.batch.outcome import TaskResult, not_begun
-from atc.faces.batch.tasks import BatchTask
-from atc.faces.batch.work import Job
+from atc.faces.batch.tasks import BatchTask, tasks_of
+from atc.faces.batch.work import Executor, Here, Job
+from atc.traces.emitter import streamed
 from atc.traces.stores.base import new_run_id
+
+if TYPE_CHECKING:
+    from atc.agent import Agent
+
 
 MAX_CONCURRENCY = 1_000
 
@@ -71,19 +76,11 @@ class Batch:
         todo.extendleft(reversed(cut_off))  # first: later runs may have the store delete them
         if not todo:
             return
-        ended: asyncio.Queue[TaskResult | None] = asyncio.Queue()
-        work = asyncio.create_task(self._do_all(todo, ended))
-        work.add_done_callback(lambda _: ended.put_nowait(None))
-        try:
-            while (result := await ended.get()) is not None:
+        async with aclosing(streamed(partial(self._do_all, todo))) as ended:
+            async for result in ended:
                 yield result
-            await work
-        finally:
-            work.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):  # it was raised above, or nobody waits for it
-                await work
 
-    async def _do_all(self, todo: deque[tuple[int, BatchTask]], ended: asyncio.Queue[TaskResult | None]) -> None:
+    async def _do_all(self, todo: deque[tuple[int, BatchTask]], ended: Callable[[TaskResult], None]) -> None:
         spent = self.book.spent if self.book is not None else None
         ledger = Ledger(self.limits, *((spent,) if spent is not None else ())) if self.limits else None
         async with AsyncExitStack() as stack:
@@ -104,13 +101,13 @@ class Batch:
         number: int,
         todo: deque[tuple[int, BatchTask]],
         ledger: Ledger | None,
-        ended: asyncio.Queue[TaskResult | None],
+        ended: Callable[[TaskResult], None],
     ) -> None:
         book = self.book
         while todo:
             index, task = todo.popleft()
             if ledger is not None and (over := ledger.used_up) is not None:
-                ended.put_nowait(not_begun(task, over))
+                ended(not_begun(task, over))
                 if index % 1_000 == 0:
                     await asyncio.sleep(0)
                 continue
@@ -125,8 +122,71 @@ class Batch:
             result = await self.executor.do(number, job, left, started)
             if book is not None and not result.in_use:
                 book.end(result, task)
-            ended.put_nowait(result)
+            ended(result)
 
 
 def _nothing() -> None:
     """Nobody writes down that a run has begun."""
+
+
+def opened_batch(
+    agent: Agent,
+    tasks: Iterable[Any],
+    concurrency: int,
+    limits: Limits | None,
+    results: str | os.PathLike[str] | None,
+    *,
+    retry: bool,
+    on: Executor | str | None,
+    source: str | None,
+    ordered: bool,
+) -> AsyncGenerator[TaskResult]:
+    """The results of a batch (:meth:`atc.Agent.amap`). What is wrong with its parts is raised now.
+
+    Raises:
+        UsageError: as :meth:`atc.Agent.map`.
+    """
+    checked = tasks_of(tasks)
+    if results is not None and not agent.settings.keep_runs:
+        raise UsageError("a file of results needs runs that are kept, to go on with them: leave out keep_runs=False")
+    if limits is not None and not isinstance(limits, Limits):
+        raise UsageError(f"limits is an atc.faces.batch.limits.Limits, not {type(limits).__name__}")
+    batch = Batch(checked, executor_of(agent, on), concurrency, limits or NO_LIMITS, source=source)
+    found = _written(batch, Path(results), retry) if results is not None else batch.results()
+    return _in_order(found, [task.id for task in checked]) if ordered else found
+
+
+def executor_of(agent: Agent, on: Executor | str | None) -> Executor:
+    """Where the tasks are done.
+
+    Raises:
+        UsageError: it is neither an executor nor the name of one.
+    """
+    if on is None:
+        return Here(agent)
+    if isinstance(on, Executor):
+        return on
+    if isinstance(on, str) and (on == "ray" or on.startswith("ray:")):
+        from atc.faces.batch.on_ray import OnRay
+
+        return OnRay.of_agent(agent, address=on.partition(":")[2] or None)
+    raise UsageError(f"on={on!r:.100} is no executor: give ray, ray:ADDRESS or an executor, or leave it out")
+
+
+async def _written(batch: Batch, path: Path, retry: bool) -> AsyncGenerator[TaskResult]:
+    with Book(path, again=retry) as book:
+        async with aclosing(replace(batch, book=book).results()) as found:
+            async for result in found:
+                yield result
+
+
+async def _in_order(found: AsyncGenerator[TaskResult], ids: list[str]) -> AsyncGenerator[TaskResult]:
+    early: dict[str, TaskResult] = {}
+    upcoming = iter(ids)
+    wanted = next(upcoming, None)
+    async with aclosing(found):
+        async for result in found:
+            early[result.id] = result
+            while wanted in early:
+                yield early.pop(wanted)
+                wanted = next(upcoming, None)

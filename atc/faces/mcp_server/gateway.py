@@ -27,8 +27,8 @@ from atc.faces.mcp_server.values import Shelf, Values
 from atc.given_program import run_given
 from atc.graph.tool_graph import ToolGraph
 from atc.held import Held
+from atc.models.base import NoModel
 from atc.models.messages import bounded_tokens
-from atc.models.no_model import NoModel
 from atc.permissions import Permissions
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings

@@ -20,11 +20,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, StatusCode, Tracer
 
 from atc.faces.otel import conventions as names
-from atc.faces.otel.calls import CallSpans
-from atc.faces.otel.content import Content
-from atc.faces.otel.metrics import Metrics
-from atc.faces.otel.model import ObservedModel
-from atc.faces.otel.placing import Placed
+from atc.faces.otel.calls import CallSpans, ObservedModel, Placed
+from atc.faces.otel.conventions import Content, Metrics
 from atc.models.base import Model
 from atc.tools.tool import Toolset
 from atc.traces.events import Event

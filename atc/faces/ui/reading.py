@@ -5,19 +5,55 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from atc.errors import AtcError, TraceError, UsageError
-from atc.faces.ui.streams import Hub, line, message
-from atc.faces.ui.views import Views
-from atc.traces.following import AT_ONCE_BYTES, Follower, line_of
-from atc.traces.index import RunIndex
+from atc.faces.ui.streams import AS_JSON, Hub, line, message
+from atc.traces.index import AT_ONCE_BYTES, Follower, RunIndex, line_of
 from atc.traces.reading import FAILS
 from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
 from atc.traces.summary import CUT_OFF, RUNNING, RunSummary
+
+Event = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Views:
+    """What makes pages of events and rows.
+
+    Attributes:
+        show: the event of a trace's line as a page gets it; ``None`` where it is not for the page.
+        whole_value: the value at a JSON pointer of an event.
+        run_page: a run's page, of shown events.
+        runs_page: the page of the list, of rows.
+    """
+
+    show: Callable[[int, Event], Event | None]
+    whole_value: Callable[[Event, str], Any]
+    run_page: Callable[[list[Event], Mapping[str, Any] | None], str]
+    runs_page: Callable[[list[dict[str, Any]], Mapping[str, Any] | None], str]
+
+    def shown(self, number: int, event: Event) -> tuple[Event, str] | None:
+        """What a page gets of an event, also as JSON. One that cannot be shown becomes a word about that: the page
+        goes on."""
+        try:
+            made = self.show(number, event)
+            return None if made is None else (made, AS_JSON(made))
+        except Exception as error:
+            told = f"line {number} cannot be shown ({type(error).__name__}): `atc show --json` reads it"
+            made = {"line": number, "kind": "damaged", "at": 0, "data": {"message": told}}
+            return made, AS_JSON(made)
+
+
+def own_views() -> Views:
+    """The pages of ATC."""
+    shown, run, runs = (import_module(f"atc.pages.{name}") for name in ("run.shown", "run.page", "runs.page"))
+    return Views(shown.shown, shown.whole_value, run.run_page, runs.runs_page)
+
 
 THREADS = 4
 """That read for pages; tools have others."""

@@ -14,11 +14,10 @@ from typing import Any
 
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.traces.stores import postgres_records, postgres_schema, postgres_trace
+from atc.traces.stores import postgres_session
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
-from atc.traces.stores.postgres_records import Leases, PostgresRecords
+from atc.traces.stores.postgres_records import READ, Leases, PostgresRecords, PostgresTrace, trace_lines
 from atc.traces.stores.postgres_session import Address, Session
-from atc.traces.stores.postgres_trace import PostgresTrace
 
 _OTHERS = """
 WITH writers AS MATERIALIZED (
@@ -91,11 +90,11 @@ class PostgresRun(StoredRun):
         return f"{others} can write to {self.store.where}" if others else ""
 
     def lines(self) -> Iterator[bytes]:
-        return postgres_trace.lines(self.store.quick, self.run_id)
+        return (line for _, line in self.lines_from(0))
 
     def lines_from(self, position: int) -> Iterator[tuple[int, bytes]]:
         """``position``: the number of a line; those after it are read."""
-        return postgres_trace.lines_from(self.store.quick, self.run_id, position)
+        return trace_lines(self.store.quick, self.run_id, position)
 
     def open_trace(self) -> PostgresTrace:
         return PostgresTrace(self.store.quick, self.run_id, self.store.leases.epoch(self.run_id))
@@ -109,7 +108,7 @@ class PostgresRun(StoredRun):
 
     def peeked(self) -> Iterator[bytes]:
         last = 0
-        while some := self.store.quick.rows(postgres_records.READ, (self.run_id, last)):
+        while some := self.store.quick.rows(READ, (self.run_id, last)):
             for number, _, record in some:
                 yield record.encode() + b"\n"
                 last = number
@@ -224,7 +223,7 @@ class PostgresStore(RunStore):
 
     def check(self) -> None:
         """Make sure that the server answers, the tables are there (they are made at first use) and may be written."""
-        postgres_schema.check(self._sure)
+        postgres_session.check(self._sure)
         self._checked = True
 
     def _check_once(self) -> None:

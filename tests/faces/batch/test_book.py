@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from atc.errors import UsageError
-from atc.faces.batch.book import Book
-from atc.faces.batch.outcome import TaskResult, failed, not_begun
+from atc.faces.batch.book import Book, TaskResult, failed, not_begun
 from atc.faces.batch.tasks import BatchTask, tasks_of
 
 ONE, TWO, THREE = tasks_of(["one", "two", "three"])
