@@ -11,8 +11,8 @@ import pytest
 from atc import bounded_toml
 from atc.calls.mask import masked_exception, masked_text
 from atc.cli.console import clean, short
+from atc.faces.mcp_clients.clients import clients
 from atc.faces.mcp_clients.editor import Editor
-from atc.faces.mcp_clients.records import clients
 from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.pipes import TooLong
 from atc.faces.mcp_server.values import Shelf, Values

@@ -53,8 +53,8 @@ AT_ONE_PLACE = {
 }
 """Patterns that are never searched for: how they are used instead."""
 OURS = {
-    "atc.faces.mcp_clients.entries._BRACES",  # only as far as the last brace
-    "atc.faces.mcp_clients.records._VARIABLE",  # in a file of the package
+    "atc.faces.mcp_clients.clients._BRACES",  # only as far as the last brace
+    "atc.faces.mcp_clients.clients._VARIABLE",  # in a file of the package
 }
 """Patterns that are quadratic, and whose text cannot make them so."""
 _OF_CATEGORY = {

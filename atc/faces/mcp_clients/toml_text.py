@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atc.faces.mcp_clients.document import Document, Edit, Path, Scalar
-from atc.faces.mcp_clients.problems import ConfigProblem
+from atc.faces.mcp_clients.document import ConfigProblem, Document, Edit, Path, Scalar
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _BLANK = re.compile(r"[ \t]*+")

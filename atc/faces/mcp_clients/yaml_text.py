@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from atc.faces.mcp_clients.document import Document, Edit, Path, Scalar
-from atc.faces.mcp_clients.problems import ConfigProblem
+from atc.faces.mcp_clients.document import ConfigProblem, Document, Edit, Path, Scalar
 
 MAX_DEPTH = 60
 MOST_VALUES = 100_000
