@@ -17,7 +17,7 @@ from atc.calls.mask import masked_exception, masked_text
 from atc.calls.redact import MASK, Redactor
 from atc.schemas.infer.mask import is_secret_name
 from atc.secret_forms import SecretForms
-from atc.tools.mcp.secrets import Secrets
+from atc.tools.mcp.spec import Secrets
 
 SECRET = "p/ss w\"rd+'<&>=\\\n\u00e9\u4e2d\U0001f511%~"
 """Everything that some encoder writes otherwise."""

@@ -14,7 +14,7 @@ from atc.cli.console import clean, short
 from atc.faces.mcp_clients.clients import clients
 from atc.faces.mcp_clients.editor import Editor
 from atc.faces.mcp_server.client import ClientId
-from atc.faces.mcp_server.pipes import TooLong
+from atc.faces.mcp_server.stdio import TooLong
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.models.streaming import split_reasoning
 from atc.probing.asking import _QUESTION

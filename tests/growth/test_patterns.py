@@ -46,7 +46,7 @@ AT_ONE_PLACE = {
     "atc.programs.extract._CODE": "match",
     "atc.retrieval.dialogue._LABEL": "match",
     "atc.retrieval.prerequisites._VALUE": "fullmatch",
-    "atc.tools.mcp.secrets._LOOKS_RANDOM": "fullmatch",
+    "atc.tools.mcp.spec._LOOKS_RANDOM": "fullmatch",
     "atc.tools.parse._FLOAT": "match",
     "atc.tools.parse._INT": "match",
     "atc.tools.sources._ADDRESS": "match",

@@ -26,7 +26,7 @@ from atc.faces.mcp_clients.document import (
 from atc.faces.mcp_clients.json_text import JsoncDocument, JsonDocument
 from atc.faces.mcp_clients.toml_text import TomlDocument
 from atc.faces.mcp_clients.yaml_text import YamlDocument
-from atc.tools.mcp.secrets import in_arguments, in_url, sort_values
+from atc.tools.mcp.spec import in_arguments, in_url, sort_values
 
 KINDS: Mapping[Form, type[Document]] = {
     "json": JsonDocument,

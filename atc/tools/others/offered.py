@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.result import Effect
 from atc.tools.functions import EffectName, return_schema
-from atc.tools.mcp.protocols import converted
+from atc.tools.mcp.importer import converted
 from atc.tools.names import UniqueNames, tool_name
 from atc.tools.openapi.text import clean
 from atc.tools.others.transport import ObjectTransport
