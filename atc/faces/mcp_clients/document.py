@@ -136,10 +136,6 @@ class Document(ABC):
         Of a list all come: a word may say of the next one what it is.
         """
 
-    @abstractmethod
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        """A whole file with one entry: what a user can paste."""
-
     @property
     def newline(self) -> str:
         """How its lines end."""

@@ -224,11 +224,6 @@ class JsoncDocument(Document):
             elif isinstance(node.value, str | int | float) and not isinstance(node.value, bool):
                 yield Scalar(node.start, node.end, path, str(node.value))
 
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        for key in reversed(path):
-            name, value = key, {name: value}
-        return self._whole(name, value)
-
     # -- the pieces ----------------------------------------------------------------------------------------------------
 
     def _reach(self, path: Path) -> tuple[_Node, Path]:

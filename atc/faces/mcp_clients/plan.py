@@ -149,7 +149,7 @@ def plan_install(client: Client, place: Place, machine: Machine, wanted: Wanted)
             editor.put(name, entry)
     except ConfigProblem as problem:
         words = [*wanted.command, "mcp", *_told(wanted)]
-        snippet = KINDS[client.form]("").snippet(client.key, wanted.name or NAME, own_entry(client, NAME, words))
+        snippet = KINDS[client.form]("").put(client.key, wanted.name or NAME, own_entry(client, NAME, words)).new
         raise by_hand(problem, file, snippet) from None
     steps = (*(record.steps if record else ()), *editor.steps)
     made_file = record.made_file if record else file.content is None

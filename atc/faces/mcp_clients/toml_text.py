@@ -110,9 +110,6 @@ class TomlDocument(Document):
             for inner in _inside(found, each.path):
                 yield Scalar(each.value, each.end, *inner)
 
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        return _table((*path, name), value)
-
     def _of(self, path: Path) -> list[_Statement]:
         return [each for each in self._statements if each.path[: len(path)] == path]
 

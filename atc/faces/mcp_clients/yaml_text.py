@@ -99,11 +99,6 @@ class YamlDocument(Document):
                 first, last = node.start_mark.index, node.end_mark.index
                 yield Scalar(first, first + len(self.text[first:last].rstrip()), path, str(node.value))
 
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        for key in reversed(path):
-            name, value = key, {name: value}
-        return _dumped({name: value})
-
     # -- the pieces ----------------------------------------------------------------------------------------------------
 
     def _reach(self, path: Path) -> tuple[yaml.Node | None, yaml.Node | None, Path]:

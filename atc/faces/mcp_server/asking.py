@@ -180,10 +180,9 @@ APPROVE, LATER = "approve", "also_later_calls_of_this_tool_in_this_program"
 
 
 def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> str:
-    """The question about a call. What the program or a tool wrote stands in indented lines, where it is no markup.
+    """The question about a call, which may wait so long for its answer.
 
-    Args:
-        wait_s: seconds for which an answer is waited for.
+    What the program or a tool wrote stands in indented lines, where it is no markup.
     """
     name = question.visible_name(request.tool)
     lines = [f"A program wants to call {name}. Effect: {request.effect.value}."]

@@ -64,12 +64,7 @@ _Made = dict[CallKey, bool]
 
 
 class KeptRuns:
-    """The runs of one principal.
-
-    Args:
-        store: where runs are kept.
-        principal: whose they are.
-    """
+    """The runs of one principal in a store."""
 
     def __init__(self, store: RunStore, principal: str) -> None:
         self._store, self._principal = store, principal
@@ -78,11 +73,7 @@ class KeptRuns:
         self._found: Mapping[CallKey, tuple[EarlierWrite, ...]] = {}
 
     def begin(self, run_id: str, client: str) -> None:
-        """Write down whose a run is.
-
-        Args:
-            run_id: of the run.
-            client: what the client calls itself.
+        """Write down whose a run is, and what the client calls itself.
 
         Raises:
             EnvironmentProblem: it cannot be written.
@@ -301,11 +292,7 @@ class Client:
 
 
 class Clients:
-    """All clients of a server.
-
-    Args:
-        store: where runs are kept.
-    """
+    """All clients of a server, whose runs are kept in one store."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store

@@ -169,10 +169,6 @@ _OF_THE_PROTOCOL = "io.modelcontextprotocol/"
 class EnrichedFace(Face):
     """Serves the tools of a gateway under the names that they have at their servers.
 
-    Args:
-        gateway: behind it.
-        approves: the rule for each call.
-
     Raises:
         UsageError: the gateway learns nothing, so there would be nothing to fill in.
     """

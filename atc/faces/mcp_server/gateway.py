@@ -87,12 +87,7 @@ NEAR, NEAR_ENOUGH = 3, 0.7
 
 
 class Finder:
-    """The likeliest tools of a catalogue.
-
-    Args:
-        catalogue: of the tools.
-        settings: ``retrieval`` and ``catalogue`` count.
-    """
+    """Finds the likeliest tools of a catalogue, as the settings ``retrieval`` and ``catalogue`` say."""
 
     def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
         self._catalogue = catalogue

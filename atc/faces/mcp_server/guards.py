@@ -21,8 +21,6 @@ from atc.settings import Settings
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 
-__all__ = ["Ask", "Guard", "Guards"]
-
 MAX_KEPT = 100
 """Principals, each with the rules that its clients' names fit, whose visible tools are kept. Names themselves are
 claims, so there is no end of them."""
@@ -75,9 +73,9 @@ class Guards:
         """Decides over a client's calls; :meth:`Guard.approval` is the rule for an agent.
 
         Args:
-            client: who calls.
-            ask: asks the person behind it. It answers with a refusal where nobody could be asked, and the line that
-                would allow the call is put behind that; ``Refusal(by_user=True)``, or ``False``, is the person's no.
+            ask: asks the person behind the client. It answers with a refusal where nobody could be asked, and the line
+                that would allow the call is put behind that; ``Refusal(by_user=True)``, or ``False``, is the person's
+                no.
         """
         return Guard(self.permissions, client, ask, self.audit, limiter=self._limiters.of(client.principal))
 

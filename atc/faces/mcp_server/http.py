@@ -242,9 +242,7 @@ async def serve_http(
 
     Args:
         gateway: behind the server; it is closed at the end.
-        host: address to listen at.
-        port: there; 0 takes a free one.
-        settings: who may call, and how.
+        port: 0 takes a free one.
         ready: told the port as soon as callers can connect.
 
     Raises:

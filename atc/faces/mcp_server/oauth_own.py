@@ -55,19 +55,7 @@ TRIES = 5
 """Wrong pass phrases after which a request is dropped."""
 OWNER = "owner"
 _PLACE = re.compile(r"[A-Za-z0-9.-]+(:[0-9]+)?|\[[0-9A-Fa-f:]+\](:[0-9]+)?")
-_WEB_SCHEMES = (
-    "about",
-    "blob",
-    "data",
-    "file",
-    "filesystem",
-    "ftp",
-    "javascript",
-    "vbscript",
-    "view-source",
-    "ws",
-    "wss",
-)
+_WEB_SCHEMES = "about blob data file filesystem ftp javascript vbscript view-source ws wss".split()
 
 
 @dataclass

@@ -69,23 +69,28 @@ def run_program(stubs: str = "") -> types.Tool:
         "run": {"type": "string", "description": "of a report: this program is its revision"},
         "dry_run": {"type": "boolean", "description": "plan calls with effects, make none"},
     }
+    return _tool_that_runs(RUN, prompt("mcp_run_program", stubs=stubs), properties, "source")
+
+
+def _tool_that_runs(name: str, description: str, properties: dict[str, Any], *required: str) -> types.Tool:
+    """A tool that may have any effect, and answers with a report."""
     return types.Tool(
-        name=RUN,
-        description=prompt("mcp_run_program", stubs=stubs),
-        input_schema=object_of(properties, "source"),
-        output_schema=report_schema(),
+        name=name,
+        description=description,
+        input_schema=object_of(properties, *required),
+        output_schema=_report_schema(),
         annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
     )
 
 
-def report_schema() -> dict[str, Any]:
-    """Of a report: what is as usual is not in it."""
+def _report_schema() -> dict[str, Any]:
+    """The schema of a report: what is as usual is not in it."""
     many = {"type": "array", "items": {"type": "object"}}
     one = {"type": "object"}
     properties = {"status": TEXT, "run": TEXT, "advice": TEXT, "value": ANY, "preview": TEXT, "links": many}
     properties |= {"said": TEXT, "remark": TEXT, "fault": one, "findings": many, "printed": TEXT, "calls": many}
     properties |= {"partial": {"type": "boolean"}, "done": TEXTS, "in_doubt": TEXTS, "plan": one}
-    return {"type": "object", "properties": properties, "required": ["status", "run"]}
+    return object_of(properties, "status", "run")
 
 
 def object_of(properties: dict[str, Any], *required: str) -> dict[str, Any]:
@@ -106,13 +111,6 @@ def _services(tools: Toolset) -> str:
     counted = sources_of(tool for tool in tools.values() if tool.protocol.source.remote)
     named = [f"{name} {count:,}" for name, count in counted[:MAX_SOURCES]]
     return ", ".join([*named, *(["…"] if len(counted) > MAX_SOURCES else [])])
-
-
-@cache
-def arguments_of(name: str) -> tuple[str, ...]:
-    """The arguments of a tool that is always there."""
-    made = (search_tools(Toolset()), tool_docs(), run_program())
-    return next(tuple(each.input_schema["properties"]) for each in made if each.name == name)
 
 
 # -- what they do ------------------------------------------------------------------------------------------------------
@@ -254,24 +252,12 @@ def _answered(request: ToolRequest, result: Result[Any]) -> Answer:
 
 
 def _run_task() -> types.Tool:
-    return types.Tool(
-        name=RUN_TASK,
-        description=prompt("mcp_run_task"),
-        input_schema=object_of({"task": TEXT}, "task"),
-        output_schema=report_schema(),
-        annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
-    )
+    return _tool_that_runs(RUN_TASK, prompt("mcp_run_task"), {"task": TEXT}, "task")
 
 
 def _resume() -> types.Tool:
     about = {"type": "string", "description": "to what the run asked"}
-    return types.Tool(
-        name=RESUME,
-        description=prompt("mcp_resume"),
-        input_schema=object_of({"run": TEXT, "reply": about}),
-        output_schema=report_schema(),
-        annotations=types.ToolAnnotations(read_only_hint=False, destructive_hint=True),
-    )
+    return _tool_that_runs(RESUME, prompt("mcp_resume"), {"run": TEXT, "reply": about})
 
 
 EXTRAS: dict[str, Extra] = {
@@ -280,3 +266,11 @@ EXTRAS: dict[str, Extra] = {
     PROBE: Extra(probe_definition, carried(probe)),
 }
 """By the name of the tool."""
+
+
+@cache
+def arguments_of(name: str) -> tuple[str, ...]:
+    """The arguments of one of the server's own tools."""
+    extra = EXTRAS.get(name)
+    made = [extra.definition()] if extra is not None else [search_tools(Toolset()), tool_docs(), run_program()]
+    return next(tuple(each.input_schema["properties"]) for each in made if each.name == name)

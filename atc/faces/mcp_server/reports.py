@@ -146,13 +146,7 @@ class ProgramReport(_Record):
 
 
 def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramReport:
-    """The report of a run that has ended.
-
-    Args:
-        given: the run.
-        redactor: masks credentials.
-        values: keeps what is too large for the report.
-    """
+    """The report of a run that has ended. ``values`` keeps what is too large for it."""
     result, facts = given.result, given.facts
     status: Status = "rejected" if facts.rejected else result.status
     own = [call for call in result.calls if call.attempt == facts.attempt and not facts.rejected]

@@ -51,11 +51,7 @@ class _Server(Server[Any]):
 
 
 class Face:
-    """Serves one gateway to any number of clients.
-
-    Args:
-        gateway: behind it.
-    """
+    """Serves one gateway to any number of clients."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -169,9 +165,7 @@ class Face:
 
 def _check_names(params: types.CallToolRequestParams) -> None:
     """Raises UsageError where an argument is none of the tool's own: what it was meant to be would be left out."""
-    extra = EXTRAS.get(params.name)
-    schema = extra.definition().input_schema if extra is not None else {}
-    known = arguments_of(params.name) if extra is None else tuple(schema["properties"])
+    known = arguments_of(params.name)
     if unknown := [name for name in params.arguments or {} if name not in known]:
         named = ", ".join(repr(name[:80]) for name in unknown[:5])
         raise UsageError(f"{params.name} has no argument {named}; its arguments are {', '.join(known)}")

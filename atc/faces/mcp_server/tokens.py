@@ -29,12 +29,7 @@ from atc.serving import is_loopback
 
 
 class TokenVerifier:
-    """Verifies tokens of the owner (:class:`mcp.server.auth.provider.TokenVerifier`). Only digests are kept.
-
-    Args:
-        tenants: names and tokens.
-        scopes: that every one of them has.
-    """
+    """Verifies tokens of the owner (:class:`mcp.server.auth.provider.TokenVerifier`); each has all ``scopes``."""
 
     def __init__(self, tenants: Tenants, scopes: Sequence[str] = ()) -> None:
         self._tenants = tenants
@@ -225,12 +220,7 @@ def _safe(url: str) -> bool:
 
 
 async def fetched(url: str, form: Mapping[str, str] | None = None, auth: tuple[str, str] | None = None) -> Any:
-    """A JSON object of the issuer, bounded in size and time; no redirect is followed.
-
-    Args:
-        url: of it.
-        form: posted where given.
-        auth: name and secret of a client.
+    """A JSON object of the issuer, bounded in size and time, to which a form is posted; no redirect is followed.
 
     Raises:
         IssuerUnreachable: there is none.
@@ -293,12 +283,7 @@ def verifier_of(issuer: str, audiences: Sequence[str], *, client: str = "", secr
 
 
 class JwtVerifier:
-    """Verifies signed tokens by the issuer's published keys.
-
-    Args:
-        issuer: whose tokens are taken.
-        audiences: one of them must stand in ``aud``.
-    """
+    """Verifies signed tokens by the issuer's published keys; one of the audiences must stand in ``aud``."""
 
     def __init__(self, issuer: Issuer, audiences: Sequence[str]) -> None:
         self._issuer = issuer
@@ -346,10 +331,7 @@ class AskingVerifier:
     Args:
         issuer: whose tokens are taken.
         audiences: one of them must stand in ``aud``.
-        client: this server's name at the issuer.
-        secret: of it.
-        ask: posts the question.
-        clock: seconds.
+        client: this server's name at the issuer. ``secret``: proves it.
     """
 
     def __init__(

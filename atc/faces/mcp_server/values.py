@@ -146,12 +146,7 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Values:
-    """The values of one client.
-
-    Args:
-        shelf: where they are kept.
-        owner: the client.
-    """
+    """The values of one client, on the shelf of all."""
 
     shelf: Shelf
     owner: ClientId
@@ -159,10 +154,6 @@ class Values:
     def shown(self, value: Any, run_id: str) -> dict[str, Any]:
         """An answer as a report has it: ``value`` where it is small, its bytes as references; else ``preview``. And
         ``links`` to all that is kept.
-
-        Args:
-            value: JSON values and bytes.
-            run_id: of the run that answered it.
         """
         blobs: list[bytes] = []
         bare = _without_bytes(value, blobs.append)

@@ -249,11 +249,9 @@ class McpServer(HeldPerLoop[HeldServer]):
             await asyncio.gather(*resource.ending, return_exceptions=True)
             raise
 
-    def connect(self, max_bytes: int | None = None) -> Connection:
+    def connect(self) -> Connection:
         """Begin a conversation. Whoever does so closes it."""
-        return Connection(
-            self.spec, max_bytes=max_bytes or self.max_bytes, start_timeout_s=self._start_timeout_s, mode=self._mode
-        )
+        return Connection(self.spec, max_bytes=self.max_bytes, start_timeout_s=self._start_timeout_s, mode=self._mode)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[tuple[Connection, Client]]:

@@ -116,12 +116,7 @@ class BoundedStream(httpx2.AsyncByteStream):
 
 @asynccontextmanager
 async def http_transport(spec: ServerSpec, max_bytes: int) -> AsyncIterator[tuple[Any, Any]]:
-    """Speak streamable HTTP to a server. No cookie is kept from one request to the next but what the user gave.
-
-    Args:
-        spec: the server.
-        max_bytes: bytes of one answer.
-    """
+    """Speak streamable HTTP to a server. No cookie is kept from one request to the next but what the user gave."""
     client = BoundedClient(
         max_bytes,
         auth=_login(spec),

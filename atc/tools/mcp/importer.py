@@ -85,7 +85,7 @@ def import_mcp(
     servers = [
         McpServer(spec, timeout_s=timeout_s, start_timeout_s=start_timeout_s, max_bytes=max_bytes) for spec in specs
     ]
-    listed = wait_for(all_listed(servers, start_timeout_s))
+    listed = wait_for(all_listed(specs, start_timeout_s, max_bytes))
     return _toolset(servers, listed, only, trust_hints)
 
 

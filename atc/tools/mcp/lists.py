@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc.errors import Cause, ToolImportError
 from atc.private_folders import make_private
-from atc.tools.mcp.connection import Connection, McpServer
+from atc.tools.mcp.connection import Connection
 from atc.tools.mcp.failures import Unreachable, reason_of
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.streams import MAX_NOTES
@@ -65,13 +65,13 @@ class Listed:
     notes: tuple[str, ...] = ()
 
 
-async def all_listed(servers: list[McpServer], timeout_s: float) -> list[Listed]:
+async def all_listed(specs: Sequence[ServerSpec], timeout_s: float, max_bytes: int) -> list[Listed]:
     """The lists of all servers, read at once.
 
     Raises:
         ListUnread: one of the lists cannot be read.
     """
-    tasks = [asyncio.create_task(listed(server, timeout_s)) for server in servers]
+    tasks = [asyncio.create_task(listed(spec, timeout_s, max_bytes)) for spec in specs]
     try:
         return await asyncio.gather(*tasks)
     finally:
@@ -80,13 +80,18 @@ async def all_listed(servers: list[McpServer], timeout_s: float) -> list[Listed]
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def listed(server: McpServer, timeout_s: float) -> Listed:
+async def listed(spec: ServerSpec, timeout_s: float, max_bytes: int) -> Listed:
     """All tools of one server, over a conversation of its own.
+
+    Args:
+        spec: the server.
+        timeout_s: seconds until it must be ready, and again until its list must be read.
+        max_bytes: bytes of one answer; a list may have more.
 
     Raises:
         ListUnread: the list cannot be read.
     """
-    connection = server.connect(max(server.max_bytes, MAX_LIST_BYTES))
+    connection = Connection(spec, max_bytes=max(max_bytes, MAX_LIST_BYTES), start_timeout_s=timeout_s)
     try:
         return await listed_over(connection, timeout_s)
     finally:
@@ -212,11 +217,7 @@ def server_key(spec: ServerSpec) -> str:
 
 
 class KeptLists:
-    """The kept lists of a folder. Only its owner reads them.
-
-    Args:
-        folder: is made with the first list.
-    """
+    """The kept lists of a folder, which is made with the first. Only its owner reads them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -73,6 +73,29 @@ class Backoff:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """What servers may take.
+
+    Attributes:
+        timeout_s: seconds that one call may take in all.
+        start_timeout_s: seconds until a server must be ready, and again until its list must be read.
+        max_bytes: bytes of one answer.
+        idle_s: seconds without a call, after which a server that no run holds is ended.
+        at_once: lists that are read at once.
+        max_age_s: seconds after which a kept list is read anew without waiting for a call.
+        quiet_s: seconds that a changed list must be quiet before it is read; more where it changes again and again.
+    """
+
+    timeout_s: float = 30.0
+    start_timeout_s: float = 60.0
+    max_bytes: int = 5_000_000
+    idle_s: float = 600.0
+    at_once: int = 4
+    max_age_s: float = 86_400.0
+    quiet_s: float = 0.3
+
+
+@dataclass(frozen=True)
 class Hooks:
     """Whom a server tells what becomes of it.
 
@@ -94,27 +117,17 @@ class LiveServer(McpServer):
     Args:
         spec: the server.
         hooks: what it tells.
-        timeout_s: seconds that one call may take in all.
-        start_timeout_s: seconds until the server must be ready.
-        max_bytes: bytes of one answer.
-        backoff: when it may be started again.
+        limits: of calls, starts and answers.
 
     Attributes:
         effects: of its tools, by their names there, as it listed them last.
     """
 
-    def __init__(
-        self,
-        spec: ServerSpec,
-        hooks: Hooks,
-        *,
-        timeout_s: float,
-        start_timeout_s: float,
-        max_bytes: int,
-        backoff: Backoff | None = None,
-    ) -> None:
-        super().__init__(spec, timeout_s=timeout_s, start_timeout_s=start_timeout_s, max_bytes=max_bytes)
-        self.backoff = backoff or Backoff()
+    def __init__(self, spec: ServerSpec, hooks: Hooks, limits: Limits) -> None:
+        super().__init__(
+            spec, timeout_s=limits.timeout_s, start_timeout_s=limits.start_timeout_s, max_bytes=limits.max_bytes
+        )
+        self.backoff = Backoff()
         self.page_bytes = 0
         self._hooks = hooks
         self._calls = 0
@@ -124,11 +137,11 @@ class LiveServer(McpServer):
         self.effects: Mapping[str, Effect] = {}
         self._counted: Connection | None = None
 
-    def connect(self, max_bytes: int | None = None) -> Connection:
+    def connect(self) -> Connection:
         """Begin a conversation. A message may be as long as twice the list's largest page, where that is more."""
         return Connection(
             self.spec,
-            max_bytes=max(max_bytes or self.max_bytes, 2 * self.page_bytes),
+            max_bytes=max(self.max_bytes, 2 * self.page_bytes),
             start_timeout_s=self._start_timeout_s,
             mode=self._mode,
             on_list_changed=self._hooks.list_changed,
@@ -229,29 +242,6 @@ _LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """What servers may take.
-
-    Attributes:
-        timeout_s: seconds that one call may take in all.
-        start_timeout_s: seconds until a server must be ready, and again until its list must be read.
-        max_bytes: bytes of one answer.
-        idle_s: seconds without a call, after which a server that no run holds is ended.
-        at_once: lists that are read at once.
-        max_age_s: seconds after which a kept list is read anew without waiting for a call.
-        quiet_s: seconds that a changed list must be quiet before it is read; more where it changes again and again.
-    """
-
-    timeout_s: float = 30.0
-    start_timeout_s: float = 60.0
-    max_bytes: int = 5_000_000
-    idle_s: float = 600.0
-    at_once: int = 4
-    max_age_s: float = 86_400.0
-    quiet_s: float = 0.3
-
-
-@dataclass(frozen=True)
 class State:
     """What is known of a server at one moment.
 
@@ -292,14 +282,7 @@ class Entry:
         self.label, self.spec, self.why = label, spec, ""
         self.settled = asyncio.Event()
         self._limits, self._lists, self._slots, self._tell = limits, lists, slots, changed
-        hooks = Hooks(self._started, self._unreachable, self._list_changed)
-        self.server = LiveServer(
-            spec,
-            hooks,
-            timeout_s=limits.timeout_s,
-            start_timeout_s=limits.start_timeout_s,
-            max_bytes=limits.max_bytes,
-        )
+        self.server = LiveServer(spec, Hooks(self._started, self._unreachable, self._list_changed), limits)
         self._key = server_key(spec)
         self._kept: KeptList | None = None
         if (kept := lists.read(self._key, spec.location) if lists is not None else None) is not None:
@@ -454,13 +437,7 @@ class Entry:
 
     async def _from_elsewhere(self) -> KeptList:
         limits = self._limits
-        server = McpServer(
-            self.spec,
-            timeout_s=limits.timeout_s,
-            start_timeout_s=limits.start_timeout_s,
-            max_bytes=limits.max_bytes,
-        )
-        return self._made_of(await listed(server, limits.start_timeout_s))
+        return self._made_of(await listed(self.spec, limits.start_timeout_s, limits.max_bytes))
 
     def _made_of(self, found: Listed) -> KeptList:
         """Documents of the tools of a list, and the list kept. What cannot be a tool costs a line."""

@@ -346,9 +346,7 @@ def _entry(name: str, raw: Any) -> ServerSpec:
         words = [filled.text(raw["command"], "command"), *(filled.text(word, "args") for word in args)]
         cwd = filled.text(raw["cwd"], "cwd") if raw.get("cwd") else None
         spec = _command_spec(_words(words), filled.mapping(raw.get("env"), "env"), cwd, filled.values)
-    return ServerSpec(
-        **{**vars(spec), "name": name, "location": f"{name} ({spec.location})" if name else spec.location}
-    )
+    return replace(spec, name=name, location=f"{name} ({spec.location})") if name else spec
 
 
 def _oauth(raw: Any, filled: _Filled, where: str) -> OAuthOptions:

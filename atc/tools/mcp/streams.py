@@ -106,9 +106,7 @@ async def looked_at(
 ) -> AsyncIterator[tuple[Any, Any]]:
     """The same transport, from which lists come as :func:`usable` makes them; messages name our trace.
 
-    Args:
-        transport: of one conversation.
-        looked: takes what is to be known of them besides.
+    What is to be known of the lists besides goes into ``looked``.
     """
     asked: dict[Any, None] = {}
     async with transport as (incoming, outgoing):
