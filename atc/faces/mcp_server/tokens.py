@@ -17,6 +17,7 @@ from urllib.parse import quote_plus, urlsplit
 
 import httpx
 import jwt
+from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.provider import TokenVerifier as Verifier
 from starlette.authentication import AuthenticationError
@@ -167,16 +168,7 @@ class Issuer:
         if self._clock() < self._next_discovery:
             raise IssuerUnreachable("the authorization server could not be reached: try again in a few seconds")
         self._next_discovery = self._clock() + FAILED_S
-        parts = urlsplit(self.url)
-        origin, path = f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
-        tried = dict.fromkeys(
-            (
-                f"{origin}/.well-known/oauth-authorization-server{path}",
-                f"{origin}/.well-known/openid-configuration{path}",
-                f"{origin}{path}/.well-known/openid-configuration",
-            )
-        )
-        for address in tried:
+        for address in build_oauth_authorization_server_metadata_discovery_urls(self.url, self.url):
             try:
                 metadata = await self._fetch(address)
             except IssuerUnreachable:
