@@ -117,10 +117,9 @@ def mcp(
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem(f"the package `mcp` is not installed: {install_command('mcp')}") from None
-    from atc.faces.mcp_server.extras import EXTRAS
-    from atc.faces.mcp_server.gateway import Gateway
-    from atc.faces.mcp_server.options import Options
-    from atc.faces.mcp_server.pipes import taken
+    from atc.faces.mcp_server.gateway import Gateway, Options
+    from atc.faces.mcp_server.own_tools import EXTRAS
+    from atc.faces.mcp_server.stdio import taken
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")

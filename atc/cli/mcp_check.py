@@ -11,8 +11,8 @@ from atc.cli.console import clean, err, out, print_json
 from atc.cli.options import notes_on
 
 if TYPE_CHECKING:
-    from atc.faces.mcp_server.checking import Footprint
     from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.server import Footprint
 
 
 def check(gateway: Gateway, *, as_json: bool) -> None:
@@ -43,7 +43,7 @@ def told(notices: list[str] | tuple[str, ...]) -> None:
 
 
 async def _footprint(gateway: Gateway) -> Footprint:
-    from atc.faces.mcp_server.checking import footprint
+    from atc.faces.mcp_server.server import footprint
 
     try:
         await gateway.prepare()

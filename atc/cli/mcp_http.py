@@ -142,7 +142,7 @@ def settings_of(given: HttpOptions) -> HttpSettings:
 
 def _lock(given: HttpOptions, here: bool) -> Lock:
     from atc.faces.mcp_server.http import Lock, Resource
-    from atc.faces.mcp_server.http_tokens import TokenVerifier, kept_token
+    from atc.faces.mcp_server.tokens import TokenVerifier, kept_token
     from atc.sandboxes.service.tenants import Tenants
 
     tokens = _tokens(given)
@@ -169,7 +169,7 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
     verifiers: list[Verifier] = [TokenVerifier(Tenants(tokens), given.oauth_scope)] if tokens else []
     if not given.oauth_issuer:
         return Lock(verifiers)
-    from atc.faces.mcp_server.oauth_verifiers import verifier_of
+    from atc.faces.mcp_server.tokens import verifier_of
 
     if not given.resource_url and not here:
         raise UsageError("--oauth-issuer needs --resource-url: the address of /mcp as clients reach it")
@@ -181,9 +181,8 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
 
 def _own_lock(given: HttpOptions, here: bool, tokens: dict[str, str]) -> Lock:
     from atc.faces.mcp_server.http import Lock, Resource
-    from atc.faces.mcp_server.http_tokens import TokenVerifier, kept_token
-    from atc.faces.mcp_server.oauth_consent import routes_of
-    from atc.faces.mcp_server.oauth_own import OwnServer
+    from atc.faces.mcp_server.oauth_own import OwnServer, routes_of
+    from atc.faces.mcp_server.tokens import TokenVerifier, kept_token
     from atc.sandboxes.service.tenants import Tenants
     from atc.serving import is_loopback
 

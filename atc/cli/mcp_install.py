@@ -14,9 +14,9 @@ from atc.errors import UsageError
 from atc.invisible import visible
 
 if TYPE_CHECKING:  # a server of the same group starts without them
+    from atc.faces.mcp_clients.clients import Machine
+    from atc.faces.mcp_clients.document import ConfigProblem
     from atc.faces.mcp_clients.plan import Found, Plan
-    from atc.faces.mcp_clients.problems import ConfigProblem
-    from atc.faces.mcp_clients.records import Machine
 
 Scope = Annotated[
     Literal["user", "project"],
@@ -54,10 +54,9 @@ def install(
 
     Exit codes: 0 it is there, 1 you said no, 2 wrong use or a file that cannot be edited, 3 it cannot be written.
     """
-    from atc.faces.mcp_clients.entries import own_command
+    from atc.faces.mcp_clients.clients import Machine, client_named, clients, own_command, place_of
+    from atc.faces.mcp_clients.document import ConfigProblem
     from atc.faces.mcp_clients.plan import Wanted, plan_install
-    from atc.faces.mcp_clients.problems import ConfigProblem
-    from atc.faces.mcp_clients.records import Machine, client_named, clients, place_of
     from atc.faces.mcp_clients.state import alone
 
     machine = Machine()
@@ -94,9 +93,9 @@ def uninstall(
     Exit codes: 0 it is out, 1 you said no, or a server could not be put back, 2 wrong use or a file that cannot be
     edited, 3 it cannot be written.
     """
-    from atc.faces.mcp_clients.records import Machine, client_named, place_of
+    from atc.faces.mcp_clients.clients import Machine, client_named, place_of
+    from atc.faces.mcp_clients.plan import plan_uninstall
     from atc.faces.mcp_clients.state import alone
-    from atc.faces.mcp_clients.undo import plan_uninstall
 
     machine, known = Machine(), client_named(client)
     place = place_of(known, machine, scope=scope, config=config)
@@ -179,8 +178,8 @@ def _document(plan: Plan, diff: str, *, written: bool, copy: Path | None) -> dic
 def _list(machine: Machine, scope: Literal["user", "project"], *, as_json: bool) -> None:
     from rich.table import Table
 
+    from atc.faces.mcp_clients.clients import clients
     from atc.faces.mcp_clients.plan import look
-    from atc.faces.mcp_clients.records import clients
 
     has = [each for each in clients().values() if (each.user if scope == "user" else each.project)]
     rows = [look(each, machine, scope) for each in has]

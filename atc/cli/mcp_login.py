@@ -65,7 +65,7 @@ def spec_of(server: str, tools: list[str]) -> ServerSpec:
     Raises:
         UsageError: there is none, or it is a program.
     """
-    from atc.tools.mcp.live_names import labels_of
+    from atc.tools.mcp.importer import labels_of
     from atc.tools.sources import mcp_source
 
     sources = [source for word in tools if (source := mcp_source(word)) is not None]

@@ -153,9 +153,9 @@ def opened_live(
     Raises:
         UsageError: as :func:`opened`; but that a server is down, or that a pattern fits no tool now, is no error.
     """
-    from atc.tools.mcp.kept_lists import FOLDER
+    from atc.tools.mcp.lists import FOLDER
     from atc.tools.mcp.live import live_tools
-    from atc.tools.mcp.live_entry import Limits
+    from atc.tools.mcp.live_server import Limits
 
     limits, given = Limits(), _of_openapi(only, service_url, auth, bool(documents), openapi)
     live = live_tools(

@@ -12,9 +12,8 @@ from pydantic import ValidationError
 from atc.calls.json_values import to_json_value
 from atc.errors import ToolError
 from atc.packing import as_text
-from atc.tools.mcp.answers import value_of as mcp_value_of
-from atc.tools.mcp.secrets import Secrets
-from atc.tools.mcp.spec import ServerSpec
+from atc.tools.mcp.spec import Secrets, ServerSpec
+from atc.tools.mcp.transport import value_of as mcp_value_of
 from atc.tools.openapi import answers
 from atc.tools.openapi.plan import ContentKind, Operation, Parameter
 from atc.tools.openapi.security import Credentials

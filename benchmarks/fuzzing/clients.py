@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from atc.faces.mcp_clients.diff import shown_diff
-from atc.faces.mcp_clients.document import same
-from atc.faces.mcp_clients.editor import Editor
-from atc.faces.mcp_clients.problems import ConfigProblem
-from atc.faces.mcp_clients.records import Client, clients
+from atc.faces.mcp_clients.clients import Client, clients
+from atc.faces.mcp_clients.document import ConfigProblem, same
+from atc.faces.mcp_clients.editor import Editor, shown_diff
 from benchmarks.fuzzing.target import Broken, Target
 
 _FORMS = {each.form: each for each in clients().values()}

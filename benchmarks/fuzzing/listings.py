@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from atc.errors import ToolImportError
 from atc.result import Effect
-from atc.tools.mcp.protocols import protocol_of
+from atc.tools.mcp.importer import protocol_of
 from atc.tools.names import UniqueNames, tool_name
 from benchmarks.fuzzing.stubs import check_stubs
 from benchmarks.fuzzing.target import Broken, Target

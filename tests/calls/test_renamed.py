@@ -20,7 +20,7 @@ from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
 from atc.faces.frameworks.delegate import key_of
-from atc.faces.mcp_server.asking_form import message_of
+from atc.faces.mcp_server.asking import message_of
 from atc.faces.mcp_server.client import Writes, WritesOfOthers
 from atc.facts import Replacement, SameCall
 from atc.permissions import Who

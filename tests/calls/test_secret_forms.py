@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from atc.calls.redact import MASK, Redactor, masked_exception, masked_text
 from atc.schemas.infer.text import is_secret_name
 from atc.secret_forms import SecretForms
-from atc.tools.mcp.secrets import Secrets
+from atc.tools.mcp.spec import Secrets
 
 SECRET = "p/ss w\"rd+'<&>=\\\n\u00e9\u4e2d\U0001f511%~"
 """Everything that some encoder writes otherwise."""

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 
 from atc.calls.approval import ApprovalRequest
 from atc.calls.redact import Redactor
-from atc.faces.mcp_server.asking_form import APPROVE, LATER, form_of, message_of, verdict_of
+from atc.faces.mcp_server.asking import APPROVE, LATER, form_of, message_of, verdict_of
 from atc.faces.mcp_server.gateway import Gateway
 from atc.facts import Feed, Invocation
 from atc.result import Effect

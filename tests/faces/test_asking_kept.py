@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from atc.calls.approval import EarlierWrite
 from atc.calls.journal import Journal, call_key
-from atc.faces.mcp_server.client import MOST_CLIENTS, ClientId, Clients, Writes, WritesOfOthers
-from atc.faces.mcp_server.kept import KeptRuns, _made
+from atc.faces.mcp_server.client import MOST_CLIENTS, ClientId, Clients, KeptRuns, Writes, WritesOfOthers, _made
 from atc.result import Effect
 from atc.traces.stores.files import FileStore
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.shared.message import SessionMessage
 
-from atc.faces.mcp_server import pipes as own
-from atc.faces.mcp_server.pipes import TooLong, bounded_lines, pipes, taken
+from atc.faces.mcp_server import stdio as own
+from atc.faces.mcp_server.stdio import TooLong, bounded_lines, pipes, taken
 
 
 @settings(max_examples=50)

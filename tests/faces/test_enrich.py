@@ -21,8 +21,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from atc import Settings, Tool, Toolset
 from atc.calls.approval import Approval, ApprovalRequest
 from atc.errors import ToolError, UsageError
-from atc.faces.mcp_server.enrich import LEFT_OUT, PAGE, EnrichedFace
-from atc.faces.mcp_server.filled_schemas import filled_schema, fitted
+from atc.faces.mcp_server.enrich import LEFT_OUT, PAGE, EnrichedFace, filled_schema, fitted
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.requests import ToolRequest
 from atc.result import Effect

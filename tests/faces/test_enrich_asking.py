@@ -14,9 +14,8 @@ from mcp import Client
 from atc import Settings, Tool, Toolset
 from atc.faces.mcp_server.enrich import EnrichedFace
 from atc.faces.mcp_server.gateway import Gateway, Options
-from atc.faces.mcp_server.probing import probe_reads
+from atc.faces.mcp_server.probing import approval_at_start, probe_reads
 from atc.faces.mcp_server.server import Face
-from atc.faces.mcp_server.single_calls import approval_at_start
 from atc.permissions import Permissions
 from atc.result import Effect
 from atc.tools.protocol import Source

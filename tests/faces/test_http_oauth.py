@@ -19,12 +19,24 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from atc.errors import UsageError
-from atc.faces.mcp_server import oauth_verifiers
-from atc.faces.mcp_server.auth import principal_named
+from atc.faces.mcp_server import tokens
+from atc.faces.mcp_server.client import principal_named
 from atc.faces.mcp_server.http import HttpSettings, Lock, Resource
 from atc.faces.mcp_server.http_door import Bounds, Names
-from atc.faces.mcp_server.oauth_issuer import AGAIN_S, FAILED_S, FRESH_S, STALE_S, Issuer, IssuerUnreachable, keys_of
-from atc.faces.mcp_server.oauth_verifiers import KNOWN_S, MAX_TOKEN, AskingVerifier, JwtVerifier, verifier_of
+from atc.faces.mcp_server.tokens import (
+    AGAIN_S,
+    FAILED_S,
+    FRESH_S,
+    KNOWN_S,
+    MAX_TOKEN,
+    STALE_S,
+    AskingVerifier,
+    Issuer,
+    IssuerUnreachable,
+    JwtVerifier,
+    keys_of,
+    verifier_of,
+)
 from tests.support.issuers import ISSUER, RESOURCE, FakeIssuer, claims, ec_key, forged, public, rsa_key, signed
 from tests.support.mcp_http import calling, opening, two_owners
 
@@ -340,7 +352,7 @@ async def test_what_the_issuer_says_must_fit(changed: dict[str, Any]) -> None:
 
 
 async def test_a_flood_of_tokens_is_not_passed_on_to_the_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth_verifiers, "MAX_QUEUE", 5)
+    monkeypatch.setattr(tokens, "MAX_QUEUE", 5)
     fake = FakeIssuer()
     release = asyncio.Event()
 
@@ -358,7 +370,7 @@ async def test_a_flood_of_tokens_is_not_passed_on_to_the_issuer(monkeypatch: pyt
 
 
 async def test_what_is_kept_of_tokens_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(oauth_verifiers, "MAX_KNOWN", 3)
+    monkeypatch.setattr(tokens, "MAX_KNOWN", 3)
     fake = FakeIssuer()
     verifier = asking(fake)
     for number in range(6):

@@ -15,14 +15,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.faces.mcp_clients import entries
-from atc.faces.mcp_clients.document import same, settled
-from atc.faces.mcp_clients.documents import parsed
-from atc.faces.mcp_clients.entries import arguments_of, is_atc, movable, own_command, own_entry
-from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install
-from atc.faces.mcp_clients.problems import ConfigProblem
-from atc.faces.mcp_clients.records import Client, Machine, client_named, clients, place_of
-from atc.faces.mcp_clients.undo import plan_uninstall
+from atc.faces.mcp_clients import clients as own_clients
+from atc.faces.mcp_clients.clients import (
+    Client,
+    Machine,
+    arguments_of,
+    client_named,
+    clients,
+    is_atc,
+    movable,
+    own_command,
+    own_entry,
+    place_of,
+)
+from atc.faces.mcp_clients.document import ConfigProblem, same, settled
+from atc.faces.mcp_clients.editor import parsed
+from atc.faces.mcp_clients.plan import Plan, Wanted, look, plan_install, plan_uninstall
 from atc.files import write_whole
 from atc.tools.mcp.spec import read_specs
 
@@ -394,12 +402,12 @@ def test_the_command_is_one_that_still_works_tomorrow(tmp_path: Path, monkeypatc
     uvx = program("uv/uvx")
     monkeypatch.setenv("PATH", str(tmp_path / "uv"))
     wheel = tmp_path / "atc_runtime-0.2.0-py3-none-any.whl"
-    monkeypatch.setattr(entries, "requirement", lambda *names: f"{wheel}[{','.join(names)}]")
+    monkeypatch.setattr(own_clients, "requirement", lambda *names: f"{wheel}[{','.join(names)}]")
     with pytest.raises(UsageError, match="which it was made from, is gone: install it to stay"):
         own_command(passing)
     wheel.touch()
     assert own_command(passing) == [uvx, "--from", f"{wheel}[mcp]", "atc"]
-    monkeypatch.setattr(entries, "requirement", lambda *names: f"atc-runtime[{','.join(names)}]")  # from an index
+    monkeypatch.setattr(own_clients, "requirement", lambda *names: f"atc-runtime[{','.join(names)}]")  # from an index
     assert own_command(passing) == [uvx, "--from", "atc-runtime[mcp]", "atc"]
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert own_command("pytest") == [lasting]
@@ -476,7 +484,7 @@ def test_an_installation_that_was_cut_off_loses_nothing(tmp_path: Path, monkeypa
     before = config(git=GIT)
     desk = Desk(tmp_path, text=before)
     with monkeypatch.context() as patched:
-        patched.setattr("atc.faces.mcp_clients.files.ConfigFile.write", lambda *_a, **_k: 1 / 0)
+        patched.setattr("atc.faces.mcp_clients.state.ConfigFile.write", lambda *_a, **_k: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             desk.install(move=True)
     assert desk.text == before
@@ -493,7 +501,7 @@ def test_an_installation_that_was_cut_off_puts_nothing_in_two_places(
 ) -> None:
     desk = Desk(tmp_path, text=config(git=GIT))
     with monkeypatch.context() as patched:
-        patched.setattr("atc.faces.mcp_clients.files.ConfigFile.write", lambda *_a, **_k: 1 / 0)
+        patched.setattr("atc.faces.mcp_clients.state.ConfigFile.write", lambda *_a, **_k: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             desk.install(move=True)
     desk.install("atlas")
@@ -583,8 +591,7 @@ def dying(monkeypatch: pytest.MonkeyPatch, at: int) -> None:
 
         return done
 
-    for place in ("state", "files"):
-        monkeypatch.setattr(f"atc.faces.mcp_clients.{place}.write_whole", or_dies(write_whole))
+    monkeypatch.setattr("atc.faces.mcp_clients.state.write_whole", or_dies(write_whole))
     monkeypatch.setattr(Path, "unlink", or_dies(Path.unlink))
 
 

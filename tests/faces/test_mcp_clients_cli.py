@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from atc.faces.mcp_clients.records import clients
+from atc.faces.mcp_clients.clients import clients
 from atc.faces.mcp_clients.state import alone
 from tests.support.cli import atc
 from tests.support.docs import ROOT

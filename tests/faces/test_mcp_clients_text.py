@@ -11,10 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.faces.mcp_clients.document import Edit, same, settled, with_entry, without_entry
-from atc.faces.mcp_clients.documents import edited, parsed
-from atc.faces.mcp_clients.problems import ConfigProblem
-from atc.faces.mcp_clients.records import Form
+from atc.faces.mcp_clients.clients import Form
+from atc.faces.mcp_clients.document import ConfigProblem, Edit, same, settled, with_entry, without_entry
+from atc.faces.mcp_clients.editor import edited, parsed
 
 ENTRY = {"command": "/x/atc", "args": ["mcp", "--tools", "a b"], "env": {"A": 'q"\\é'}}
 PATH: dict[Form, tuple[str, ...]] = {"json": ("m",), "jsonc": ("m",), "toml": ("m",), "yaml": ("m",)}

@@ -13,9 +13,8 @@ import pytest
 
 from atc import Tool, Toolset
 from atc.cli.mcp import mcp
-from atc.faces.mcp_server.checking import footprint
-from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.options import Options
+from atc.faces.mcp_server.gateway import Gateway, Options
+from atc.faces.mcp_server.server import footprint
 from atc.models.messages import bounded_tokens
 from atc.result import Effect
 from atc.tools.protocol import Protocol

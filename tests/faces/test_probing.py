@@ -12,7 +12,7 @@ from atc import Catalogue, Settings, Tool, Toolset
 from atc.calls.approval import Approval, ApprovalRequest, Refusal
 from atc.calls.redact import Redactor
 from atc.errors import UsageError
-from atc.faces.mcp_server.probing import BUDGET, definition, probe_reads, probed
+from atc.faces.mcp_server.probing import BUDGET, probe_definition, probe_reads, probed
 from atc.result import Effect
 from atc.tools.protocol import Source
 from tests.support.tools import make_tool
@@ -126,7 +126,7 @@ def test_at_the_start_only_what_surely_reads_and_takes_nothing_is_called_once(tm
 
 
 def test_its_definition_says_that_it_may_have_effects() -> None:
-    made = definition()
+    made = probe_definition()
     assert made.annotations is not None
     assert made.annotations.read_only_hint is False
     assert str(BUDGET.calls_a_tool) in (made.description or "")

@@ -12,8 +12,7 @@ import pytest
 from mcp import Client, MCPError
 
 from atc import Tool, ToolError
-from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.options import Options
+from atc.faces.mcp_server.gateway import Gateway, Options
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.tool import PROGRESS, Progress, Toolset

@@ -10,10 +10,10 @@ import pytest
 
 from atc.calls.redact import masked_exception, masked_text
 from atc.cli.console import clean, short
+from atc.faces.mcp_clients.clients import clients
 from atc.faces.mcp_clients.editor import Editor
-from atc.faces.mcp_clients.records import clients
 from atc.faces.mcp_server.client import ClientId
-from atc.faces.mcp_server.pipes import TooLong
+from atc.faces.mcp_server.stdio import TooLong
 from atc.faces.mcp_server.values import Shelf, Values
 from atc.models.endpoint_client import split_reasoning
 from atc.probing.error_messages import read_error_message

@@ -46,15 +46,15 @@ AT_ONE_PLACE = {
     "atc.programs.extract._CODE": "match",
     "atc.retrieval.dialogue._LABEL": "match",
     "atc.retrieval.prerequisites._VALUE": "fullmatch",
-    "atc.tools.mcp.secrets._LOOKS_RANDOM": "fullmatch",
+    "atc.tools.mcp.spec._LOOKS_RANDOM": "fullmatch",
     "atc.tools.parse._FLOAT": "match",
     "atc.tools.parse._INT": "match",
     "atc.tools.sources._ADDRESS": "match",
 }
 """Patterns that are never searched for: how they are used instead."""
 OURS = {
-    "atc.faces.mcp_clients.entries._BRACES",  # only as far as the last brace
-    "atc.faces.mcp_clients.records._VARIABLE",  # in a file of the package
+    "atc.faces.mcp_clients.clients._BRACES",  # only as far as the last brace
+    "atc.faces.mcp_clients.clients._VARIABLE",  # in a file of the package
 }
 """Patterns that are quadratic, and whose text cannot make them so."""
 _OF_CATEGORY = {

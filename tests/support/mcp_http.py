@@ -17,7 +17,7 @@ from atc import Toolset
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.http import PATH, HttpFace, HttpSettings, Lock, make_app, make_server
 from atc.faces.mcp_server.http_door import Names
-from atc.faces.mcp_server.http_tokens import TokenVerifier
+from atc.faces.mcp_server.tokens import TokenVerifier
 from atc.sandboxes.service.tenants import Tenants
 from atc.serving import DrainingServer, listen
 from atc.tools.functions import tool

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.faces.mcp_server.texts import one_line as line_for_clients
+from atc.faces.mcp_server.reports import one_line as line_for_clients
 from atc.invisible import is_invisible, legible, visible, written
 from atc.prompting import fenced
 from atc.result import Effect

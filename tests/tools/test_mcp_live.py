@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from atc import Agent, Toolset
 from atc.errors import ToolError, ToolImportError, UsageError
 from atc.models.fake import FakeModel
-from atc.tools.mcp.backoff import MOST_S, Backoff
-from atc.tools.mcp.kept_lists import KeptList, KeptLists, server_key
+from atc.tools.mcp.importer import labels_of, told_apart
+from atc.tools.mcp.lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.live import LiveTools, live_tools
-from atc.tools.mcp.live_entry import Limits
-from atc.tools.mcp.live_names import labels_of, told_apart
+from atc.tools.mcp.live_server import MOST_S, Backoff, Limits
 from atc.tools.mcp.spec import read_specs
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import PROGRESS, Progress
@@ -38,7 +37,7 @@ QUICK = Limits(quiet_s=0.0)
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atc.tools.mcp.stdio.GRACE_S", 0.3)
-    monkeypatch.setattr("atc.tools.mcp.live_entry._LOOKS_S", 0.05)
+    monkeypatch.setattr("atc.tools.mcp.live_server._LOOKS_S", 0.05)
 
 
 @pytest.fixture
@@ -281,7 +280,7 @@ def test_a_run_that_holds_a_server_keeps_it_from_ending(tmp_path: Path, lists: P
 def test_a_server_that_dies_is_started_again_but_ever_later(
     tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atc.tools.mcp.backoff.FIRST_S", 1000.0)
+    monkeypatch.setattr("atc.tools.mcp.live_server.FIRST_S", 1000.0)
     log = tmp_path / "heard"
     calls = {"die": {"exit": 3}, "look": {"value": 1}}
     word = config(tmp_path, a=server(tmp_path / "a", calls=calls, heard_file=str(log)))
@@ -333,7 +332,7 @@ def test_delays_grow_and_end() -> None:
 def test_a_server_that_is_down_comes_back_by_itself(
     tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atc.tools.mcp.backoff.FIRST_S", 0.01)
+    monkeypatch.setattr("atc.tools.mcp.live_server.FIRST_S", 0.01)
     made = server(tmp_path / "a", calls={"look": {"value": 1}})
     script = Path(made["args"][-2])
     away = script.rename(script.with_suffix(".away"))
@@ -375,7 +374,7 @@ def test_nobody_hangs_on_a_server_that_says_nothing(tmp_path: Path, lists: Path)
 def test_servers_that_are_silent_do_not_keep_the_others_waiting(
     tmp_path: Path, lists: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atc.tools.mcp.live_entry._TURN_S", 0.2)
+    monkeypatch.setattr("atc.tools.mcp.live_server._TURN_S", 0.2)
     silent = {f"s{n}": {"command": "sleep", "args": ["600"]} for n in range(6)}
     word = config(tmp_path, **silent, a=server(tmp_path / "a", [reading("look")]))
 

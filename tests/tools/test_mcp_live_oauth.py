@@ -21,10 +21,10 @@ from typer.testing import CliRunner
 from atc import Toolset
 from atc.cli import app
 from atc.errors import ToolImportError
+from atc.tools.mcp.http import KeptLoginAuth
 from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.login import LoginFailed, Talk, log_in
 from atc.tools.mcp.logins import FOLDER, Login, Logins
-from atc.tools.mcp.oauth import KeptLoginAuth
 from atc.tools.mcp.spec import ServerSpec, read_specs
 from tests.support.mcp import called, one
 from tests.support.mcp_oauth import Vault, vault

@@ -17,7 +17,7 @@ from atc import Agent, Toolset
 from atc.calls.journal import Journal
 from atc.cli import app
 from atc.errors import AtcError, JournalError, TraceError
-from atc.faces.mcp_server.kept import KeptRuns
+from atc.faces.mcp_server.client import KeptRuns
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.traces.stores.files import FileRun, FileStore

@@ -7,7 +7,31 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atc.faces.mcp_clients.problems import ConfigProblem
+from atc.errors import UsageError
+
+
+class ConfigProblem(UsageError):
+    """A configuration cannot be read or edited. Nothing was written.
+
+    Attributes:
+        line: where, from 1; 0 where it concerns the whole file.
+        column: where in the line, in characters from 1.
+        paste: what the user can add by hand; empty if there is nothing.
+    """
+
+    def __init__(self, what: str, *, line: int = 0, column: int = 0, file: str = "") -> None:
+        where = [file] if file else []
+        where += [f"line {line}, column {column}"] if line else []
+        super().__init__(f"{', '.join(where)}: {what}" if where else what)
+        self.what, self.line, self.column = what, line, column
+        self.paste = ""
+
+
+def problem_at(text: str, position: int, what: str) -> ConfigProblem:
+    """A problem at a position of a text."""
+    line_start = text.rfind("\n", 0, position) + 1
+    return ConfigProblem(what, line=text.count("\n", 0, position) + 1, column=position - line_start + 1)
+
 
 Path = tuple[str, ...]
 """The keys that lead to a value, from the root."""
@@ -112,10 +136,6 @@ class Document(ABC):
         Of a list all come: a word may say of the next one what it is.
         """
 
-    @abstractmethod
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        """A whole file with one entry: what a user can paste."""
-
     @property
     def newline(self) -> str:
         """How its lines end."""
@@ -145,24 +165,24 @@ class Document(ABC):
 
 def with_entry(data: Any, path: Path, name: str, value: Any) -> Any:
     """The data with an entry set in the mapping at ``path``; the original is left alone."""
-    root = dict(data or {})
-    here = root
-    for key in path:
-        here[key] = dict(here.get(key) or {})
-        here = here[key]
+    root, here = _copied(data, path)
     here[name] = value
     return root
 
 
 def without_entry(data: Any, path: Path, name: str) -> Any:
     """The data without an entry; the original is left alone."""
-    root = dict(data or {})
-    here = root
-    for key in path:
-        here[key] = dict(here.get(key) or {})
-        here = here[key]
+    root, here = _copied(data, path)
     here.pop(name, None)
     return root
+
+
+def _copied(data: Any, path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The data with its own mappings along ``path``, and the last of these."""
+    root = here = dict(data or {})
+    for key in path:
+        here[key] = here = dict(here.get(key) or {})
+    return root, here
 
 
 def settled(data: Any, path: Path) -> Any:

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.faces.mcp_clients.document import Document, Edit, Path, Scalar
-from atc.faces.mcp_clients.problems import ConfigProblem, problem_at
+from atc.faces.mcp_clients.document import ConfigProblem, Document, Edit, Path, Scalar, problem_at
 
 MAX_DEPTH = 100
 _SPACE = re.compile(r"[ \t\r\n]*+")
@@ -189,7 +188,7 @@ class JsoncDocument(Document):
         if missing or at is None:
             raise ConfigProblem(f"{'.'.join((*path, name))} is not there")
         member, text = members[at], self.text
-        if len(members) == 1 and not _has_comment(text[node.start + 1 : member.start]):
+        if len(members) == 1 and "/" not in text[node.start + 1 : member.start]:
             end = member.node.end if member.comma is None else member.comma + 1
             if not text[end : node.end - 1].strip():
                 return Edit.of(text, node.start + 1, node.end - 1, "")
@@ -224,11 +223,6 @@ class JsoncDocument(Document):
                 stack += [(item, path) for item in node.items]
             elif isinstance(node.value, str | int | float) and not isinstance(node.value, bool):
                 yield Scalar(node.start, node.end, path, str(node.value))
-
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        for key in reversed(path):
-            name, value = key, {name: value}
-        return self._whole(name, value)
 
     # -- the pieces ----------------------------------------------------------------------------------------------------
 
@@ -303,10 +297,6 @@ class JsonDocument(JsoncDocument):
     """JSON as its standard has it."""
 
     lenient = False
-
-
-def _has_comment(trivia: str) -> bool:
-    return "/" in trivia
 
 
 def _indent(text: str, position: int) -> str:

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from atc.faces.mcp_clients.document import Document, Edit, Path, Scalar
-from atc.faces.mcp_clients.problems import ConfigProblem
+from atc.faces.mcp_clients.document import ConfigProblem, Document, Edit, Path, Scalar
 
 _TRIVIA = re.compile(r"(?:[ \t\r\n]++|#[^\n]*+)*+")
 _BLANK = re.compile(r"[ \t]*+")
@@ -110,9 +109,6 @@ class TomlDocument(Document):
                 found = found[key] if isinstance(found, dict) and key in found else None
             for inner in _inside(found, each.path):
                 yield Scalar(each.value, each.end, *inner)
-
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        return _table((*path, name), value)
 
     def _of(self, path: Path) -> list[_Statement]:
         return [each for each in self._statements if each.path[: len(path)] == path]

@@ -10,8 +10,7 @@ from typing import Any
 
 import yaml
 
-from atc.faces.mcp_clients.document import Document, Edit, Path, Scalar
-from atc.faces.mcp_clients.problems import ConfigProblem
+from atc.faces.mcp_clients.document import ConfigProblem, Document, Edit, Path, Scalar
 
 MAX_DEPTH = 60
 MOST_VALUES = 100_000
@@ -99,11 +98,6 @@ class YamlDocument(Document):
             elif isinstance(node, yaml.ScalarNode):
                 first, last = node.start_mark.index, node.end_mark.index
                 yield Scalar(first, first + len(self.text[first:last].rstrip()), path, str(node.value))
-
-    def snippet(self, path: Path, name: str, value: Mapping[str, Any]) -> str:
-        for key in reversed(path):
-            name, value = key, {name: value}
-        return _dumped({name: value})
 
     # -- the pieces ----------------------------------------------------------------------------------------------------
 

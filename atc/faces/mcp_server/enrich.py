@@ -2,6 +2,10 @@
 
 For clients that write no programs. Calls pass the broker as those of programs do: arguments are checked, effects are
 approved, credentials masked. What tools answer is learnt as shapes (:mod:`atc.graph.lessons`), which fill the schemas.
+
+A client may refuse an answer that does not fit the declared schema, and what was seen is no promise. So in a filled
+schema nothing is required, every field may be null, other fields are allowed, and numbers are numbers, whole or not. It
+is always of an object: any other answer stands under ``result``.
 """
 
 from __future__ import annotations
@@ -21,20 +25,134 @@ from atc.calls.contract import CallReply
 from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.asking import carried
 from atc.faces.mcp_server.client import Client, ClientId
-from atc.faces.mcp_server.filled_schemas import filled_schema, fitted
 from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.probing import Approves, approval_of, single_call
 from atc.faces.mcp_server.requests import Answer, ToolRequest
 from atc.faces.mcp_server.server import Face
-from atc.faces.mcp_server.single_calls import Approves, approval_of, single_call, visible_tools
 from atc.packing import pack
 from atc.result import Effect
-from atc.schemas.validate import types_of
+from atc.schemas.validate import resolve, types_of
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.transport import HEARD, McpTransport
-from atc.tools.observed import is_documented
+from atc.tools.observed import MAX_DEPTH, MAX_NODES, is_documented
 from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset
+from atc.tools.types import OBSERVED
 from atc.traces.stores.base import new_run_id
+
+# -- lenient schemas of what was observed, and answers made to fit them ------------------------------------------------
+
+RESULT = "result"
+"""Where an answer stands that is no object."""
+MAX_LEFT_OUT = 20
+"""Places that are named of an answer that does not fit."""
+_NOTHING = object()
+
+
+def filled_schema(shape: JsonSchema | None) -> JsonSchema | None:
+    """The output schema for a response of a shape; ``None`` where that says no more than that it is text or nothing.
+
+    Args:
+        shape: of keys and types (:mod:`atc.tools.observed`); whatever else stands in it is left out.
+    """
+    root = resolve(shape, shape) if shape else {}
+    kinds = _types(root)
+    if shape is None or not kinds & {"object", "array"}:
+        return None
+    maker = _Maker(shape)
+    made: JsonSchema = {"type": "object"}
+    properties: dict[str, Any] = {}
+    if "object" in kinds:
+        inner = maker.loose({**root, OBSERVED: "object", "type": "object"})
+        properties = inner.get("properties", {})
+        if "additionalProperties" in inner:
+            made["additionalProperties"], properties = inner["additionalProperties"], {RESULT: {}}
+    if others := sorted(kinds - {"object", "null"}):
+        under = maker.loose({**root, OBSERVED: others, "type": others})
+        properties = {**properties, RESULT: {} if RESULT in properties else under}
+    return made | ({"properties": properties} if properties else {})
+
+
+def _types(schema: JsonSchema) -> set[str]:
+    return set(types_of(schema) or types_of({"type": schema.get(OBSERVED)}))
+
+
+class _Maker:
+    """Makes schemas of types alone, each of which may be null."""
+
+    def __init__(self, root: JsonSchema) -> None:
+        self._root, self._left = root, MAX_NODES
+
+    def loose(self, schema: Any, depth: int = 0) -> JsonSchema:
+        self._left -= 1
+        schema = resolve(self._root, schema) if isinstance(schema, dict) else {}
+        kinds = _types(schema) - {"null"}
+        if not kinds or depth > MAX_DEPTH or self._left < 0:
+            return {}
+        if "integer" in kinds:
+            kinds = kinds - {"integer"} | {"number"}
+        made: JsonSchema = {"type": [*sorted(kinds), "null"]}
+        properties, others, items = (schema.get(name) for name in ("properties", "additionalProperties", "items"))
+        if "object" in kinds and isinstance(properties, dict) and properties:
+            made["properties"] = {str(key): self.loose(part, depth + 1) for key, part in properties.items()}
+        elif "object" in kinds and isinstance(others, dict) and (below := self.loose(others, depth + 1)):
+            made["additionalProperties"] = below
+        if "array" in kinds and isinstance(items, dict) and (below := self.loose(items, depth + 1)):
+            made["items"] = below
+        return made
+
+
+def fitted(value: Any, schema: JsonSchema) -> tuple[dict[str, Any], list[str]]:
+    """An answer as structured content that fits a filled schema, and the places that were left out for that.
+
+    Linear in the answer.
+
+    Args:
+        value: a JSON value.
+        schema: of :func:`filled_schema`.
+    """
+    left_out: list[str] = []
+    whole = value if isinstance(value, dict) else {RESULT: value}
+    made = _fitted(whole, schema, "$", left_out)
+    assert isinstance(made, dict)  # the root allows every object
+    return made, left_out
+
+
+def _fitted(value: Any, schema: Any, place: str, left_out: list[str]) -> Any:
+    if not schema:
+        return value
+    if not _is_of(value, schema["type"]):
+        if len(left_out) < MAX_LEFT_OUT:
+            left_out.append(place)
+        return _NOTHING
+    if isinstance(value, dict):
+        properties, others = schema.get("properties", {}), schema.get("additionalProperties")
+        made = {
+            key: _fitted(part, properties.get(key, others), f"{place}.{key}", left_out) for key, part in value.items()
+        }
+        return {key: part for key, part in made.items() if part is not _NOTHING}
+    if isinstance(value, list) and (items := schema.get("items")):
+        parts = [_fitted(item, items, f"{place}[]", left_out) for item in value]
+        return [None if part is _NOTHING else part for part in parts]  # the others keep their places
+    return value
+
+
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "object": dict, "array": list, "string": str, "boolean": bool, "null": type(None),
+}  # fmt: skip
+
+
+def _is_of(value: Any, kinds: str | list[str]) -> bool:
+    for kind in [kinds] if isinstance(kinds, str) else kinds:
+        if kind == "number":
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return True
+        elif isinstance(value, _KINDS[kind]):
+            return True
+    return False
+
+
+# -- the server --------------------------------------------------------------------------------------------------------
 
 PAGE = 200
 """Tools on one page of the list."""
@@ -50,10 +168,6 @@ _OF_THE_PROTOCOL = "io.modelcontextprotocol/"
 
 class EnrichedFace(Face):
     """Serves the tools of a gateway under the names that they have at their servers.
-
-    Args:
-        gateway: behind it.
-        approves: the rule for each call.
 
     Raises:
         UsageError: the gateway learns nothing, so there would be nothing to fill in.
@@ -82,7 +196,7 @@ class EnrichedFace(Face):
         self._remember(context)
         await self.gateway.listed()
         client = self._client(context)
-        seen = visible_tools(self.gateway, client)
+        seen = self.gateway.visible(client)
         named = [(name, tool) for name, tool in self._by_name().items() if tool.name in seen]
         begin = _offset(params.cursor if params is not None else None, len(named))
         shown = await self._shapes()
@@ -159,7 +273,7 @@ class EnrichedFace(Face):
         """
         name = request.params.name
         tool = self._by_name().get(name)
-        if tool is None or tool.name not in visible_tools(self.gateway, request.client):
+        if tool is None or tool.name not in self.gateway.visible(request.client):
             raise UsageError(f"there is no tool {name[:80]!r} here")
         heard: list[Any] = []
         reply = await self._made(request, tool, heard.append)

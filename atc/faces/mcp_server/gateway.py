@@ -1,12 +1,14 @@
-"""What stands behind the server, whatever carries its messages: the tools, and the clients with their runs."""
+"""What stands behind the server, whatever carries its messages: the tools, their finder, the clients and their runs."""
 
 from __future__ import annotations
 
 import asyncio
+import difflib
 import logging
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,22 +16,19 @@ from atc.agent import Agent
 from atc.calls.approval import Asker
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
-from atc.errors import AtcError, UsageError
+from atc.errors import AtcError, ModelUnavailable, UsageError
 from atc.faces.mcp_server.client import Client, ClientId, Clients
-from atc.faces.mcp_server.finding import Finder
-from atc.faces.mcp_server.guards import Guards
-from atc.faces.mcp_server.options import Documents, Found, Options
-from atc.faces.mcp_server.reports import ProgramReport, report_of
+from atc.faces.mcp_server.guards import Guards, usable_tools
+from atc.faces.mcp_server.reports import ProgramReport, one_line, report_of
 from atc.faces.mcp_server.running import Runs
-from atc.faces.mcp_server.texts import one_line
-from atc.faces.mcp_server.usable import usable_tools
-from atc.faces.mcp_server.values import Shelf, Values
+from atc.faces.mcp_server.values import LARGE, Shelf, Values
 from atc.given_program import run_given
 from atc.graph.tool_graph import ToolGraph
 from atc.held import Held
 from atc.models.base import NoModel
-from atc.models.messages import bounded_tokens
+from atc.models.messages import Message, Reply, bounded_tokens
 from atc.permissions import Permissions
+from atc.retrieval.retriever import IndexRetriever
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from atc.tools.fit import Fit, Fitter
@@ -39,6 +38,105 @@ from atc.traces.emitter import Listener
 from atc.traces.events import Event
 from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
+
+STUB_TOKENS = 450
+"""Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tool that a search found: its name and what it does, in a line."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Tools as typed Python functions.
+
+    Attributes:
+        unknown: names that no tool has, each with names that may be meant.
+    """
+
+    stubs: str
+    unknown: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a gateway serves.
+
+    Attributes:
+        stub_tokens: of stubs in the description of ``run_program``; where all tools do not fit, they are searched.
+        large: characters of JSON above which a value is kept, and a client gets a preview and a link.
+        extras: names of tools that are offered beside the usual ones (:mod:`.extras`).
+    """
+
+    stub_tokens: int = STUB_TOKENS
+    large: int = LARGE
+    extras: Collection[str] = ()
+
+
+# -- tools are found by words at once, by meaning too as soon as an index of that is there -----------------------------
+
+MAX_QUERY, MAX_NAME = 2_000, 80
+"""Characters of a query that are read, and of a name that has no tool."""
+NEAR, NEAR_ENOUGH = 3, 0.7
+"""Names that may be meant, and how much they must be alike."""
+
+
+class Finder:
+    """Finds the likeliest tools of a catalogue, as the settings ``retrieval`` and ``catalogue`` say."""
+
+    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
+        self._catalogue = catalogue
+        self._words: IndexRetriever | None = None
+        if settings.retrieval != "lexical" and settings.tool_index is None:
+            self._words = IndexRetriever(way="lexical", folder=settings.catalogue / "indexes")
+        self._making: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Make the index of words, and begin that of meaning."""
+        await self.search("tool", 1)
+
+    async def search(self, query: str, limit: int) -> Toolset:
+        """The likeliest tools, the likeliest first."""
+        query, tools = query[:MAX_QUERY], self._catalogue.tools
+        if self._words is None:
+            return (await self._catalogue.find(query, limit, _ask_nobody)).tools
+        if self._making is None:
+            self._making = asyncio.create_task(self._make())
+        graph = self._catalogue.graph
+        return (await self._words.search(query, tools, limit, _ask_nobody, graph=graph)).tools
+
+    def near(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """For names that no tool has: names of tools that may be meant."""
+        known = [*self._catalogue.tools]
+        return {
+            name: found
+            for name in names
+            if (found := difflib.get_close_matches(name[:MAX_NAME], known, NEAR, NEAR_ENOUGH))
+        }
+
+    async def aclose(self) -> None:
+        """End what goes on."""
+        if self._making is not None:
+            self._making.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._making
+
+    async def _make(self) -> None:
+        with suppress(AtcError, OSError):  # words find tools, too; `atc doctor` says what is missing
+            await self._catalogue.find("tool", 1, _ask_nobody)
+            self._words = None
+
+
+async def _ask_nobody(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+    raise ModelUnavailable("a search of the MCP server asks no model")
+
+
+# -- the gateway -------------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger(__name__)
 MAX_FOUND = 20

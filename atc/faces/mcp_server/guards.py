@@ -1,4 +1,4 @@
-"""Who decides over the calls of clients' programs: the permissions, then the person behind the client.
+"""Which tools clients may know of, and who decides over the calls of their programs: the permissions, then the person.
 
 One set of permissions, one audit log, and a count for every principal, for all connections of a server.
 """
@@ -9,14 +9,16 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from atc.calls.redact import Redactor
+from atc.calls.sending import check_schemas
+from atc.errors import AtcError, UsageError
+from atc.faces.mcp_server.reports import one_line
 from atc.permissions import Caller, Permissions
 from atc.permissions.audit import AuditLog
 from atc.permissions.guard import Ask, Guard, Limiters
 from atc.permissions.of_agent import permissions_named
 from atc.settings import Settings
+from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
-
-__all__ = ["Ask", "Guard", "Guards"]
 
 MAX_KEPT = 100
 """Principals, each with the rules that its clients' names fit, whose visible tools are kept. Names themselves are
@@ -70,9 +72,9 @@ class Guards:
         """Decides over a client's calls; :meth:`Guard.approval` is the rule for an agent.
 
         Args:
-            client: who calls.
-            ask: asks the person behind it. It answers with a refusal where nobody could be asked, and the line that
-                would allow the call is put behind that; ``Refusal(by_user=True)``, or ``False``, is the person's no.
+            ask: asks the person behind the client. It answers with a refusal where nobody could be asked, and the line
+                that would allow the call is put behind that; ``Refusal(by_user=True)``, or ``False``, is the person's
+                no.
         """
         return Guard(self.permissions, client, ask, self.audit, limiter=self._limiters.of(client.principal))
 
@@ -87,3 +89,24 @@ class Guards:
             UsageError: it has as many already.
         """
         return self._limiters.of(client.principal).run(self.permissions.caps(client))
+
+
+def usable_tools(tools: Toolset, few: int) -> tuple[Toolset, list[str]]:
+    """Those of some tools that programs can call, and for each that is left out a line of why.
+
+    Args:
+        tools: all of them.
+        few: so many at most have their schemas checked at once; of more, each is checked when a program names it.
+    """
+    usable, notices = [], []
+    for tool in tools.values():
+        try:
+            if tool.name in RESERVED_NAMES:
+                raise UsageError(f"{tool.name!r} means something else in a program")
+            if len(tools) <= few:
+                check_schemas(Toolset([tool]))
+        except AtcError as error:
+            notices.append(one_line(f"the tool {tool.name} is left out: {error}", 300))
+        else:
+            usable.append(tool)
+    return (tools if len(usable) == len(tools) else Toolset(usable)), notices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,24 +18,26 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuth
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.provider import TokenVerifier as Verifier
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolRequestParams
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.applications import Starlette
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, BaseUser
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from atc.accepting import Crowd, raise_descriptors
+from atc.faces.mcp_server.client import principal_named
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.http_door import MAX_BODY, MAX_FORM, Body, Bounds, Door, Names, cors_of, refusal
-from atc.faces.mcp_server.http_sessions import Sessions
-from atc.faces.mcp_server.http_urls import exact_url
+from atc.faces.mcp_server.http_door import MAX_BODY, MAX_FORM, Body, Bounds, Door, Names, cors_of, exact_url, refusal
 from atc.faces.mcp_server.requests import Answer, answer
 from atc.faces.mcp_server.server import Face
 from atc.serving import DrainingServer, crowded, listen
@@ -239,9 +242,7 @@ async def serve_http(
 
     Args:
         gateway: behind the server; it is closed at the end.
-        host: address to listen at.
-        port: there; 0 takes a free one.
-        settings: who may call, and how.
+        port: 0 takes a free one.
         ready: told the port as soon as callers can connect.
 
     Raises:
@@ -272,3 +273,129 @@ def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
         **settings.tls,
     )
     return DrainingServer(config, face, crowd)
+
+
+# -- sessions of the older protocol: bounded for each principal, so that one cannot take the room of all ---------------
+
+MAX_SESSIONS_EACH = 32
+"""Sessions of one principal."""
+UNUSED_S = 60.0
+"""Seconds without a request after which a session gives way to a new one of its principal."""
+
+
+@dataclass
+class _Session:
+    requests: int = 0
+    last: float = 0.0
+
+
+@dataclass
+class Sessions:
+    """In front of the SDK's manager: counts a principal's sessions, and ends the longest unused for a new one.
+
+    That another principal's session does not exist for a caller is the manager's own rule.
+    """
+
+    manager: StreamableHTTPSessionManager
+    server: HttpFace
+    idle_s: float
+    clock: Callable[[], float] = time.monotonic
+    open: dict[str, dict[str, _Session]] = field(default_factory=dict)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        named = headers.get(MCP_SESSION_ID_HEADER)
+        if headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0]) not in HANDSHAKE_PROTOCOL_VERSIONS:
+            await self.manager.handle_request(scope, receive, send)
+            return
+        user = scope["user"]
+        assert isinstance(user, AuthenticatedUser)
+        principal = principal_named(user.access_token)
+        if named is not None:
+            await self._within(principal, named, scope, receive, send)
+        elif self.server.ending:
+            await refusal(503, "the server ends: try again in a minute", retry_after="60")(scope, receive, send)
+        elif scope["method"] != "POST":
+            await refusal(400, "the header Mcp-Session-Id is missing")(scope, receive, send)
+        elif await self._room(principal, scope):
+            await self._opening(principal, scope, receive, send)
+        else:
+            message = f"you have {MAX_SESSIONS_EACH} sessions in use: end one"
+            await refusal(429, message, retry_after=f"{UNUSED_S:.0f}")(scope, receive, send)
+
+    async def _within(self, principal: str, named: str, scope: Scope, receive: Receive, send: Send) -> None:
+        session = self.open.get(principal, {}).get(named)
+        if session is None:  # another's, or ended: the manager answers 404 to both
+            await self.manager.handle_request(scope, receive, send)
+            return
+
+        async def watched(message: Message) -> None:
+            gone = message["type"] == "http.response.start" and (
+                message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] < 300)
+            )
+            if gone:
+                self._forget(principal, named)
+            await send(message)
+
+        session.requests += 1
+        try:
+            await self.manager.handle_request(scope, receive, watched)
+        finally:
+            session.requests -= 1
+            session.last = self.clock()
+
+    async def _opening(self, principal: str, scope: Scope, receive: Receive, send: Send) -> None:
+        self._forget_ended()
+
+        async def watched(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                named = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
+                if named is not None:
+                    self.open.setdefault(principal, {})[named] = _Session(last=self.clock())
+            await send(message)
+
+        await self.manager.handle_request(scope, receive, watched)
+
+    async def _room(self, principal: str, scope: Scope) -> bool:
+        """Whether one more may be opened, after the longest unused one was ended for it."""
+        mine = self.open.get(principal, {})
+        if len(mine) < MAX_SESSIONS_EACH:
+            return True
+        since = self.clock() - UNUSED_S
+        unused = [(each.last, named) for named, each in mine.items() if not each.requests and each.last < since]
+        if not unused:
+            return False
+        _, oldest = min(unused)
+        self._forget(principal, oldest)
+        await self._end(oldest, scope)
+        return True
+
+    async def _end(self, named: str, scope: Scope) -> None:
+        """End a session as its client would: by a DELETE in its principal's name."""
+        headers = [(b"mcp-session-id", named.encode("ascii"))]
+
+        async def nothing() -> Message:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def unheard(message: Message) -> None:
+            return
+
+        await self.manager.handle_request({**scope, "method": "DELETE", "headers": headers}, nothing, unheard)
+
+    def _forget_ended(self) -> None:
+        """The manager ends idle sessions without a word."""
+        since = self.clock() - self.idle_s
+        ended = [
+            (principal, named)
+            for principal, mine in self.open.items()
+            for named, each in mine.items()
+            if not each.requests and each.last < since
+        ]
+        for principal, named in ended:
+            self._forget(principal, named)
+
+    def _forget(self, principal: str, named: str) -> None:
+        mine = self.open.get(principal, {})
+        mine.pop(named, None)
+        if not mine:
+            self.open.pop(principal, None)

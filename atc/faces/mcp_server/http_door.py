@@ -16,11 +16,12 @@ from urllib.parse import urlsplit
 import anyio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp_types import INVALID_REQUEST
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from atc.faces.mcp_server.auth import principal_named
+from atc.faces.mcp_server.client import principal_named
 from atc.serving import is_loopback
 
 MAX_BODY = 4 * 1024 * 1024
@@ -239,3 +240,15 @@ def cors_of(names: Names) -> dict[str, Any]:
         "expose_headers": ["Mcp-Session-Id", "WWW-Authenticate"],
         "max_age": 600,
     }
+
+
+_EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+
+
+def exact_url(url: str) -> AnyHttpUrl:
+    """The URL, without a slash that it did not have.
+
+    Raises:
+        pydantic.ValidationError: it is none.
+    """
+    return _EXACT.validate_python(url)

@@ -1,7 +1,8 @@
-"""``probe``: calls one tool, on request, until its response is known; what is learnt is a shape, as from any call.
+"""Calls of one tool that belong to no program; and ``probe``, which makes them until the tool's response is known.
 
-No model is asked: arguments come from what the tool documents of them. Tools that surely read are called as programs
-may call them. Of any other each call is approved like a program's, by the same rules and the same people.
+Each passes the broker as any other, and is approved as any other. A probe asks no model: arguments come from what the
+tool documents of them, and what is learnt is a shape, as from any call. Tools that surely read are called as programs
+may call them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,12 +18,16 @@ from typing import Any
 import mcp_types as types
 
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
+from atc.calls.broker import Broker, CallPolicy
+from atc.calls.contract import CallReply, CallRequest
+from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
+from atc.faces.mcp_server.asking import asker_of
+from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.requests import Answer, ToolRequest, answer
-from atc.faces.mcp_server.single_calls import approval_at_start, approval_of, single_call, visible_tools
 from atc.probing import Budget, Prober
 from atc.probing.call_policy import why_not
 from atc.prompting import prompt
@@ -33,6 +38,60 @@ from atc.tools.observed import is_documented, says_nothing, times_seen
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Answered, Tool, Toolset, Transport
 from atc.traces.stores.base import new_run_id
+
+MAX_BYTES = 5_000_000
+"""Bytes of one answer."""
+
+
+Approves = Callable[[ToolRequest, str], Approval]
+"""The rule for a call of a client, which is a run of its own: given the request and the run's id."""
+
+
+def approval_of(request: ToolRequest, run_id: str) -> Approval:
+    """The rule that holds for a client's programs, for one call: a write equal to an earlier one is asked about."""
+    gateway, client = request.gateway, request.client
+    return gateway.guards.guard(client.id, asker_of(request)).of_run(run_id).approval(client.earlier_writes(run_id))
+
+
+def approval_at_start(gateway: Gateway) -> Approval:
+    """The rule for reads that no client asked for (``--probe-reads``): nothing else is made."""
+    return gateway.guards.guard(ClientId("local"), _nobody).approval()
+
+
+def _nobody(asked: ApprovalRequest) -> Refusal:
+    return Refusal("nobody could be asked to approve this call")
+
+
+async def single_call(
+    tool: Tool, arguments: Mapping[str, Any], approval: Approval, redactor: Redactor, timeout_s: float
+) -> CallReply:
+    """Make one call. Whatever goes wrong with it is the reply's error.
+
+    Args:
+        tool: what its transport needs is held by the caller, or made for this call.
+        arguments: JSON values by parameter; they are checked, and not repaired.
+        approval: decides over it.
+        redactor: masks the credentials that are known.
+        timeout_s: seconds that it may take.
+
+    Raises:
+        ToolImportError: the tool's schema is not a valid JSON Schema.
+    """
+    journal = Journal(None)
+    policy = CallPolicy(max_calls=1, call_timeout_s=timeout_s, response_bytes=MAX_BYTES, repairs=0)
+    broker = Broker(Toolset([tool]), journal, _unheard, policy, approval, redactor, rules=frozenset())
+    broker.begin_program()
+    try:
+        return await broker.call(CallRequest(1, tool.name, dict(arguments), 0))
+    finally:
+        journal.close()
+
+
+def _unheard(kind: str, data: Any) -> None:
+    """Nobody listens to the events of a call that belongs to no program."""
+
+
+# -- probing -----------------------------------------------------------------------------------------------------------
 
 _LOG = logging.getLogger(__name__)
 PROBE = "probe"
@@ -69,7 +128,7 @@ class Probed:
     stub: str = ""
 
 
-def definition() -> types.Tool:
+def probe_definition() -> types.Tool:
     """The tool as clients see it."""
     text = {"type": "string"}
     count = {"type": "integer"}
@@ -86,7 +145,7 @@ def definition() -> types.Tool:
 async def probe(request: ToolRequest) -> Answer:
     """Probe the tool that a client names."""
     gateway, name = request.gateway, request.text("tool")
-    if name not in visible_tools(gateway, request.client):
+    if name not in gateway.visible(request.client):
         raise UsageError(f"no tool is named {name[:80]!r}: search_tools finds names")
     made = await probed(gateway.catalogue, gateway.settings, name, approval_of(request, new_run_id()))
     return answer(vars(made))

@@ -10,14 +10,34 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from atc.calls.entry import Entry
 from atc.calls.redact import Redactor
-from atc.faces.mcp_server.texts import cut, cut_front
 from atc.faces.mcp_server.values import Link, Values
 from atc.facts import DryRun, Fault, Finding
 from atc.given_program import GivenRun
+from atc.invisible import JOINERS, legible
 from atc.prompting import prompt
 from atc.result import Call, Result, RunStatus
 from atc.strategies.previews import preview
 from atc.wording import outcomes
+
+MORE = "…"
+
+
+def one_line(text: str, limit: int) -> str:
+    """A text in one line of so many characters at most: a line break could begin what looks like our own words."""
+    text = legible(text[: 4 * limit])
+    line = " ".join("".join(each if each.isprintable() or each in JOINERS else " " for each in text).split())
+    return line if len(line) <= limit else f"{line[: limit - 1]}{MORE}"
+
+
+def cut(text: str, limit: int) -> str:
+    """The beginning of a text, with a sign where something was left out."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}{MORE}"
+
+
+def cut_front(text: str, limit: int) -> str:
+    """The end of a text, with a sign where something was left out."""
+    return text if len(text) <= limit else f"{MORE}{text[1 - limit :]}"
+
 
 MAX_CALLS, MAX_FINDINGS, MAX_TEXT, MAX_PRINTED = 40, 20, 400, 4_000
 """Lines of calls, findings, characters of a text, and of what the program printed: of a report."""
@@ -125,13 +145,7 @@ class ProgramReport(_Record):
 
 
 def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramReport:
-    """The report of a run that has ended.
-
-    Args:
-        given: the run.
-        redactor: masks credentials.
-        values: keeps what is too large for the report.
-    """
+    """The report of a run that has ended. ``values`` keeps what is too large for it."""
     result, facts = given.result, given.facts
     status: Status = "rejected" if facts.rejected else result.status
     own = [call for call in result.calls if call.attempt == facts.attempt and not facts.rejected]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
@@ -15,13 +17,20 @@ from mcp.shared.exceptions import MCPError
 
 import atc
 from atc.errors import AtcError, UsageError
-from atc.faces.mcp_server import definitions, resources
-from atc.faces.mcp_server.auth import principal_of
-from atc.faces.mcp_server.client import Client, ClientId
-from atc.faces.mcp_server.extras import EXTRAS
+from atc.faces.mcp_server.client import Client, ClientId, principal_of
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.handlers import HANDLERS
+from atc.faces.mcp_server.own_tools import (
+    EXTRAS,
+    HANDLERS,
+    arguments_of,
+    run_program,
+    search_tools,
+    sources_of,
+    tool_docs,
+)
 from atc.faces.mcp_server.requests import Answer, Handler, ToolRequest, answer
+from atc.faces.mcp_server.values import listed_resources, resource, resource_templates
+from atc.models.messages import bounded_tokens
 from atc.prompting import prompt
 
 MAX_ERROR = 2_000
@@ -42,11 +51,7 @@ class _Server(Server[Any]):
 
 
 class Face:
-    """Serves one gateway to any number of clients.
-
-    Args:
-        gateway: behind it.
-    """
+    """Serves one gateway to any number of clients."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway = gateway
@@ -72,9 +77,9 @@ class Face:
     async def offered(self, client: Client) -> list[types.Tool]:
         """The tools that a client sees: ``run_program`` alone where its description has room for all stubs."""
         stubs = await self.gateway.few_stubs(client)
-        made = [definitions.run_program(stubs or "")]
+        made = [run_program(stubs or "")]
         if stubs is None:
-            made = [definitions.search_tools(self.gateway.visible(client)), definitions.tool_docs(), *made]
+            made = [search_tools(self.gateway.visible(client)), tool_docs(), *made]
         return [*made, *(EXTRAS[name].definition() for name in self.gateway.options.extras)]
 
     def change_tools(self, tools: Any) -> None:
@@ -136,18 +141,18 @@ class Face:
     async def _list_resources(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
-        return resources.listed(self.gateway.values(self._client(context)))
+        return listed_resources(self.gateway.values(self._client(context)))
 
     async def _list_templates(
         self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
-        return resources.templates()
+        return resource_templates()
 
     async def _read_resource(
         self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            return resources.read(self.gateway.values(self._client(context)), params.uri)
+            return resource(self.gateway.values(self._client(context)), params.uri)
         except AtcError as error:
             raise MCPError(types.INVALID_PARAMS, str(error)[:MAX_ERROR]) from None
 
@@ -160,9 +165,7 @@ class Face:
 
 def _check_names(params: types.CallToolRequestParams) -> None:
     """Raises UsageError where an argument is none of the tool's own: what it was meant to be would be left out."""
-    extra = EXTRAS.get(params.name)
-    schema = extra.definition().input_schema if extra is not None else {}
-    known = definitions.arguments_of(params.name) if extra is None else tuple(schema["properties"])
+    known = arguments_of(params.name)
     if unknown := [name for name in params.arguments or {} if name not in known]:
         named = ", ".join(repr(name[:80]) for name in unknown[:5])
         raise UsageError(f"{params.name} has no argument {named}; its arguments are {', '.join(known)}")
@@ -170,3 +173,70 @@ def _check_names(params: types.CallToolRequestParams) -> None:
 
 def _failed(kind: str, message: str) -> types.CallToolResult:
     return answer({"error": {"kind": kind, "message": message}}, is_error=True)
+
+
+# -- what a client would see, and about how many tokens of its context that takes --------------------------------------
+
+
+@dataclass(frozen=True)
+class Offered:
+    """One of the server's own tools. ``tokens``: of its whole definition; an upper bound, three characters each."""
+
+    name: str
+    description: str
+    tokens: int
+
+
+@dataclass(frozen=True)
+class Behind:
+    """A source of tools, by the name that people know, and how many tools it has."""
+
+    name: str
+    tools: int
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What stands in a client's context before it does anything.
+
+    Attributes:
+        behind: tools that programs can call.
+        sources: of these tools, the largest first.
+        offered: the server's own tools.
+        instructions: how to work with them.
+        plain_tokens: of all definitions, if every tool behind were offered by itself.
+        notices: what else there is to know.
+    """
+
+    behind: int
+    sources: tuple[Behind, ...]
+    offered: tuple[Offered, ...]
+    instructions: str
+    plain_tokens: int
+    notices: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int:
+        """Of the definitions and the instructions; an upper bound."""
+        return sum(each.tokens for each in self.offered) + bounded_tokens(self.instructions)
+
+
+async def footprint(gateway: Gateway) -> Footprint:
+    """What a client sees of a gateway."""
+    face = Face(gateway)
+    shown = await face.offered(Client(ClientId("local")))
+    offered = tuple(Offered(each.name, each.description or "", tokens_of(each)) for each in shown)
+    plain = 0
+    for tool in gateway.tools.values():
+        protocol = tool.protocol
+        described = {"name": protocol.name, "description": protocol.description, "inputSchema": protocol.parameters}
+        plain += bounded_tokens(json.dumps(described, ensure_ascii=False, default=str))
+    sources = tuple(Behind(*each) for each in sources_of(gateway.tools.values()))
+    return Footprint(
+        len(gateway.tools), sources, offered, face.server.instructions or "", plain, tuple(gateway.notices)
+    )
+
+
+def tokens_of(tool: types.Tool) -> int:
+    """Of a tool's definition as JSON, with its schemas; an upper bound, three characters each."""
+    return bounded_tokens(json.dumps(tool.model_dump(by_alias=True, exclude_none=True), ensure_ascii=False))

@@ -8,15 +8,17 @@ much loses its own oldest values, and where all is full, so does whoever keeps m
 
 from __future__ import annotations
 
+import base64
 import json
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import mcp_types as types
 from pydantic import BaseModel, ConfigDict
 
 from atc.errors import UsageError
@@ -144,12 +146,7 @@ class Shelf:
 
 @dataclass(frozen=True)
 class Values:
-    """The values of one client.
-
-    Args:
-        shelf: where they are kept.
-        owner: the client.
-    """
+    """The values of one client, on the shelf of all."""
 
     shelf: Shelf
     owner: ClientId
@@ -157,10 +154,6 @@ class Values:
     def shown(self, value: Any, run_id: str) -> dict[str, Any]:
         """An answer as a report has it: ``value`` where it is small, its bytes as references; else ``preview``. And
         ``links`` to all that is kept.
-
-        Args:
-            value: JSON values and bytes.
-            run_id: of the run that answered it.
         """
         blobs: list[bytes] = []
         bare = _without_bytes(value, blobs.append)
@@ -285,3 +278,65 @@ def _mime_type(data: bytes) -> str:
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+# -- kept values as resources of the protocol --------------------------------------------------------------------------
+
+MAX_LISTED = 50
+"""Resources that a list names."""
+MAX_SHOWN, MAX_SHOWN_BYTES = 4, 1 << 20
+"""Images and sounds of an answer that a client gets at once, and the bytes of one."""
+
+
+def listed_resources(values: Values) -> types.ListResourcesResult:
+    """The latest values that are kept for a client."""
+    return types.ListResourcesResult(resources=[_resource(link) for link in values.shelf.of(values.owner)[:MAX_LISTED]])
+
+
+def resource_templates() -> types.ListResourceTemplatesResult:
+    """How a part of a value is addressed."""
+    about = "A value that a program answered. path: a JSON Pointer; from, to: items of a list, characters of a text."
+    made = types.ResourceTemplate(uri_template=TEMPLATE, name="value", description=about)
+    return types.ListResourceTemplatesResult(resource_templates=[made])
+
+
+def resource(values: Values, uri: str) -> types.ReadResourceResult:
+    """A kept value, or a part of it.
+
+    Raises:
+        UsageError: nothing is kept there, or it has no such part.
+    """
+    kept, value = values.read(uri)
+    contents: types.TextResourceContents | types.BlobResourceContents
+    if isinstance(value, bytes):
+        mime = kept.link.mime_type if kept.data == value else "application/octet-stream"
+        contents = types.BlobResourceContents(uri=uri, mime_type=mime, blob=base64.b64encode(value).decode())
+    elif isinstance(value, str):
+        contents = types.TextResourceContents(uri=uri, mime_type="text/plain", text=value)
+    else:
+        text = json.dumps(pack(value), ensure_ascii=False)
+        contents = types.TextResourceContents(uri=uri, mime_type="application/json", text=text)
+    return types.ReadResourceResult(contents=[contents])
+
+
+def content_blocks(links: Sequence[Link], values: Values) -> list[types.ContentBlock]:
+    """What stands beside the text of a report: a link to each kept value, and the images and sounds themselves."""
+    made: list[types.ContentBlock] = [
+        types.ResourceLink(uri=each.uri, name=each.name, mime_type=each.mime_type, size=each.size) for each in links
+    ]
+    media = [each for each in links if each.mime_type.partition("/")[0] in ("image", "audio")]
+    for link in [each for each in media if each.size <= MAX_SHOWN_BYTES][:MAX_SHOWN]:
+        made.append(_medium(link, values.read(link.uri)[0].data))
+    return made
+
+
+def _medium(link: Link, data: bytes) -> types.ImageContent | types.AudioContent:
+    made: Any = types.ImageContent if link.mime_type.startswith("image/") else types.AudioContent
+    content: types.ImageContent | types.AudioContent = made(
+        data=base64.b64encode(data).decode(), mime_type=link.mime_type
+    )
+    return content
+
+
+def _resource(link: Link) -> types.Resource:
+    return types.Resource(uri=link.uri, name=link.name, mime_type=link.mime_type, size=link.size)

@@ -1,12 +1,16 @@
-"""One conversation with a server, and who holds it.
+"""One conversation with a server, who holds it, and what the server says in it unasked.
 
 The SDK's context managers must be left by the task that entered them, while calls come from tasks of all kinds and are
 cancelled at will. So each conversation belongs to a task of its own, which enters, waits, and leaves.
+
+What a server *asks* is refused: this side declares neither sampling nor roots nor elicitation, and the SDK answers a
+server that asks all the same with an error that says so.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -14,17 +18,20 @@ from typing import Any
 
 import mcp_types as types
 from mcp import Client, Implementation, MCPError
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp.client.session import IncomingMessage, MessageHandlerFnT
+from mcp.client.subscriptions import SubscriptionLost
+from mcp.shared.dispatcher import ProgressFnT
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.failures import Unreachable, reason_of
-from atc.tools.mcp.following import following, forwarding, handler_of
 from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
-from atc.tools.mcp.traced import naming_our_trace
-from atc.tools.mcp.usable_lists import Looked, with_usable_lists
+from atc.tools.mcp.streams import Looked, looked_at
+from atc.tools.openapi.text import clean
+from atc.tools.tool import PROGRESS, Progress
 from atc.trace_context import NOTHING, carry
 
 MAX_STARTS = 20
@@ -143,7 +150,7 @@ class Connection:
             transport: Any = http_transport(self.spec, self._max_bytes)
         else:
             transport = stdio_transport(self.spec, self.log, self._max_bytes)
-        transport = with_usable_lists(naming_our_trace(transport), self.looked)
+        transport = looked_at(transport, self.looked)
         handler = handler_of(self._on_list_changed) if self._on_list_changed is not None else None
         return Client(transport, mode=self._mode, client_info=_INFO, cache=None, message_handler=handler)
 
@@ -242,11 +249,9 @@ class McpServer(HeldPerLoop[HeldServer]):
             await asyncio.gather(*resource.ending, return_exceptions=True)
             raise
 
-    def connect(self, max_bytes: int | None = None) -> Connection:
+    def connect(self) -> Connection:
         """Begin a conversation. Whoever does so closes it."""
-        return Connection(
-            self.spec, max_bytes=max_bytes or self.max_bytes, start_timeout_s=self._start_timeout_s, mode=self._mode
-        )
+        return Connection(self.spec, max_bytes=self.max_bytes, start_timeout_s=self._start_timeout_s, mode=self._mode)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[tuple[Connection, Client]]:
@@ -303,3 +308,78 @@ class McpServer(HeldPerLoop[HeldServer]):
         if client.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
             self._mode = "legacy"
         return client
+
+
+# -- what a server says unasked: that its list has changed, and how far a call has come --------------------------------
+
+LISTEN_AGAIN_S = 5.0
+"""Seconds before a subscription that was lost is opened again; ten times as many at most."""
+
+MAX_REPORTS = 1_000
+"""Reports of progress that one call may make; the rest is not passed on."""
+
+_MAX_MESSAGE = 200
+
+
+def handler_of(changed: Callable[[], None]) -> MessageHandlerFnT:
+    """The handler of the notifications of a server of an older version."""
+
+    async def handle(message: IncomingMessage) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            changed()
+
+    return handle
+
+
+@asynccontextmanager
+async def following(client: Client, changed: Callable[[], None] | None) -> AsyncIterator[None]:
+    """Subscribe, for the length of the block, to changes of the list of a server of a newer version."""
+    if changed is None or client.protocol_version not in MODERN_PROTOCOL_VERSIONS or not _announces(client):
+        yield
+        return
+    task = asyncio.create_task(_listen(client, changed))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _announces(client: Client) -> bool:
+    tools = client.server_capabilities.tools
+    return tools is not None and bool(tools.list_changed)
+
+
+async def _listen(client: Client, changed: Callable[[], None]) -> None:
+    EXCHANGE.set(Exchange())  # how the subscription's request ends says nothing about the conversation
+    wait_s = LISTEN_AGAIN_S
+    while True:
+        try:
+            async with client.listen(tools_list_changed=True) as events:
+                wait_s = LISTEN_AGAIN_S
+                async for _ in events:
+                    changed()
+        except (MCPError, SubscriptionLost, TimeoutError) as error:
+            if isinstance(error, MCPError) and error.code == types.METHOD_NOT_FOUND:
+                return
+        await asyncio.sleep(wait_s)
+        wait_s = min(10 * LISTEN_AGAIN_S, 2 * wait_s)
+        changed()  # what happened in between was not heard
+
+
+def forwarding(name: str, spec: ServerSpec) -> ProgressFnT | None:
+    """What passes a call's progress on to who listens; ``None`` where nobody does, and the server need not report."""
+    listener = PROGRESS.get()
+    if listener is None:
+        return None
+    reports, heard = 0, listener
+
+    async def forward(progress: float, total: float | None, message: str | None) -> None:
+        nonlocal reports
+        reports += 1
+        if reports > MAX_REPORTS or not math.isfinite(progress) or (total is not None and not math.isfinite(total)):
+            return
+        said = " ".join(clean(spec.secrets.text(message or ""), 4 * _MAX_MESSAGE).split())[:_MAX_MESSAGE]
+        heard(Progress(name, progress, total, said))
+
+    return forward

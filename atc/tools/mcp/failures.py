@@ -100,15 +100,8 @@ def too_slow(label: str, timeout_s: float) -> ToolError:
 
 
 def failed(label: str, error: Exception, exchange: Exchange, log: str, spec: ServerSpec, reads: bool) -> ToolError:
-    """The ToolError of a call that ended without a result.
-
-    Args:
-        label: the tool's name.
-        error: what the SDK raised.
-        exchange: how its HTTP requests ended.
-        log: the summary of its log.
-        spec: the server.
-        reads: whether the tool only reads.
+    """The ToolError of a call that ended without a result: by what the SDK raised, how its HTTP requests ended, and
+    whether the tool only reads.
     """
     did: Outcome = "refused" if reads else "unknown"
     if isinstance(exchange.problem, NOT_SENT):

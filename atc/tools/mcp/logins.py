@@ -79,11 +79,7 @@ def origin_of(url: str) -> tuple[str, str, int]:
 
 
 class Logins:
-    """The logins of a folder.
-
-    Args:
-        folder: is made with the first login.
-    """
+    """The logins of a folder, which is made with the first."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -19,7 +19,7 @@ from atc.errors import EnvironmentProblem, ToolError, ToolImportError, UsageErro
 from atc.result import Effect
 from atc.tools.docstrings import with_modern_typeddicts
 from atc.tools.functions import EffectName, InProcessTransport, failure_of, return_schema
-from atc.tools.mcp.protocols import converted
+from atc.tools.mcp.importer import converted
 from atc.tools.names import UniqueNames, tool_name
 from atc.tools.openapi.text import clean
 from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source

@@ -1,7 +1,11 @@
-"""Lists of tools as servers really send them → lists that the SDK takes.
+"""What passes between the SDK and a transport, changed on the way: lists of tools that come, traces that go.
 
-The SDK holds a whole page to the protocol, so that one tool with a wrong schema would cost all tools of its server. So
-the answers to ``tools/list`` are looked at before the SDK does: what is wrong with one tool costs that tool alone.
+The SDK holds a whole page of a list to the protocol, so that one tool with a wrong schema would cost all tools of its
+server. So the answers to ``tools/list`` are looked at before the SDK does: what is wrong with one tool costs that tool
+alone.
+
+The SDK writes the current trace of whoever calls into ``_meta`` of each request (SEP-414), with its baggage. A server
+gets that only where telemetry is on, and the baggage only where it was asked for (:mod:`atc.trace_context`).
 """
 
 from __future__ import annotations
@@ -13,10 +17,12 @@ from types import TracebackType
 from typing import Any, Self
 
 import mcp_types as types
+from opentelemetry import propagate  # comes with the SDK
 from pydantic import ValidationError
 
 from atc.errors import ToolImportError
 from atc.invisible import visible
+from atc.trace_context import carried
 
 MAX_NOTES = 20
 """Lines that are kept about the tools of one list."""
@@ -95,14 +101,12 @@ def _not_of_object(tool: dict[str, Any], key: str) -> str:
 
 
 @asynccontextmanager
-async def with_usable_lists(
+async def looked_at(
     transport: AbstractAsyncContextManager[tuple[Any, Any]], looked: Looked
 ) -> AsyncIterator[tuple[Any, Any]]:
-    """The same transport, from which lists of tools come as :func:`usable` makes them.
+    """The same transport, from which lists come as :func:`usable` makes them; messages name our trace.
 
-    Args:
-        transport: of one conversation.
-        looked: takes what is to be known of them besides.
+    What is to be known of the lists besides goes into ``looked``.
     """
     asked: dict[Any, None] = {}
     async with transport as (incoming, outgoing):
@@ -129,11 +133,17 @@ class _Stream:
 
 
 class _Outgoing(_Stream):
-    """Notes which requests ask for a list."""
+    """Notes which requests ask for a list, and lets each message name what is carried.
+
+    The SDK sends each message in the context of the call that it belongs to.
+    """
 
     async def send(self, item: Any) -> None:
         if getattr(item.message, "method", None) == "tools/list" and len(self._asked) < _MAX_ASKED:
             self._asked[getattr(item.message, "id", None)] = None
+        params = getattr(item.message, "params", None)
+        if isinstance(params, dict):
+            _name(params)
         await self._inner.send(item)
 
 
@@ -162,3 +172,18 @@ class _Incoming(_Stream):
             return item
         result = {**message.result, "tools": usable(listed, self._looked)}
         return replace(item, message=message.model_copy(update={"result": result}))
+
+
+def _name(params: dict[str, Any]) -> None:
+    """Let the ``_meta`` of a message name what is carried."""
+    headers, before = carried(), params.get("_meta") or {}
+    meta = {**headers, **before}  # what the SDK wrote stays: where it has a span of its own, that is between
+    for key in propagate.get_global_textmap().fields | {"traceparent", "tracestate", "baggage"}:
+        if not headers or (key == "baggage" and key not in headers):
+            meta.pop(key, None)
+    if meta == before:
+        return
+    if meta:
+        params["_meta"] = meta
+    else:
+        params.pop("_meta", None)
