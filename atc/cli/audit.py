@@ -32,7 +32,9 @@ def audit(
     client: ClientPattern = None,
     verdict: Shown = None,
     run: Annotated[str | None, typer.Option(help="Only the run whose id begins with this.")] = None,
-    file: options.Audit = None,
+    file: Annotated[
+        Path | None, typer.Option("--audit", metavar="<file>", help="File where decisions about calls are recorded.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Read who approved or refused which calls, the latest last.
@@ -72,7 +74,7 @@ def _nothing(settings: Settings) -> str:
         )
     return (
         f"nothing is written in {settings.audit} yet. `atc mcp` writes all its decisions there; `atc run`, `atc chat` "
-        "and `atc ui` only with permissions, and you have none: name a file with --permissions or ATC_PERMISSIONS, or "
+        "and `atc ui` only with permissions, and you have none: name a file in the setting `permissions`, or "
         f"write {user_path()} (docs/mcp-server.md, Permissions). What was approved without them, `atc show RUN` says"
     )
 

@@ -14,28 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Refusal
+from atc.calls.approval import ApprovalRequest, Approve, Refusal
 from atc.calls.ask_user import AskUserChoice
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, guarded
-from atc.cli.run import (
-    Answer,
-    Cache,
-    ContextTokens,
-    MaxRevisions,
-    Model,
-    ModelUrl,
-    NoLearn,
-    PromptTokens,
-    Retrieval,
-    RuleIds,
-    SandboxName,
-    SandboxRequire,
-    Sentence,
-    StrategyName,
-    ToolIndex,
-    WarningsOption,
-)
 from atc.errors import UsageError
 from atc.faces.batch.batch import Batch
 from atc.faces.batch.book import Book
@@ -57,14 +39,12 @@ class AgentOptions:
     """How the agent of a batch is opened, here or on another machine.
 
     Attributes:
-        tools: where they are.
-        select: the other options of :func:`atc.cli.options.opened`.
+        source: where its tools are.
         settings: those that were set, in whatever way.
         permissions: of this machine, which hold on the others too.
     """
 
-    tools: tuple[str, ...]
-    select: Mapping[str, Any]
+    source: options.Source
     settings: Mapping[str, Any]
     permissions: Permissions | None = None
 
@@ -79,7 +59,7 @@ class AgentOptions:
         chosen = dict(self.settings) | ({} if self.permissions is None else {"permissions": self.permissions})
         approve: Approve = "always" if chosen.pop("approve", None) == "always" else nobody
         asks: AskUserChoice = "stop" if chosen.pop("ask_user", "never") != "never" else "never"
-        return Agent(options.opened(self.tools, **self.select), approve=approve, ask_user=asks, **chosen)
+        return Agent(self.source.opened(), approve=approve, ask_user=asks, **chosen)
 
 
 def nobody(request: ApprovalRequest) -> Refusal:
@@ -108,16 +88,14 @@ OverSeconds = Annotated[float | None, typer.Option("--budget-s", min=0, help="Se
 OverCalls = Annotated[
     int | None, typer.Option("--budget-model-calls", min=1, help="Model calls that all may make together.")
 ]
-ApproveOption = Annotated[
-    ApproveChoice | None,
-    typer.Option(metavar="<word>", help="Calls with effects: never (default) or always; nobody is asked."),
-]
 
 
 @guarded
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions")
 def batch(
     file: File,
-    tools: options.Tools,
+    source: options.Source,
+    given: options.Given,
     output: Output = None,
     concurrency: Concurrency = 4,
     on: On = None,
@@ -126,31 +104,6 @@ def batch(
     budget_tokens: OverTokens = None,
     budget_s: OverSeconds = None,
     budget_model_calls: OverCalls = None,
-    only: options.Only = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
-    context_tokens: ContextTokens = None,
-    prompt_tokens: PromptTokens = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
-    tool_index: ToolIndex = None,
-    retrieval: Retrieval = None,
-    strategy: StrategyName = None,
-    max_revisions: MaxRevisions = None,
-    sandbox: SandboxName = None,
-    sandbox_require: SandboxRequire = None,
-    approve: ApproveOption = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    rules: RuleIds = None,
-    instructions: options.Instructions = None,
-    cache: Cache = None,
-    answer: Answer = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
     as_json: options.Json = False,
 ) -> None:
     """Solve the tasks of a file, several at a time, and write a line for each that has ended.
@@ -163,50 +116,26 @@ def batch(
     """
     from atc.cli.batch_view import BatchView
 
-    if approve == "ask":
+    if given.get("approve") == "ask":
         raise UsageError("nobody is asked in a batch: --approve never or always, or permissions (docs/batch.md)")
     tasks, results = _tasks(file), _results(file, output)
     if on is None:
-        prepare_model(model, base_url=base_url, cache=cache, context_tokens=context_tokens, prompt_tokens=prompt_tokens)
+        prepare_model(**given)
     money = None if budget_money is None else Decimal(str(budget_money))
     limits = Limits(budget_model_calls, budget_tokens, budget_s, money)
-    settings = Settings.load(
-        model=model,
-        base_url=base_url,
-        context_tokens=context_tokens,
-        prompt_tokens=prompt_tokens,
-        tool_index=tool_index,
-        retrieval=retrieval,
-        strategy=strategy,
-        max_revisions=max_revisions,
-        sandbox=sandbox,
-        sandbox_require=sandbox_require,
-        approve=approve,
-        warnings=warnings,
-        permissions=permissions,
-        read_only=read_only,
-        rules=rules,
-        instructions=options.instructions_of(instructions),
-        cache=cache,
-        answer=answer,
-        sentence=sentence,
-        learn=False if no_learn else None,
-        keep_runs=True,
-    )
-    given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
+    settings = Settings.load(**given | {"keep_runs": True})
     set_here = {name: getattr(settings, name) for name in settings.model_fields_set}
-    opened = AgentOptions(tuple(tools), given | {"auth": auth}, set_here)
-    source = options.source_of(tools, **given)  # type: ignore[arg-type]
+    opened = AgentOptions(source, set_here)
     view = BatchView(len(tasks), results, silent=as_json)
     with Book(results, again=retry) as book:
         book.check(tasks)
         if on is not None:
             folder = {"runs_dir": settings.runs_dir.absolute()}
             there = replace(opened, settings=set_here | folder, permissions=permissions_of(None, settings))
-            _run(Batch(tasks, _cluster(there, on, open_store(settings)), concurrency, limits, book, source), view)
+            _run(Batch(tasks, _cluster(there, on, open_store(settings)), concurrency, limits, book, source.note), view)
         else:
             agent = opened()
-            work = Batch(tasks, Here(agent), concurrency, limits, book, source)
+            work = Batch(tasks, Here(agent), concurrency, limits, book, source.note)
             _run(work, view, agent)
     view.report(as_json=as_json)
     raise typer.Exit(SOLVED if view.all_answered else NOT_SOLVED)

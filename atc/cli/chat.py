@@ -16,30 +16,7 @@ from rich.text import Text
 from atc.agent import Agent
 from atc.cli import options
 from atc.cli.console import WRONG_USE, clean, err, exit_code_of, exit_code_of_run, guarded, out
-from atc.cli.run import (
-    Answer,
-    ApproveOption,
-    Ask,
-    BudgetMoney,
-    BudgetS,
-    Cache,
-    ContextTokens,
-    MaxRevisions,
-    Model,
-    ModelUrl,
-    NoLearn,
-    PromptTokens,
-    Retrieval,
-    RuleIds,
-    SandboxName,
-    SandboxRequire,
-    Sentence,
-    StrategyName,
-    ToolIndex,
-    Verbose,
-    WarningsOption,
-    report,
-)
+from atc.cli.run import report
 from atc.cli.view import RunView
 from atc.errors import AtcError
 from atc.invisible import visible
@@ -56,41 +33,11 @@ _MAX_LINE = 100_000
 
 
 @guarded
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
 def chat(
-    tools: options.Tools,
-    only: options.Only = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
-    context_tokens: ContextTokens = None,
-    prompt_tokens: PromptTokens = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
-    tool_index: ToolIndex = None,
-    retrieval: Retrieval = None,
-    strategy: StrategyName = None,
-    max_revisions: MaxRevisions = None,
-    sandbox: SandboxName = None,
-    sandbox_require: SandboxRequire = None,
-    approve: ApproveOption = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    ask: Ask = None,
-    rules: RuleIds = None,
-    instructions: options.Instructions = None,
-    reuse_reads_s: Annotated[
-        float | None,
-        typer.Option(help="Seconds for which the reads of earlier tasks are used again (default 300; 0: never)."),
-    ] = None,
-    budget_s: BudgetS = None,
-    budget_money: BudgetMoney = None,
-    cache: Cache = None,
-    answer: Answer = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
-    verbose: Verbose = False,
+    source: options.Source,
+    given: options.Given,
+    verbose: options.Verbose = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each task instead.")] = False,
 ) -> None:
     """Solve a series of tasks, each of which may refer to earlier ones ("and in Rome?").
@@ -99,42 +46,12 @@ def chat(
     ends the conversation, as Ctrl-D does. Elsewhere lines are read to their end, and the exit code is that of the first
     task that was not answered, as `atc run` has it.
     """
-    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens}
-    prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the first task is typed
-    toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
+    prepare_model(**given)  # it loads while the first task is typed
     view = None if as_json else RunView(out, verbose=verbose)
-    agent = Agent(
-        toolset,
-        model=model,
-        base_url=base_url,
-        context_tokens=context_tokens,
-        prompt_tokens=prompt_tokens,
-        tool_index=tool_index,
-        retrieval=retrieval,
-        strategy=strategy,
-        max_revisions=max_revisions,
-        sandbox=sandbox,
-        sandbox_require=sandbox_require,
-        rules=rules,
-        instructions=options.instructions_of(instructions),
-        reuse_reads_s=reuse_reads_s,
-        budget_s=budget_s,
-        budget_money=budget_money,
-        cache=cache,
-        answer=answer,
-        sentence=sentence,
-        learn=False if no_learn else None,
-        approve=approve,
-        warnings=warnings,
-        permissions=permissions,
-        read_only=read_only,
-        ask_user="ask" if ask else None,
-        on_event=view,
-    )
-    source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
+    agent = Agent(source.opened(), on_event=view, **given)
     terminal = sys.stdin is not None and sys.stdin.isatty() and not as_json
     with agent:
-        code = _Chat(agent, view, source, as_json=as_json, terminal=terminal).to_the_end()
+        code = _Chat(agent, view, source.note, as_json=as_json, terminal=terminal).to_the_end()
     raise typer.Exit(0 if terminal else code)
 
 

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Show which tool feeds which, and why; draw it; correct it.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
-MaybeTools = Annotated[
-    list[str] | None, typer.Option("--tools", "-t", help="Where the tools are; as for `atc run --tools`.")
-]
 
 
 @app.callback()
@@ -36,20 +33,16 @@ def graph() -> None:
 
 @app.command()
 @guarded
+@options.takes()
 def show(
     tool: Name,
-    tools: options.Tools,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
+    source: options.Source,
     as_json: options.Json = False,
 ) -> None:
     """Show what feeds a tool, what it feeds, what can take its place, and why."""
     from atc.cli.graph_view import described, print_tool
 
-    opened = _graph(tools, only, service_url, auth, documents, openapi)
+    opened = _graph(source)
     found = described(opened, known_tool(tool, opened.protocols))
     if as_json:
         print_json(found)
@@ -59,18 +52,14 @@ def show(
 
 @app.command()
 @guarded
+@options.takes()
 def path(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
+    first: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are to be fed.")],
-    tools: options.Tools,
+    source: options.Source,
     many: Annotated[
         int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, those that only read first.")
     ] = 3,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Show which tools lead from one tool's response to another tool's arguments.
@@ -80,8 +69,8 @@ def path(
     from atc.cli.graph_view import path_facts, print_path
     from atc.graph.search import paths_between
 
-    opened = _graph(tools, only, service_url, auth, documents, openapi)
-    ends = known_tool(source, opened.protocols), known_tool(target, opened.protocols)
+    opened = _graph(source)
+    ends = known_tool(first, opened.protocols), known_tool(target, opened.protocols)
     if ends[0] == ends[1]:
         raise UsageError("FROM and TO are the same tool: name two")
     found = paths_between(opened, *ends, k=many)
@@ -97,19 +86,15 @@ def path(
 
 @app.command()
 @guarded
+@options.takes()
 def draw(
-    tools: options.Tools,
+    source: options.Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write: a page (.html) or a drawing (.svg).")],
     around: Annotated[
         list[str] | None, typer.Option("--around", help="Draw only what is near this tool. May be given several times.")
     ] = None,
     hops: Annotated[int, typer.Option("--hops", min=0, max=20, help="With --around: edges to the farthest tool.")] = 2,
     force: Force = False,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Draw the graph: one page to zoom, search and filter in, without a server; or an SVG for papers."""
@@ -120,7 +105,7 @@ def draw(
     from atc.pages.tool_graph.page import html_of
     from atc.pages.tool_graph.svg import svg_of
 
-    opened = _graph(tools, only, service_url, auth, documents, openapi)
+    opened = _graph(source)
     chosen = [known_tool(each, opened.protocols) for each in around or ()]
     with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
         drawing = drawing_of(opened, chosen, hops)
@@ -136,23 +121,19 @@ def draw(
 
 @app.command()
 @guarded
+@options.takes()
 def correct(
     one: Annotated[
         str, typer.Argument(metavar="FROM", help="TOOL.FIELD; with --instead: TOOL; with --same: TOOL.ARGUMENT.")
     ],
     other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; with --instead: a tool.")],
-    tools: options.Tools,
+    source: options.Source,
     there: Annotated[
         bool | None, typer.Option("--yes/--no", help="It is so, whatever runs and documents say; or it is not.")
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Take your correction back.")] = False,
     instead: Annotated[bool, typer.Option("--instead", help="About tools: TO can take the place of FROM.")] = False,
     same: Annotated[bool, typer.Option("--same", help="About arguments of two tools: they mean the same.")] = False,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Say that a field feeds an argument, a tool can take another's place, or two arguments mean the same; or not.
@@ -161,7 +142,7 @@ def correct(
     """
     if clear == (there is not None):
         raise UsageError("say one of three: --yes (it is so), --no (it is not) or --clear (take your correction back)")
-    protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    protocols = _protocols(source)
     if instead and same:
         raise UsageError("--instead is about two tools, --same about two arguments: give one of them")
     edge: dict[str, object]
@@ -193,17 +174,13 @@ def correct(
 
 @app.command()
 @guarded
+@options.takes()
 def forget(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[TOOL]...", help="The tools to forget; default: all of --tools.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Forget all tools, of all services.")] = False,
-    tools: MaybeTools = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
+    source: options.Source = options.NOWHERE,
     as_json: options.Json = False,
 ) -> None:
     """Forget what runs taught about tools, predictions, your corrections and the ranking that was learnt for them.
@@ -212,18 +189,18 @@ def forget(
     """
     if everything and names:
         raise UsageError("--all forgets all tools of all services: leave the names out, or leave --all out")
-    if everything and tools:
+    if everything and source.tools:
         raise UsageError("--all forgets all tools of all services: leave --all out to forget those of --tools alone")
-    if not (everything or names or tools):
+    if not (everything or names or source.tools):
         raise UsageError("name the tools to forget, or a source with --tools, or give --all to forget everything")
-    if names and not tools:
+    if names and not source.tools:
         raise UsageError("say with --tools where the tools are: a name may stand for tools of several services")
     chosen: dict[str, Protocol] | None = None
-    if tools:
-        protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    if source.tools:
+        protocols = _protocols(source)
         chosen = {known_tool(name, protocols): protocols[name] for name in names or protocols}
     with _store() as store:
-        facts = store.forget(chosen, whole=not (names or only))
+        facts = store.forget(chosen, whole=not (names or source.only))
     from atc.retrieval.own_adapters import OwnAdapters
 
     rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
@@ -234,7 +211,7 @@ def forget(
         if rankings:
             _say(f"deleted {rankings} {'file' if rankings == 1 else 'files'} of ranking that was learnt for them")
         whose = (
-            "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(tools or [])}"
+            "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(source.tools)}"
         )
         _say(f"forgot {_many(facts)} about {whose}")
 
@@ -272,28 +249,13 @@ def import_(
         _say(f"took in {_many(facts)} of {file}, as foreign")
 
 
-def _protocols(
-    tools: list[str],
-    only: list[str] | None,
-    service_url: str | None,
-    auth: list[str] | None,
-    documents: str | None,
-    openapi: list[str] | None,
-) -> dict[str, Protocol]:
-    opened = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
-    return {name: tool.protocol for name, tool in opened.items()}
+def _protocols(source: options.Source) -> dict[str, Protocol]:
+    return {name: tool.protocol for name, tool in source.opened().items()}
 
 
-def _graph(
-    tools: list[str],
-    only: list[str] | None,
-    service_url: str | None,
-    auth: list[str] | None,
-    documents: str | None,
-    openapi: list[str] | None,
-) -> ToolGraph:
+def _graph(source: options.Source) -> ToolGraph:
     """The graph of these tools with what was learnt about them."""
-    protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    protocols = _protocols(source)
     with _store() as store:
         return ToolGraph(protocols, store.learnt(protocols))
 

@@ -74,24 +74,17 @@ app = typer.Typer(cls=Learners)
 
 @app.callback(invoke_without_command=True)
 @guarded
+@options.takes()
 def learn(
     context: typer.Context,
     pairs: Annotated[
         Path | None,
         typer.Option(help="Queries with known tools: JSON Lines with `query` and `gold`; else your own answered runs."),
     ] = None,
-    tools: Annotated[
-        list[str] | None,
-        typer.Option("--tools", "-t", help="Where the tools are, as for `atc run`; else those of the latest run."),
-    ] = None,
+    source: options.Source = options.NOWHERE,
     index: Annotated[
         Path | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
     ] = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
     ] = False,
@@ -111,5 +104,4 @@ def learn(
     from atc.cli import learn_ranking
 
     learn_ranking.report_links(LEARN.has("links"))
-    given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    learn_ranking.learn(pairs, tools, index, given, auth, rollback=rollback, seed=seed, as_json=as_json)
+    learn_ranking.learn(pairs, source, index, rollback=rollback, seed=seed, as_json=as_json)

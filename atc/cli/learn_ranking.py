@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -34,10 +34,8 @@ LINKS = "links.json"
 
 def learn(
     pairs: Path | None,
-    tools: Sequence[str] | None,
+    source: options.Source,
     folder: Path | None,
-    given: Mapping[str, Any],
-    auth: list[str] | None,
     *,
     rollback: bool,
     seed: int,
@@ -52,13 +50,13 @@ def learn(
     settings = Settings.load()
     if not settings.learn:
         raise UsageError("the setting `learn` is off: ranking neither learns nor uses what was learnt; switch it on")
-    if folder is not None and (tools or any(given.values())):
+    if folder is not None and source != options.NOWHERE:
         raise UsageError("give either an index with --index DIR or tools with --tools, not both")
     if rollback and pairs is not None:
         raise UsageError("--rollback goes back and learns nothing: leave --pairs out")
     runs = open_store(settings)
     examples = read_examples(pairs) if pairs is not None else None
-    index = _index(settings, runs, tools, folder, given, auth, silent=as_json)
+    index = _index(settings, runs, source, folder, silent=as_json)
     own = OwnAdapters(settings.catalogue)
     if rollback:
         back = own.roll_back(index)
@@ -141,20 +139,13 @@ def line(what: str, compared: Compared) -> None:
 
 
 def _index(
-    settings: Settings,
-    runs: RunStore,
-    tools: Sequence[str] | None,
-    folder: Path | None,
-    given: Mapping[str, Any],
-    auth: list[str] | None,
-    *,
-    silent: bool,
+    settings: Settings, runs: RunStore, source: options.Source, folder: Path | None, *, silent: bool
 ) -> ToolIndex:
     """The index that a run with these tools searches."""
-    folder = folder or (Path(settings.tool_index) if settings.tool_index and not tools else None)
+    folder = folder or (Path(settings.tool_index) if settings.tool_index and not source.tools else None)
     if folder is not None:
         return ToolIndex.load(folder)
-    found = tools_or_latest(runs, tools, given, auth)
+    found = tools_or_latest(runs, source)
     if len(found) > MAX_EMBEDDED:
         raise UsageError(
             f"to read {len(found):,} tools for their meaning takes minutes: make an index of them with "
@@ -173,21 +164,21 @@ def _index_of(tools: Toolset, settings: Settings, *, silent: bool) -> ToolIndex:
     return index
 
 
-def tools_or_latest(
-    runs: RunStore, tools: Sequence[str] | None, given: Mapping[str, Any], auth: list[str] | None
-) -> Toolset:
-    """The tools that were named; else those of the latest run that says where its tools were.
+def tools_or_latest(runs: RunStore, source: options.Source) -> Toolset:
+    """The tools of a source; if it names none, those of the latest run that says where its tools were.
 
     Raises:
         UsageError: no run says so.
     """
-    source = {"tools": list(tools), **given} if tools else latest_source(runs)
-    kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
-    kept |= {name: value for name, value in given.items() if value}
-    return options.opened(source["tools"], auth=auth, **kept)
+    if source.tools:
+        return source.opened()
+    latest = latest_source(runs)
+    openapi = [*(latest.openapi or ()), *(source.openapi or ())]
+    only, documents = source.only or latest.only, source.documents or latest.documents
+    return options.Source(latest.tools, only, documents, openapi).opened()
 
 
-def latest_source(runs: RunStore) -> dict[str, Any]:
+def latest_source(runs: RunStore) -> options.Source:
     """Where the tools of the latest run are that says so. What others may have written is not taken for it.
 
     Raises:
@@ -196,10 +187,10 @@ def latest_source(runs: RunStore) -> dict[str, Any]:
     strange = ""
     for stored in runs.list():
         try:
-            source = options.source_from((stored.first("run_started") or {}).get("source"))
+            source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
         except (OSError, UsageError):
             continue
-        if source.get("tools"):
+        if source.tools:
             if not (why := stored.why_strange()):
                 return source
             strange = strange or f" ({stored.run_id} does, but {why})"

@@ -64,14 +64,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="With --check: print one JS
 
 @app.callback(invoke_without_command=True)
 @guarded
+@options.takes("read_only")
 def mcp(
     context: typer.Context,
-    tools: Annotated[list[str] | None, options.Tools.__metadata__[0]] = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    openapi: options.OpenApi = None,
-    documents: options.Documents = None,
+    given: options.Given,
+    source: options.Source = options.NOWHERE,
     enrich: Enrich = False,
     extras: With = None,
     stub_tokens: StubTokens = 450,
@@ -79,9 +76,6 @@ def mcp(
     probe_reads: ProbeReads = False,
     check: Check = False,
     as_json: AsJson = False,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    audit: options.Audit = None,
     http: mcp_http.Http = False,
     host: mcp_http.Host = "127.0.0.1",
     port: mcp_http.Port = 8790,
@@ -124,20 +118,12 @@ def mcp(
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
-    if not tools:
+    if not source.tools:
         raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
     # Before the tools are loaded: a module of tools may print.
     outgoing = 1 if check or http else context.with_resource(taken(1))
-    settings = Settings.load(permissions=permissions, read_only=read_only, audit=audit)
-    live = options.opened_live(
-        tools,
-        settings=settings,
-        only=only,
-        service_url=service_url,
-        auth=auth,
-        documents=documents,
-        openapi=openapi,
-    )
+    settings = Settings.load(**given)
+    live = options.opened_live(source, settings)
     served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
     gateway = Gateway(live.tools, settings, live=live, options=served)
     if check:

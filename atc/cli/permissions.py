@@ -29,18 +29,22 @@ app = typer.Typer(help="See which calls are made unasked, which need a yes, and 
 File = Annotated[Path | None, typer.Argument(help="The permissions file; by default the one that `atc run` takes.")]
 Principal = Annotated[str, typer.Option(help="Who calls: `local` (you, and clients over pipes), or a token's owner.")]
 ClientName = Annotated[str, typer.Option("--client", help="Name that a client gives itself.")]
-OptionalTools = Annotated[list[str] | None, options.Tools.__metadata__[0]]
+ReadOnly = Annotated[bool | None, typer.Option("--read-only", help="As if only reads were made.")]
+PermissionsFile = Annotated[
+    Path | None,
+    typer.Option("--permissions", metavar="<file>", help="The permissions file; by default the one of `atc run`."),
+]
 
 
 @app.command()
 @guarded
 def check(
     file: File = None,
-    tools: OptionalTools = None,
+    tools: options.MaybeTools = None,
     only: options.Only = None,
     principal: Principal = "local",
     client: ClientName = "",
-    read_only: options.ReadOnly = None,
+    read_only: ReadOnly = None,
     as_json: options.Json = False,
 ) -> None:
     """Check a permissions file; with --tools, say of each tool what would happen, and by which rule.
@@ -80,12 +84,12 @@ def explain(
     arguments: Annotated[
         list[str] | None, typer.Argument(help="KEY=VALUE, with JSON or text. May be given several times.")
     ] = None,
-    permissions: options.Permissions = None,
-    tools: OptionalTools = None,
+    permissions: PermissionsFile = None,
+    tools: options.MaybeTools = None,
     effect: Annotated[Effect, typer.Option(help="Effect of the tool, if no --tools say it.")] = Effect.UNKNOWN,
     principal: Principal = "local",
     client: ClientName = "",
-    read_only: options.ReadOnly = None,
+    read_only: ReadOnly = None,
     as_json: options.Json = False,
 ) -> None:
     """Say what would happen to one call, which rule decides, and which line would allow it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from dataclasses import asdict, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -20,21 +21,7 @@ from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_jso
 from atc.cli.deleting import Wanted, deleted
 from atc.cli.deleting import show as show_deleted
 from atc.cli.files import writable, write
-from atc.cli.run import (
-    ApproveOption,
-    Ask,
-    BudgetMoney,
-    BudgetS,
-    Images,
-    Model,
-    ModelUrl,
-    NoLearn,
-    Sentence,
-    Shown,
-    Verbose,
-    WarningsOption,
-    finish,
-)
+from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
 from atc.errors import TraceError, UsageError
 from atc.invisible import visible
@@ -125,7 +112,7 @@ def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
 @guarded
 def show(
     run: RunName,
-    verbose: Verbose = False,
+    verbose: options.Verbose = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -204,33 +191,25 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
 
 
 @guarded
+@options.takes("model", "approve", "read_only", "ask_user")
 def resume(
     run: RunName,
+    given: options.Given,
     tools: Annotated[
         list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
     ] = None,
+    openapi: options.OpenApi = None,
     image: Images = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
     auth: options.Auth = None,
-    approve: ApproveOption = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    ask: Ask = None,
     reply: Annotated[
         str | None, typer.Option(metavar="<text>", help="Your answer to the question that the run ended with.")
     ] = None,
-    budget_s: BudgetS = None,
-    budget_money: BudgetMoney = None,
     answer: Annotated[
         str | None,
         typer.Option(
             metavar="<type>", help="Type of the answer, if the run was begun with a type that was a Python object."
         ),
     ] = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
     trust_run: Annotated[
         bool,
         typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
@@ -245,32 +224,18 @@ def resume(
     Exit codes are those of `atc run`.
     """
     stored = _store().find(run)
-    source = _source(stored)
+    source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
     strange = "" if trust_run else stored.why_strange()
-    strategy = _asked_for(stored, source, strange) if strange and not tools and source.get("tools") else None
+    strategy = _asked_for(stored, source, strange) if strange and not tools and source.tools else None
     if tools:  # of a trace that others may have written, nothing else is taken
-        source = ({} if strange else source) | {"tools": tools, "only": None, "documents": None}
-    if not source.get("tools"):
+        source = options.Source(tools, openapi=None if strange else source.openapi)
+    if not source.tools:
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
-    kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
-    toolset = options.opened(source["tools"], auth=auth, **kept)
+    source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
     view = Shown(None if as_json else RunView(out))
-    agent = Agent(
-        toolset,
-        model=model,
-        base_url=base_url,
-        approve=approve,
-        warnings=warnings,
-        permissions=permissions,
-        read_only=read_only,
-        ask_user="ask" if ask or _asks(stored) else None,
-        budget_s=budget_s,
-        budget_money=budget_money,
-        sentence=sentence,
-        learn=False if no_learn else None,
-        on_event=view,
-        strategy=strategy,
-    )
+    if "ask_user" not in given and _asks(stored):
+        given["ask_user"] = "ask"
+    agent = Agent(source.opened(), on_event=view, strategy=strategy, **given)
     with view.shown(kept=True):
         result = asyncio.run(
             agent.aresume(stored.run_id, answer=answer, images=image or (), reply=reply, trust_run=trust_run)
@@ -287,7 +252,7 @@ def _asks(stored: StoredRun) -> bool:
     return (stored.last("run_ended") or {}).get("status") == "needs_input"
 
 
-def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strategy | None:
+def _asked_for(stored: StoredRun, source: options.Source, strange: str) -> Strategy | None:
     """Ask whether what a strange trace names is loaded; the strategy that it names, if that is code.
 
     What is loaded is what was shown: whoever can write to the trace may do so after the question.
@@ -297,7 +262,7 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
     """
     name = (stored.first("run_started") or {}).get("strategy_given")
     code = name if isinstance(name, str) and name not in STRATEGIES.own else None
-    named = {key: value for key, value in (source | {"strategy": code}).items() if value}
+    named = {key: value for key, value in (asdict(source) | {"strategy": code}).items() if value}
     heading = f"load what run {stored.run_id} names? Its code runs as you; {visible(strange)}"
     if question.has_terminal() and asyncio.run(question.ask(heading, named)):
         return None if code is None else open_strategy(code)
@@ -305,10 +270,6 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
         f"run {stored.run_id} is not resumed with the tools that it names, for {strange}: name them with --tools, or, "
         "if you know who wrote it, say --trust-run"
     )
-
-
-def _source(stored: StoredRun) -> dict[str, Any]:
-    return options.source_from((stored.first("run_started") or {}).get("source"))
 
 
 def _status(row: dict[str, Any]) -> str:
