@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from atc.cli.lazy import COMMANDS, loaded
+from atc.cli import COMMANDS, loaded
 from atc.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"

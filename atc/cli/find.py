@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import index_codes, options
-from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
-from atc.cli.progress import stages
+from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
 from atc.models.base import Message, Reply

@@ -22,7 +22,7 @@ from atc.errors import AtcError, UsageError
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
 from atc.tools.tool import Toolset
-from atc.trust import SECRET
+from atc.trust import RETIRED, SECRET
 
 if TYPE_CHECKING:
     from atc.tools.mcp.live import LiveTools
@@ -290,6 +290,8 @@ def _pair(pair: str) -> tuple[str, str]:
     name = name.strip().replace("-", "_")
     if not sign:
         raise UsageError(f"--set takes NAME=VALUE, not {pair!r:.100}")
+    if name in RETIRED:
+        raise UsageError(f"--set: there is no setting {name!r} any more (docs/upgrading.md says what to use)")
     if name not in Settings.model_fields:
         near = difflib.get_close_matches(name[:80], Settings.model_fields, 1)
         hint = f"did you mean {near[0]}?" if near else "`atc doctor --settings` lists all"

@@ -20,8 +20,7 @@ import typer
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
-from atc.cli.leaving import leaving
+from atc.cli.console import INTERRUPTED, err, guarded, leaving, out, print_json
 from atc.errors import EnvironmentProblem
 from atc.extras import install_command
 from atc.settings import Settings

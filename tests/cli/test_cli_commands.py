@@ -16,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from atc.cli import app
+from atc.cli import COMMANDS, app, loaded
 from atc.cli.console import print_table
-from atc.cli.lazy import COMMANDS, loaded
 from atc.errors import SandboxUnavailable
 from tests.support.cli import GOOD, TOOLS, atc, endpoints, settle
 from tests.support.fake_openai_server import says

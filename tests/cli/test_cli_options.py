@@ -109,6 +109,7 @@ def test_any_setting_is_taken_as_the_environment_gives_it(monkeypatch: pytest.Mo
     ("pair", "words"),
     [
         ("max_revision=3", "there is no setting 'max_revision': did you mean max_revisions"),
+        ("repairs=0", "there is no setting 'repairs' any more (docs/upgrading.md"),
         ("zzz=3", "`atc doctor --settings` lists all"),
         ("max_revisions", "--set takes NAME=VALUE"),
         ("max_revisions=many", "max_revisions: Input should be a valid integer"),

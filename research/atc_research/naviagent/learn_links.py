@@ -10,7 +10,7 @@ import typer
 from atc.catalogue import store_in
 from atc.cli import options
 from atc.cli.console import SOLVED, clean, err, guarded, not_enough, out, print_json
-from atc.cli.learn_ranking import tools_or_latest
+from atc.cli.learn import tools_or_latest
 from atc.errors import UsageError
 from atc.graph.store import GraphStore
 from atc.programs.lessons.reading import all_lessons
