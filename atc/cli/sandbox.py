@@ -1,4 +1,4 @@
-"""``atc sandbox``: see that a sandbox keeps what it promises."""
+"""``atc sandbox`` and ``atc serve``: see that a sandbox keeps what it promises, and serve it to agents elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -19,10 +19,12 @@ from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.errors import EnvironmentProblem, UsageError
 from atc.extras import install_command
-from atc.sandboxes.conformance import CHECKS, Report, Verdict, check_sandbox, factory_for
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
 from atc.telemetry import open_telemetry
+
+if TYPE_CHECKING:
+    from atc.sandboxes.conformance import Report, Verdict
 
 app = typer.Typer(no_args_is_help=True, help="Check that a sandbox keeps its promises.")
 
@@ -53,6 +55,8 @@ def check(
 
     Exit code 0: every check passed; 1: some failed; 3: the driver cannot be had.
     """
+    from atc.sandboxes.conformance import check_sandbox, factory_for
+
     factory = factory_for(Settings.load(sandbox=driver), tier)
     with _progress() as tell:
         report = asyncio.run(check_sandbox(factory, tell=tell))
@@ -67,6 +71,8 @@ def check(
 @contextmanager
 def _progress() -> Iterator[Callable[[Verdict], None]]:
     """A bar on a terminal, a line every twenty checks elsewhere; on stderr, for the result is on stdout."""
+    from atc.sandboxes.conformance import CHECKS
+
     if not err.is_terminal:
         done = 0
 
