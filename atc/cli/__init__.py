@@ -30,7 +30,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
     "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
     "graph": ("graph:app", "Show which tool feeds which, and why; draw it; correct it."),
-    "atlas": ("atlas:app", "The bundled offline tools: serve or export them."),
+    "atlas": ("atlas:app", "The bundled offline tools as an HTTP service."),
     "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),
     "sandbox": ("sandbox:app", "Check that a sandbox keeps its promises."),
     "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs that call them."),

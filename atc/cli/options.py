@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import wraps
+from functools import partial, wraps
 from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,7 +162,7 @@ def takes(*shown: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
                 options = list(_setting_options(shown, taken))
                 parameters += [option.parameter for option in options]
                 parameters.append(_parameter("set_", _Set))
-                made[name] = lambda values, options=options: _given(values, options)
+                made[name] = partial(_given, options)
             else:
                 parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
 
@@ -256,7 +256,7 @@ def _setting_options(shown: Sequence[str], taken: Container[str]) -> Iterable[_S
             yield _SettingOption(setting, names, setting not in shown)
 
 
-def _given(values: dict[str, Any], options: Sequence[_SettingOption]) -> Given:
+def _given(options: Sequence[_SettingOption], values: dict[str, Any]) -> Given:
     """The settings that a command line gives, each as the setting has it.
 
     Raises:
