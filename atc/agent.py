@@ -131,8 +131,6 @@ class Agent(RunsBatches, RunsPrograms):
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls,
             call_timeout_s=self.settings.call_timeout_s,
-            max_values=self.settings.max_values,
-            repairs=self.settings.repairs,
         )
         self.store = open_store(self.settings)
         self._telemetry = open_telemetry(self.settings)

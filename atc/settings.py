@@ -48,7 +48,6 @@ class Settings(BaseSettings):
     api_key: SecretStr | None = Field(None, description="key of the endpoint; default: OPENAI_API_KEY")
     cache: bool = Field(False, description="keep the model's replies on disk and use them again")
     temperature: float = Field(0.0, ge=0, le=2, description="sampling temperature of the first program")
-    revision_temperature: float = Field(0.3, ge=0, le=2, description="sampling temperature of every later program")
     seed: int = Field(0, ge=0, description="seed of the sampling, if the endpoint takes one")
     max_tokens: int = Field(1024, ge=16, description="most tokens of one reply")
     thinking_tokens: int = Field(8192, ge=0, description="most tokens of thinking before a reply, beside `max_tokens`")
@@ -166,12 +165,6 @@ class Settings(BaseSettings):
     )
     memory_mb: int = Field(1024, ge=128, description="address space of a program, MiB")
     max_calls: int = Field(200, ge=1, description="most tool calls of a run")
-    max_values: int = Field(
-        100_000, ge=100, le=200_000, description="most values in the arguments of one tool call, and in one response"
-    )
-    repairs: int = Field(
-        5, ge=0, description="how often in a run the model is asked to repair the arguments of a call; 0: never"
-    )
     call_timeout_s: float = Field(30.0, gt=0, description="seconds for one tool call, its retries included")
 
     budget_model_calls: int | None = Field(None, ge=1, description="most model calls of a run")
@@ -213,10 +206,6 @@ class Settings(BaseSettings):
         False,
         description="report runs as OpenTelemetry spans and metrics, as the OTEL_* variables say (docs/telemetry.md)",
     )
-    otel_content: bool = Field(
-        False, description="put tasks, prompts, programs, arguments and values into the spans; secrets are masked"
-    )
-    otel_baggage: bool = Field(False, description="pass the caller's W3C baggage on to tools, models and services")
 
     learn: bool = Field(
         True, description="learn from runs which tools work together (names and counts, never values), and use it"

@@ -5,6 +5,7 @@ What it is made of stands in :mod:`atc.faces.otel`, which is loaded where the se
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol as Interface
@@ -69,6 +70,10 @@ class Telemetry(Interface):
         ...
 
 
+_CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+"""The standard variable for tasks, prompts, programs, arguments and values in spans."""
+
+
 def open_telemetry(settings: Settings) -> Telemetry | None:
     """The telemetry that the settings ask for; ``None`` where it is off.
 
@@ -84,4 +89,6 @@ def open_telemetry(settings: Settings) -> Telemetry | None:
         raise EnvironmentProblem(
             f"otel is on, and {error.name} is not installed: {install_command('otel')}, or turn it off (ATC_OTEL)"
         ) from None
-    return OpenTelemetry(content=settings.otel_content, baggage=settings.otel_baggage)
+    content = os.environ.get(_CONTENT, "").strip().lower() in ("true", "span_only", "span_and_event")
+    names = [name.strip() for name in os.environ.get("OTEL_PROPAGATORS", "").split(",")]
+    return OpenTelemetry(content=content, baggage="baggage" in names)

@@ -83,11 +83,14 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 FILE = "atc.toml"
 FREE = frozenset({
-    "cache", "find_tools", "max_tools", "retrieval", "revision_temperature", "seed", "sentence", "temperature",
+    "cache", "find_tools", "max_tools", "retrieval", "seed", "sentence", "temperature",
 })  # fmt: skip
 """What any file may set. Every other setting needs trust: also those that are still to come."""
 SECRET = frozenset({"api_key", "sandbox_token", "store"})
-RETIRED = frozenset({"rerank_base_url", "rerank_key", "rerank_model", "vectors", "vectors_key"})
+RETIRED = frozenset({
+    "max_values", "otel_baggage", "otel_content", "repairs", "rerank_base_url", "rerank_key", "rerank_model",
+    "revision_temperature", "vectors", "vectors_key",
+})  # fmt: skip
 """Settings of older versions. They are ignored, and a warning says so."""
 MAX_FILE = 100_000
 """Bytes of a settings file: whoever is to trust it reads it."""

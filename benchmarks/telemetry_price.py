@@ -74,14 +74,14 @@ async def measured(runs: int, calls: int, *, down: bool) -> dict[str, list[tuple
     program = f"```python\nfor n in range({calls}):\n    echo(value=n)\nanswer = 1\n```"
     ways: dict[str, dict[str, Any]] = {OFF: {}, DOWN if down else ON: {"otel": True}}
     if not down:
-        ways[CONTENT] = {"otel": True, "otel_content": True}
+        ways[CONTENT] = {"otel": True}
     figures: dict[str, list[tuple[float, float]]] = {way: [] for way in ways}
     with tempfile.TemporaryDirectory() as folder:
         kept = {"sentence": False, "learn": False, "runs_dir": folder, "max_calls": calls + 1}
-        agents = {
-            way: Agent([echo], model=FakeModel([program] * (runs + 3)), **{**kept, **settings})
-            for way, settings in ways.items()
-        }
+        agents = {}
+        for way, settings in ways.items():
+            os.environ["OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"] = str(way == CONTENT)
+            agents[way] = Agent([echo], model=FakeModel([program] * (runs + 3)), **{**kept, **settings})
         for number in range(-3, runs):  # the first ones warm up
             for way, agent in agents.items():
                 clock, processor = time.perf_counter(), time.process_time()

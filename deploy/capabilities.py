@@ -20,8 +20,7 @@ from typing import Any, get_args
 import typer
 
 import atc
-from atc.cli import app, console
-from atc.cli.lazy import loaded
+from atc.cli import app, console, loaded
 from atc.plugins import KINDS
 from atc.result import RunStatus
 from atc.settings import Settings

@@ -17,7 +17,7 @@ from typing import Any
 
 from pydantic.fields import FieldInfo
 
-from atc.cli.lazy import COMMANDS, loaded
+from atc.cli import COMMANDS, loaded
 from atc.settings import Settings
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
@@ -28,7 +28,8 @@ def commands_page() -> str:
     parts = [
         "# Commands\n",
         "What `atc --help` and `atc COMMAND --help` say, on one page.",
-        "[The command line](../command-line.md) goes by what you want to do, and has the exit codes.\n",
+        "[The command line](../command-line.md) goes by what you want to do, and has the exit codes.",
+        "`--set NAME=VALUE` takes any [setting](settings.md), so that few settings have an option of their own.\n",
         "```console\n$ atc --version\n```\n",
     ]
     found = [found for name in COMMANDS for found in _commands(loaded(name), f"atc {name}")]
@@ -45,8 +46,8 @@ def settings_page() -> str:
     """Every setting with its environment variable, default and meaning, as Markdown."""
     parts = [
         "# Settings\n",
-        "A setting is given as an argument (`Agent(tools, max_tools=40)`), as an environment variable",
-        "(`ATC_MAX_TOOLS=40`), or in `atc.toml` in the working folder (`max_tools = 40`).",
+        "A setting is given as an argument (`Agent(tools, max_tools=40)`, `atc run … --set max_tools=40`), as an",
+        "environment variable (`ATC_MAX_TOOLS=40`), or in `atc.toml` in the working folder (`max_tools = 40`).",
         "The first of these that is there counts. [What a folder may set](../security.md) is less.\n",
         "```console\n$ atc doctor --settings\n```\n",
         "It prints each setting with the value that it has here.\n",

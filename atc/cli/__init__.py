@@ -1,15 +1,107 @@
-"""The command line. Each command is a small module, named in :mod:`atc.cli.lazy`; this one is their root."""
+"""The command line: its root, which imports a command's module when that command runs, and not to list it."""
 
 from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import atc
-from atc.cli.lazy import LazyGroup
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "run": (
+        "run:run",
+        "Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.",
+    ),
+    "chat": ("run:chat", "Solve a series of tasks, each of which may refer to earlier ones."),
+    "batch": (
+        "batch:batch",
+        "Solve the tasks of a file, several at a time, and write a line for each that has ended.",
+    ),
+    "probe": ("probe:probe", "Call tools until they are documented: arguments, response fields, an example each."),
+    "tools": ("tools:app", "List, show and find tools, and print the stub that a model is shown."),
+    "model": ("model:app", "Get a language model, serve it, and see which one is used."),
+    "runs": ("runs:runs", "List the runs that are kept, the latest first; or delete some of them."),
+    "ui": ("ui:ui", "Open a page of your runs: see them live, approve writes, begin and resume tasks."),
+    "show": ("runs:show", "Read a run back: its programs, calls, faults and answer, as they happened."),
+    "resume": ("runs:resume", "Go on with a run that was cut off, or that asks you something."),
+    "graph": ("graph:app", "Show which tool feeds which, and why; draw it; correct it."),
+    "atlas": ("atlas:app", "The bundled offline tools as an HTTP service."),
+    "learn": ("learn:app", "Learn from your own runs which tools your tasks are for."),
+    "sandbox": ("sandbox:app", "Check that a sandbox keeps its promises."),
+    "mcp": ("mcp:app", "Serve your tools to an MCP client: its own model writes programs that call them."),
+    "permissions": ("permissions:app", "See which calls are made unasked, which need a yes, and which are denied."),
+    "audit": ("permissions:audit", "Read who approved or refused which calls, the latest last."),
+    "serve": ("sandbox:serve", "Run programs for agents elsewhere."),
+    "trust": ("trust:trust", "Let the atc.toml of a folder decide where keys, data and programs go."),
+    "doctor": (
+        "doctor:doctor",
+        "Look at model, sandbox, Docker, store of runs and extras; name what is missing.",
+    ),
+}
+"""Name → module and attribute in :mod:`atc.cli` (a command, or a Typer of several).
+
+The line is the one in ``atc --help``: the beginning of the command's own help."""
+
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""What the parser raises; Typer does not export it, and its module differs from version to version."""
+
+
+class LazyGroup(TyperGroup):
+    """The commands of :data:`COMMANDS`."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands.update({name: TyperCommand(name, help=line) for name, (_, line) in COMMANDS.items()})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """The command to run, imported. What only lists commands has enough of a name and a line."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, loaded(name) if name in COMMANDS else command, rest
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        ctx.meta[__name__] = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command. With ``--json``, what the parser refuses is a JSON document on stdout, too."""
+        try:
+            return super().invoke(ctx)
+        except _UsageError as error:
+            if ctx.meta[__name__]:
+                from atc.cli.console import print_error
+
+                where = getattr(error, "ctx", None) or ctx
+                print_error("UsageError", error.format_message(), f"see `{where.command_path} --help`")  # type: ignore[attr-defined]
+            raise
+
+
+def loaded(name: str) -> Any:
+    """A command of :data:`COMMANDS`, with its parameters or its own commands."""
+    module, _, attribute = COMMANDS[name][0].partition(":")
+    return command_of(name, getattr(import_module(f"atc.cli.{module}"), attribute))
+
+
+def command_of(name: str, found: Any, **attributes: Any) -> Any:
+    """The command that a function or a Typer of several is, under a name.
+
+    Args:
+        name: as the user types it.
+        found: the function or the Typer.
+        attributes: of the command, if it is a function.
+    """
+    holder = typer.Typer(add_completion=False)
+    holder.callback()(lambda: None)  # a group, also with one command
+    if isinstance(found, typer.Typer):
+        holder.add_typer(found, name=name)
+    else:
+        holder.command(name, **attributes)(found)
+    return typer.main.get_command(holder).commands[name]  # type: ignore[attr-defined]
+
 
 app = typer.Typer(
     cls=LazyGroup,

@@ -1,4 +1,4 @@
-"""``atc atlas``: the bundled catalogue of offline tools, as an HTTP service and as protocol documents."""
+"""``atc atlas``: the bundled catalogue of offline tools, as an HTTP service."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from atc.cli.console import guarded, out
 
-app = typer.Typer(help="The bundled offline tools: serve or export them.", no_args_is_help=True)
+app = typer.Typer(help="The bundled offline tools as an HTTP service.", no_args_is_help=True)
 
 
 @app.callback()
@@ -37,18 +37,3 @@ def serve(
         markup=False,
     )
     serve_atlas(host, port, state_file=state, documented=documented)
-
-
-@app.command()
-@guarded
-def export(
-    folder: Annotated[
-        Path, typer.Argument(help="Folder for the documents, one a tool; documents of the same names are replaced.")
-    ] = Path("protocols/atlas"),
-) -> None:
-    """Write the protocol documents of atlas's tools, as `--documents` reads them."""
-    from atc.atlas import atlas_toolset
-    from atc.tools.documents import dump_protocols
-
-    written = dump_protocols(atlas_toolset(), folder)
-    out.print(f"{len(written)} documents are in {folder}", markup=False)

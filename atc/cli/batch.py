@@ -1,4 +1,4 @@
-"""``atc batch``: solve the tasks of a file, and write a file of results."""
+"""``atc batch``: solve the tasks of a file, show how far it is, and write a file of results."""
 
 from __future__ import annotations
 
@@ -6,45 +6,33 @@ import asyncio
 import contextlib
 import os
 import sys
+import time
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
-from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Refusal
+from atc.calls.approval import ApprovalRequest, Approve, Refusal
 from atc.calls.question import AskUserChoice
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, guarded
-from atc.cli.run import (
-    Answer,
-    Cache,
-    ContextTokens,
-    MaxRevisions,
-    Model,
-    ModelUrl,
-    NoLearn,
-    PromptTokens,
-    Retrieval,
-    RuleIds,
-    SandboxName,
-    SandboxRequire,
-    Sentence,
-    StrategyName,
-    ToolIndex,
-    WarningsOption,
-)
+from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
 from atc.faces.batch.batch import Batch
-from atc.faces.batch.book import Book
+from atc.faces.batch.book import Book, TaskResult
 from atc.faces.batch.limits import Limits
 from atc.faces.batch.tasks import BatchTask, lines_of, read_tasks
 from atc.faces.batch.work import Executor, Here
 from atc.models.resolve import prepare_model
 from atc.permissions import Permissions
 from atc.permissions.of_agent import permissions_of
+from atc.prices import money_text
 from atc.settings import Settings
 from atc.traces.stores import RunStore, open_store
 
@@ -57,14 +45,12 @@ class AgentOptions:
     """How the agent of a batch is opened, here or on another machine.
 
     Attributes:
-        tools: where they are.
-        select: the other options of :func:`atc.cli.options.opened`.
+        source: where its tools are.
         settings: those that were set, in whatever way.
         permissions: of this machine, which hold on the others too.
     """
 
-    tools: tuple[str, ...]
-    select: Mapping[str, Any]
+    source: options.Source
     settings: Mapping[str, Any]
     permissions: Permissions | None = None
 
@@ -79,7 +65,7 @@ class AgentOptions:
         chosen = dict(self.settings) | ({} if self.permissions is None else {"permissions": self.permissions})
         approve: Approve = "always" if chosen.pop("approve", None) == "always" else nobody
         asks: AskUserChoice = "stop" if chosen.pop("ask_user", "never") != "never" else "never"
-        return Agent(options.opened(self.tools, **self.select), approve=approve, ask_user=asks, **chosen)
+        return Agent(self.source.opened(), approve=approve, ask_user=asks, **chosen)
 
 
 def nobody(request: ApprovalRequest) -> Refusal:
@@ -108,16 +94,14 @@ OverSeconds = Annotated[float | None, typer.Option("--budget-s", min=0, help="Se
 OverCalls = Annotated[
     int | None, typer.Option("--budget-model-calls", min=1, help="Model calls that all may make together.")
 ]
-ApproveOption = Annotated[
-    ApproveChoice | None,
-    typer.Option(metavar="<word>", help="Calls with effects: never (default) or always; nobody is asked."),
-]
 
 
 @guarded
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions")
 def batch(
     file: File,
-    tools: options.Tools,
+    source: options.Source,
+    given: options.Given,
     output: Output = None,
     concurrency: Concurrency = 4,
     on: On = None,
@@ -126,31 +110,6 @@ def batch(
     budget_tokens: OverTokens = None,
     budget_s: OverSeconds = None,
     budget_model_calls: OverCalls = None,
-    only: options.Only = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
-    context_tokens: ContextTokens = None,
-    prompt_tokens: PromptTokens = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
-    tool_index: ToolIndex = None,
-    retrieval: Retrieval = None,
-    strategy: StrategyName = None,
-    max_revisions: MaxRevisions = None,
-    sandbox: SandboxName = None,
-    sandbox_require: SandboxRequire = None,
-    approve: ApproveOption = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    rules: RuleIds = None,
-    instructions: options.Instructions = None,
-    cache: Cache = None,
-    answer: Answer = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
     as_json: options.Json = False,
 ) -> None:
     """Solve the tasks of a file, several at a time, and write a line for each that has ended.
@@ -161,52 +120,26 @@ def batch(
     Exit codes: 0 all answered, 1 some not, 2 wrong use (all wrong lines are named before anything runs), 3 something is
     missing (a model, a sandbox, a cluster, the store of runs), 130 interrupted.
     """
-    from atc.cli.batch_view import BatchView
-
-    if approve == "ask":
+    if given.get("approve") == "ask":
         raise UsageError("nobody is asked in a batch: --approve never or always, or permissions (docs/batch.md)")
     tasks, results = _tasks(file), _results(file, output)
     if on is None:
-        prepare_model(model, base_url=base_url, cache=cache, context_tokens=context_tokens, prompt_tokens=prompt_tokens)
+        prepare_model(**given)
     money = None if budget_money is None else Decimal(str(budget_money))
     limits = Limits(budget_model_calls, budget_tokens, budget_s, money)
-    settings = Settings.load(
-        model=model,
-        base_url=base_url,
-        context_tokens=context_tokens,
-        prompt_tokens=prompt_tokens,
-        tool_index=tool_index,
-        retrieval=retrieval,
-        strategy=strategy,
-        max_revisions=max_revisions,
-        sandbox=sandbox,
-        sandbox_require=sandbox_require,
-        approve=approve,
-        warnings=warnings,
-        permissions=permissions,
-        read_only=read_only,
-        rules=rules,
-        instructions=options.instructions_of(instructions),
-        cache=cache,
-        answer=answer,
-        sentence=sentence,
-        learn=False if no_learn else None,
-        keep_runs=True,
-    )
-    given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
+    settings = Settings.load(**given | {"keep_runs": True})
     set_here = {name: getattr(settings, name) for name in settings.model_fields_set}
-    opened = AgentOptions(tuple(tools), given | {"auth": auth}, set_here)
-    source = options.source_of(tools, **given)  # type: ignore[arg-type]
+    opened = AgentOptions(source, set_here)
     view = BatchView(len(tasks), results, silent=as_json)
     with Book(results, again=retry) as book:
         book.check(tasks)
         if on is not None:
             folder = {"runs_dir": settings.runs_dir.absolute()}
             there = replace(opened, settings=set_here | folder, permissions=permissions_of(None, settings))
-            _run(Batch(tasks, _cluster(there, on, open_store(settings)), concurrency, limits, book, source), view)
+            _run(Batch(tasks, _cluster(there, on, open_store(settings)), concurrency, limits, book, source.note), view)
         else:
             agent = opened()
-            work = Batch(tasks, Here(agent), concurrency, limits, book, source)
+            work = Batch(tasks, Here(agent), concurrency, limits, book, source.note)
             _run(work, view, agent)
     view.report(as_json=as_json)
     raise typer.Exit(SOLVED if view.all_answered else NOT_SOLVED)
@@ -266,3 +199,125 @@ def _results(file: str, output: Path | None) -> Path:
     if output.is_dir():
         raise UsageError(f"{output} is a folder: name a file for the results")
     return output
+
+
+EVERY_S = 15.0
+"""Seconds between two lines where there is no terminal."""
+NOT_BEGUN = "not begun"
+
+
+@dataclass
+class _Sums:
+    """The sums of tasks that ended alike."""
+
+    tasks: int = 0
+    model_calls: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    cost: Decimal | None = None
+
+    def add(self, result: TaskResult) -> None:
+        usage = result.usage
+        self.tasks += 1
+        self.model_calls += usage.model_calls
+        self.tokens += usage.prompt_tokens + usage.completion_tokens
+        self.seconds += usage.seconds
+        if result.cost is not None:
+            self.cost = (self.cost or Decimal(0)) + result.cost
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        cost = None if self.cost is None else float(self.cost)
+        return vars(self) | {"seconds": round(self.seconds, 3), "cost": cost}
+
+
+@dataclass
+class BatchView:
+    """The progress of a batch.
+
+    Args:
+        total: tasks.
+        results: the file of results.
+        silent: show nothing on the way.
+    """
+
+    total: int
+    results: Path
+    silent: bool = False
+    _sums: dict[str, _Sums] = field(default_factory=dict)
+    _over: Counter[str] = field(default_factory=Counter)
+    _partial: int = 0
+    _in_use: int = 0
+    _currency: str = ""
+    _bar: Progress | None = None
+    _task: TaskID | None = None
+    _began: float = field(default_factory=time.monotonic)
+    _last: float = field(default_factory=time.monotonic)
+
+    def __enter__(self) -> Self:
+        if not self.silent and err.is_terminal:
+            columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[ends]}"))
+            self._bar = Progress(*columns, console=err, transient=True)
+            self._bar.start()
+            self._task = self._bar.add_task("", total=self.total, ends="")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+        if error is not None and not self.silent:
+            err.print(f"{self._so_far()}; run it again to go on", markup=False)
+
+    @property
+    def all_answered(self) -> bool:
+        """Whether every task has an answer."""
+        return self._sums.get("answered", _Sums()).tasks == self.total
+
+    def add(self, result: TaskResult) -> None:
+        """Take a result into account."""
+        self._sums.setdefault(result.status if result.begun else NOT_BEGUN, _Sums()).add(result)
+        self._currency = result.currency or self._currency
+        self._partial += result.partial
+        self._in_use += result.in_use
+        if result.over is not None:
+            self._over[result.over] += 1
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, advance=1, ends=self._ends())
+        elif not self.silent and (now := time.monotonic()) - self._last >= EVERY_S:
+            self._last = now
+            err.print(self._so_far(), markup=False)
+
+    def _so_far(self) -> str:
+        done = sum(each.tasks for each in self._sums.values())
+        return f"{done:,} of {self.total:,} tasks" + (f": {self._ends()}" if done else "")
+
+    def _ends(self) -> str:
+        return ", ".join(f"{each.tasks:,} {status}" for status, each in self._sums.items())
+
+    def report(self, *, as_json: bool) -> None:
+        """Print the table, or one JSON document."""
+        seconds = time.monotonic() - self._began
+        if as_json:
+            statuses = {status: each.as_json() for status, each in self._sums.items()}
+            document = {"results": str(self.results), "tasks": self.total, "seconds": round(seconds, 3)}
+            sums = {"statuses": statuses, "partial": self._partial, "in_use": self._in_use, "over": dict(self._over)}
+            print_json(document | sums | {"currency": self._currency})
+            return
+        priced = any(each.cost is not None for each in self._sums.values())
+        columns = ("status", "tasks", "model calls", "tokens", *(["cost"] if priced else []), "seconds")
+        table = Table(*columns, box=None, header_style="bold")
+        for status, each in sorted(self._sums.items(), key=lambda pair: -pair[1].tasks):
+            cost = ["-" if each.cost is None else money_text(each.cost, self._currency)] if priced else []
+            numbers = (f"{each.tasks:,}", f"{each.model_calls:,}", f"{each.tokens:,}", *cost, f"{each.seconds:,.1f}")
+            table.add_row(status, *numbers)
+        print_table(table)
+        if self._partial:
+            err.print(f"incomplete: {self._partial:,} tasks went on without a call that they asked for", markup=False)
+        if self._in_use:
+            why = "another process works on their runs; run it again once that has ended"
+            err.print(f"not ended: {self._in_use:,} tasks, since {why}", markup=False)
+        for which, tasks in self._over.items():
+            err.print(f"the budget of {which} over all is used up: it ended or kept back {tasks:,} tasks", markup=False)
+        out.print(f"{self.total:,} tasks in {seconds:,.1f} s; results: {self.results}", markup=False)

@@ -11,10 +11,8 @@ import typer
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import clean, err, guarded, out, print_json, short
-from atc.cli.files import Force, writable, write
+from atc.cli.console import Force, clean, err, guarded, out, print_json, short, stages, writable, write
 from atc.cli.find import index_of
-from atc.cli.progress import stages
 from atc.errors import UsageError
 from atc.retrieval.code_words import WIDTH, Entry, Menu
 from atc.retrieval.code_words import Path as Place

@@ -1,13 +1,19 @@
-"""What all commands share: consoles, exit codes, and errors in one line."""
+"""What all commands share: consoles, exit codes, errors in one line, files that they write, bars, and their end."""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any, NoReturn, ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
@@ -15,7 +21,11 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
+from atc.files import write_whole
 from atc.result import RunStatus
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
 DENIED, TOOL_BROKEN, IN_DOUBT, NEEDS_INPUT = 4, 5, 6, 7
@@ -142,3 +152,113 @@ def guarded(command: Callable[P, R]) -> Callable[P, R]:
             failed(ENVIRONMENT, "EnvironmentProblem", str(error))
 
     return wrapped
+
+
+GRACE_S = 2.0
+"""Seconds that threads get to end by themselves."""
+_OF_FUNCTIONS = "AnyIO worker thread"  # in which functions of tools run, and which the interpreter would wait for
+
+
+@contextlib.contextmanager
+def leaving(code_if_broken_off: int) -> Iterator[None]:
+    """End the process after the block where a thread that it started goes on, in which no more can be done.
+
+    Args:
+        code_if_broken_off: the exit code then, if the block raised; else it is 0.
+    """
+    before = set(threading.enumerate())
+    code = code_if_broken_off
+    try:
+        yield
+        code = 0
+    finally:
+        deadline = time.monotonic() + GRACE_S
+        begun = [each for each in threading.enumerate() if each not in before and each.name.startswith(_OF_FUNCTIONS)]
+        for thread in begun:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        if any(thread.is_alive() for thread in begun):
+            try:
+                with contextlib.suppress(OSError, ValueError):  # nobody reads any more
+                    sys.stderr.write("atc: ended while a tool's function still ran\n")
+                    sys.stderr.flush()
+                atexit._run_exitfuncs()
+            finally:
+                os._exit(code)
+
+
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+
+
+def writable(file: Path, force: bool) -> None:
+    """See before the work that a file may be written.
+
+    Raises:
+        UsageError: it is a folder, is there already, or its folder is not.
+    """
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder: name a file")
+    if file.exists() and not force:
+        raise UsageError(f"{file} is there already: name another file, or write over it with --force")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is no folder: make it first")
+
+
+def write(file: Path, text: str) -> None:
+    """Write a file, whole or not at all.
+
+    Raises:
+        EnvironmentProblem: it cannot be written.
+    """
+    try:
+        write_whole(file, text, 0o666)
+    except OSError as error:
+        raise EnvironmentProblem(f"{file} cannot be written ({error.strerror})", fix="name another place") from None
+
+
+EVERY_S = 15.0
+"""Seconds between two lines where there is no terminal; work that is done sooner says nothing."""
+
+Told = Callable[[str, int, int], None]
+"""Called with the stage, what is done, and what there is in all (0 where nobody knows)."""
+
+
+@contextmanager
+def stages(*, silent: bool = False) -> Iterator[Told]:
+    """Show the stages of some work on stderr.
+
+    Args:
+        silent: show nothing.
+    """
+    if silent:
+        yield lambda stage, done, total: None
+    elif not err.is_terminal:
+        yield _lines()
+    else:
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+        columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=err, transient=True) as bar:
+            yield _bars(bar)
+
+
+def _bars(bar: Progress) -> Told:
+    tasks = {}
+
+    def told(stage: str, done: int, total: int) -> None:
+        if stage not in tasks:
+            tasks[stage] = bar.add_task(stage, total=total or None)
+        bar.update(tasks[stage], completed=done, total=total or None)
+
+    return told
+
+
+def _lines() -> Told:
+    last = time.monotonic()
+
+    def told(stage: str, done: int, total: int) -> None:
+        nonlocal last
+        if (now := time.monotonic()) - last >= EVERY_S:
+            last = now
+            err.print(f"{stage}: {done:,}{f' of {total:,}' if total else ''}", markup=False, highlight=False)
+
+    return told

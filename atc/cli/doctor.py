@@ -153,7 +153,7 @@ _FIXES = {
     "N": "",
     "L": "for tier N: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu 23.10 and later) or "
     "kernel.unprivileged_userns_clone=1 (older Debian)",
-    "F": "for tier L: a kernel with Landlock (5.13 or later, lsm=landlock,…); or accept F: --sandbox-require F",
+    "F": "for tier L: a kernel with Landlock (5.13 or later, lsm=landlock,…); or accept F: --set sandbox_require=F",
 }
 
 

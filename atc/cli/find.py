@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc.cli import index_codes, options
-from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
-from atc.cli.progress import stages
+from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
 from atc.models.base import Message, Reply
@@ -30,7 +29,7 @@ from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
 from atc.retrieval.scorers import added
 from atc.retrieval.used_file import Used, read_used
-from atc.scorer_names import SCORERS, WITHOUT_VECTORS
+from atc.scorer_names import WITHOUT_VECTORS
 from atc.settings import Settings
 from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset
@@ -115,8 +114,10 @@ def _left_out(used: Used) -> str:
 
 
 @guarded
+@options.takes("model")
 def search(
     query: Annotated[str, typer.Argument(help="What a tool must do, in your words.")],
+    given: options.Given,
     sources: Annotated[
         list[str] | None, typer.Option("--tools", "-t", help="Tools to search, without an index.")
     ] = None,
@@ -124,19 +125,6 @@ def search(
         Path | None, typer.Option("--index", "-i", help="Folder of an index (`atc tools index`).")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="Tools to show.")] = 10,
-    way: Annotated[
-        Way | None,
-        typer.Option(
-            help="How to search: auto (by words, and by meaning with an encoder), lexical, hybrid or planned."
-        ),
-    ] = None,
-    scorers: Annotated[
-        str | None,
-        typer.Option(
-            help=f"What ranks tools: {', '.join(SCORERS)}; several with commas between. Default: the setting."
-        ),
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="Model that plans, named as for `atc run`.")] = None,
     openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
@@ -147,10 +135,10 @@ def search(
         raise UsageError(
             "say what is searched: tools, such as --tools atlas, or an index (`atc tools index`) with --index DIR"
         )
-    settings = Settings.load(scorers=scorers)
-    chosen: str = way or settings.retrieval
+    settings = Settings.load(**given)
+    chosen: str = settings.retrieval
     if chosen not in get_args(Way):
-        how = f"give --way: {', '.join(get_args(Way))}"
+        how = f"give --set retrieval=WAY: {', '.join(get_args(Way))}"
         raise UsageError(f"the setting retrieval names {chosen!r}, which searches no index: {how}")
     if folder is not None:
         searched = ToolIndex.load(folder)
@@ -168,7 +156,7 @@ def search(
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always", LexicalOnly)
         if chosen == "planned":
-            found = asyncio.run(_planned(searched, query, model))
+            found = asyncio.run(_planned(searched, query, settings))
         else:
             found = search_without_plan(searched, query, limit)
     seconds = time.perf_counter() - began
@@ -205,8 +193,8 @@ def index_of(tools: Toolset, way: str) -> ToolIndex:
     return made
 
 
-async def _planned(index: ToolIndex, query: str, spec: str | None) -> Trajectory:
-    model = resolve_model(Settings.load(), spec)
+async def _planned(index: ToolIndex, query: str, settings: Settings) -> Trajectory:
+    model = resolve_model(settings)
 
     async def ask(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
         return await model.complete(messages, max_tokens=max_tokens, **form)

@@ -2,31 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
-from atc.cli.files import Force, writable, write
+from atc.cli.console import (
+    NOT_SOLVED,
+    SOLVED,
+    Force,
+    clean,
+    err,
+    guarded,
+    out,
+    print_json,
+    print_table,
+    short,
+    writable,
+    write,
+)
 from atc.errors import UsageError
+from atc.graph.edge_text import WORDS
+from atc.graph.edges import Counts, Evidence, Feed, Substitute
+from atc.graph.substitutes import same_parameters
 from atc.graph.tool_graph import ToolGraph
+from atc.result import Effect
 from atc.settings import Settings
-from atc.tools.protocol import Protocol
-from atc.wording.sketches import known_tool, place_text, read_feed, read_parameter
+from atc.tools.observed import is_documented
+from atc.tools.protocol import Protocol, parameters_of
+from atc.wording.sketches import WORDS_OF_SUBSTITUTES, known_tool, path_text, place_text, read_feed, read_parameter
 
 if TYPE_CHECKING:
+    from atc.graph.search import ToolPath
     from atc.graph.store import GraphStore
+
 
 app = typer.Typer(help="Show which tool feeds which, and why; draw it; correct it.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The tool's name.")]
-MaybeTools = Annotated[
-    list[str] | None, typer.Option("--tools", "-t", help="Where the tools are; as for `atc run --tools`.")
-]
 
 
 @app.callback()
@@ -36,20 +54,14 @@ def graph() -> None:
 
 @app.command()
 @guarded
+@options.takes()
 def show(
     tool: Name,
-    tools: options.Tools,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
+    source: options.Source,
     as_json: options.Json = False,
 ) -> None:
     """Show what feeds a tool, what it feeds, what can take its place, and why."""
-    from atc.cli.graph_view import described, print_tool
-
-    opened = _graph(tools, only, service_url, auth, documents, openapi)
+    opened = _graph(source)
     found = described(opened, known_tool(tool, opened.protocols))
     if as_json:
         print_json(found)
@@ -59,29 +71,24 @@ def show(
 
 @app.command()
 @guarded
+@options.takes()
 def path(
-    source: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
+    first: Annotated[str, typer.Argument(metavar="FROM", help="The tool that is called first.")],
     target: Annotated[str, typer.Argument(metavar="TO", help="The tool whose arguments are to be fed.")],
-    tools: options.Tools,
+    source: options.Source,
     many: Annotated[
         int, typer.Option("--many", "-k", min=1, max=50, help="Paths to show, those that only read first.")
     ] = 3,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Show which tools lead from one tool's response to another tool's arguments.
 
     Exit codes: 0 there is a path, 1 there is none, 2 wrong use, 3 something is missing in the environment.
     """
-    from atc.cli.graph_view import path_facts, print_path
     from atc.graph.search import paths_between
 
-    opened = _graph(tools, only, service_url, auth, documents, openapi)
-    ends = known_tool(source, opened.protocols), known_tool(target, opened.protocols)
+    opened = _graph(source)
+    ends = known_tool(first, opened.protocols), known_tool(target, opened.protocols)
     if ends[0] == ends[1]:
         raise UsageError("FROM and TO are the same tool: name two")
     found = paths_between(opened, *ends, k=many)
@@ -97,19 +104,15 @@ def path(
 
 @app.command()
 @guarded
+@options.takes()
 def draw(
-    tools: options.Tools,
+    source: options.Source,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write: a page (.html) or a drawing (.svg).")],
     around: Annotated[
         list[str] | None, typer.Option("--around", help="Draw only what is near this tool. May be given several times.")
     ] = None,
     hops: Annotated[int, typer.Option("--hops", min=0, max=20, help="With --around: edges to the farthest tool.")] = 2,
     force: Force = False,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Draw the graph: one page to zoom, search and filter in, without a server; or an SVG for papers."""
@@ -119,7 +122,7 @@ def draw(
     from atc.pages.tool_graph.drawing import drawing_of
     from atc.pages.tool_graph.page import html_of, svg_of
 
-    opened = _graph(tools, only, service_url, auth, documents, openapi)
+    opened = _graph(source)
     chosen = [known_tool(each, opened.protocols) for each in around or ()]
     with err.status("drawing") if err.is_terminal else nullcontext():  # substitutes of thousands of tools take seconds
         drawing = drawing_of(opened, chosen, hops)
@@ -135,23 +138,19 @@ def draw(
 
 @app.command()
 @guarded
+@options.takes()
 def correct(
     one: Annotated[
         str, typer.Argument(metavar="FROM", help="TOOL.FIELD; with --instead: TOOL; with --same: TOOL.ARGUMENT.")
     ],
     other: Annotated[str, typer.Argument(metavar="TO", help="TOOL.ARGUMENT that is fed; with --instead: a tool.")],
-    tools: options.Tools,
+    source: options.Source,
     there: Annotated[
         bool | None, typer.Option("--yes/--no", help="It is so, whatever runs and documents say; or it is not.")
     ] = None,
     clear: Annotated[bool, typer.Option("--clear", help="Take your correction back.")] = False,
     instead: Annotated[bool, typer.Option("--instead", help="About tools: TO can take the place of FROM.")] = False,
     same: Annotated[bool, typer.Option("--same", help="About arguments of two tools: they mean the same.")] = False,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
     as_json: options.Json = False,
 ) -> None:
     """Say that a field feeds an argument, a tool can take another's place, or two arguments mean the same; or not.
@@ -160,7 +159,7 @@ def correct(
     """
     if clear == (there is not None):
         raise UsageError("say one of three: --yes (it is so), --no (it is not) or --clear (take your correction back)")
-    protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    protocols = _protocols(source)
     if instead and same:
         raise UsageError("--instead is about two tools, --same about two arguments: give one of them")
     edge: dict[str, object]
@@ -192,17 +191,13 @@ def correct(
 
 @app.command()
 @guarded
+@options.takes()
 def forget(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[TOOL]...", help="The tools to forget; default: all of --tools.")
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Forget all tools, of all services.")] = False,
-    tools: MaybeTools = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
+    source: options.Source = options.NOWHERE,
     as_json: options.Json = False,
 ) -> None:
     """Forget what runs taught about tools, predictions, your corrections and the ranking that was learnt for them.
@@ -211,18 +206,18 @@ def forget(
     """
     if everything and names:
         raise UsageError("--all forgets all tools of all services: leave the names out, or leave --all out")
-    if everything and tools:
+    if everything and source.tools:
         raise UsageError("--all forgets all tools of all services: leave --all out to forget those of --tools alone")
-    if not (everything or names or tools):
+    if not (everything or names or source.tools):
         raise UsageError("name the tools to forget, or a source with --tools, or give --all to forget everything")
-    if names and not tools:
+    if names and not source.tools:
         raise UsageError("say with --tools where the tools are: a name may stand for tools of several services")
     chosen: dict[str, Protocol] | None = None
-    if tools:
-        protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    if source.tools:
+        protocols = _protocols(source)
         chosen = {known_tool(name, protocols): protocols[name] for name in names or protocols}
     with _store() as store:
-        facts = store.forget(chosen, whole=not (names or only))
+        facts = store.forget(chosen, whole=not (names or source.only))
     from atc.retrieval.own_adapters import OwnAdapters
 
     rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
@@ -233,7 +228,7 @@ def forget(
         if rankings:
             _say(f"deleted {rankings} {'file' if rankings == 1 else 'files'} of ranking that was learnt for them")
         whose = (
-            "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(tools or [])}"
+            "all tools" if chosen is None else ", ".join(chosen) if names else f"all tools of {', '.join(source.tools)}"
         )
         _say(f"forgot {_many(facts)} about {whose}")
 
@@ -271,28 +266,13 @@ def import_(
         _say(f"took in {_many(facts)} of {file}, as foreign")
 
 
-def _protocols(
-    tools: list[str],
-    only: list[str] | None,
-    service_url: str | None,
-    auth: list[str] | None,
-    documents: str | None,
-    openapi: list[str] | None,
-) -> dict[str, Protocol]:
-    opened = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
-    return {name: tool.protocol for name, tool in opened.items()}
+def _protocols(source: options.Source) -> dict[str, Protocol]:
+    return {name: tool.protocol for name, tool in source.opened().items()}
 
 
-def _graph(
-    tools: list[str],
-    only: list[str] | None,
-    service_url: str | None,
-    auth: list[str] | None,
-    documents: str | None,
-    openapi: list[str] | None,
-) -> ToolGraph:
+def _graph(source: options.Source) -> ToolGraph:
     """The graph of these tools with what was learnt about them."""
-    protocols = _protocols(tools, only, service_url, auth, documents, openapi)
+    protocols = _protocols(source)
     with _store() as store:
         return ToolGraph(protocols, store.learnt(protocols))
 
@@ -315,5 +295,196 @@ def _many(facts: int) -> str:
     return f"{facts:,} fact{'' if facts == 1 else 's'}"
 
 
-def _say(text: str) -> None:
-    out.print(Text(clean(text)))
+SAME = 6
+"""Arguments of other tools that are named as meaning the same."""
+_STYLES: Mapping[Evidence, str] = {
+    "corrected": "magenta",
+    "seen": "green",
+    "stated": "cyan",
+    "names": "dim",
+    "predicted": "yellow",
+}
+
+
+def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
+    """All that the graph holds about one tool, as plain data."""
+    protocol, learnt = graph.protocols[tool], graph.learnt
+    into = graph.feeds(tool)
+    out_of = [feed for other in graph.protocols if other != tool for feed in graph.feeds(other)]
+    return {
+        "tool": tool,
+        "effect": protocol.effect.value,
+        "service": protocol.source.service,
+        "description": protocol.description,
+        "arguments": [{"name": each.original, "required": each.required} for each in parameters_of(protocol)],
+        "response": "documented"
+        if is_documented(protocol.returns)
+        else "observed"
+        if tool in learnt.shapes
+        else "unknown",
+        "calls": _counted(learnt.calls.get(tool)),
+        "stood_in": {str(layer): round(times, 2) for layer, times in sorted(learnt.habits.get(tool, {}).items())},
+        "fed_by": [_fed(feed) for feed in into],
+        "feeds": [_fed(feed) for feed in out_of if feed.supplier.tool == tool],
+        "substitutes": [_substitute(each) for each in graph.substitutes(tool)],
+        "followed_by": _after(((b, counts) for (a, b), counts in learnt.follows.items() if a == tool)),
+        "follows": _after(((a, counts) for (a, b), counts in learnt.follows.items() if b == tool)),
+        "taken_away": [
+            {"from": place_text(supplier, path), "to": f"{consumer}.{parameter}"}
+            for (supplier, path, consumer, parameter), there in learnt.corrected_feeds.items()
+            if not there and tool in (supplier, consumer)
+        ],
+        "means": _meanings(graph, tool),
+        "respelt": dict(sorted(learnt.respellings.get(tool, {}).items())),
+        "not_substitutes": sorted(
+            by for (one, by), there in learnt.corrected_substitutes.items() if one == tool and not there
+        ),
+    }
+
+
+def _meanings(graph: ToolGraph, tool: str) -> list[dict[str, Any]]:
+    """For each argument those of other tools that mean the same."""
+    return [
+        {"name": name, "same": [f"{each.tool}.{each.path[0]}" for each in same[:SAME]], "others": len(same)}
+        for name, same in same_parameters(graph, tool).items()
+    ]
+
+
+def _fed(feed: Feed) -> dict[str, Any]:
+    into = (feed.parameter, *feed.supplier.inside)
+    return {
+        "from": place_text(feed.supplier.tool, feed.supplier.path),
+        "to": place_text(feed.consumer, into),
+        "supplier": feed.supplier.tool,
+        "path": list(feed.supplier.path),
+        "consumer": feed.consumer,
+        "parameter": feed.parameter,
+        "argument": path_text(into),
+        "evidence": feed.evidence,
+        "why": WORDS[feed.evidence],
+        "weight": round(feed.weight, 4),
+        "seen": round(feed.seen, 2),
+    }
+
+
+def _substitute(each: Substitute) -> dict[str, Any]:
+    return {
+        "by": each.by,
+        "weight": round(each.weight, 4),
+        "evidence": list(each.why),
+        "why": ", ".join(WORDS_OF_SUBSTITUTES[kind] for kind in each.why),
+        "arguments": dict(each.arguments),
+    }
+
+
+def _counted(counts: Counts | None) -> dict[str, float]:
+    counts = counts or Counts()
+    return {"ok": round(counts.ok, 2), "failed": round(counts.failed, 2), "last": counts.last}
+
+
+def _after(pairs: Iterable[tuple[str, Counts]]) -> list[dict[str, Any]]:
+    rows = [{"tool": tool, **_counted(counts)} for tool, counts in pairs]
+    return sorted(rows, key=lambda row: (-row["ok"], row["tool"]))
+
+
+def print_tool(found: Mapping[str, Any]) -> None:
+    """What :func:`described` gives, as people read it."""
+    tool = found["tool"]
+    origin = f", {found['service']}" if found["service"] else ""
+    _say(f"{tool} ({found['effect']}{origin}): {short(found['description'], 200)}", "bold")
+    _say(_calls_text(found["calls"]))
+    if found["stood_in"]:
+        stood = (f"{int(layer) + 1} ({times:g}×)" for layer, times in found["stood_in"].items())
+        _say(f"in their programs it stood in layer {', '.join(stood)}")
+    if found["response"] != "documented":
+        _say(
+            "its response is documented nowhere"
+            + (", and was observed in runs" if found["response"] == "observed" else "")
+        )
+    _table(
+        "what feeds it", ("argument", "from"), [_row(each, each["argument"], each["from"]) for each in found["fed_by"]]
+    )
+    fed = {each["parameter"] for each in found["fed_by"]}
+    if rest := [each["name"] for each in found["arguments"] if each["name"] not in fed]:
+        _say(f"nothing feeds {', '.join(rest)}", "dim")
+    _table(
+        "what it feeds",
+        ("field", "into"),
+        [_row(each, path_text(each["path"]) or "?", each["to"]) for each in found["feeds"]],
+    )
+    _table(
+        "what can take its place",
+        ("tool", "weight", "why", "arguments"),
+        [
+            (Text(clean(each["by"])), f"{each['weight']:.2f}", each["why"], Text(clean(_pairs(each["arguments"]))))
+            for each in found["substitutes"]
+        ],
+    )
+    for each in found["means"]:
+        if each["same"]:
+            more = f" and {each['others'] - SAME:,} more" if each["others"] > SAME else ""
+            _say(f"{each['name']} means the same as {', '.join(each['same'])}{more}")
+    for key, parameter in found["respelt"].items():
+        _say(f"{key} was read as {parameter}")
+    for title, rows in (("ran right after it", found["followed_by"]), ("ran right before it", found["follows"])):
+        if rows:
+            _say(f"{title}: " + ", ".join(f"{row['tool']} ({row['ok']:g}×)" for row in rows[:10]))
+    for each in found["taken_away"]:
+        _say(f"taken away by you: {each['from']} → {each['to']}", "magenta")
+    if found["not_substitutes"]:
+        _say(f"not in its place, you say: {', '.join(found['not_substitutes'])}", "magenta")
+
+
+def path_facts(path: ToolPath, tools: Mapping[str, Protocol]) -> dict[str, Any]:
+    """A path as plain data."""
+    return {
+        "tools": list(path.tools),
+        "writes": [each for each in path.tools if tools[each].effect is Effect.WRITE],
+        "cost": round(path.cost, 3),
+        "feeds": [_fed(feed) for feed in path.feeds],
+        "open": [place_text(tool, parameter.split(".")) for tool, parameter in path.open],
+    }
+
+
+def print_path(found: Mapping[str, Any]) -> None:
+    """What :func:`path_facts` gives, as people read it."""
+    _say(" → ".join(f"{each} (write)" if each in found["writes"] else each for each in found["tools"]), "bold")
+    for each in found["feeds"]:
+        _say(f"  {each['from']} → {each['to']}  {each['why']}, {each['weight']:.2f}", _STYLES[each["evidence"]])
+    if found["open"]:
+        _say(f"  still needed: {', '.join(found['open'])}", "dim")
+
+
+def _say(text: str, style: str = "") -> None:
+    out.print(Text(clean(text), style))
+
+
+def _calls_text(calls: Mapping[str, float]) -> str:
+    if not calls["ok"] and not calls["failed"]:
+        return "no run has called it yet"
+    last = f", the last on {time.strftime('%Y-%m-%d', time.gmtime(calls['last']))}" if calls["last"] else ""
+    times = "1 call" if calls["ok"] == 1 else f"{calls['ok']:g} calls"
+    return f"{times} in answered runs, {calls['failed']:g} that failed{last}"
+
+
+def _pairs(arguments: Mapping[str, str]) -> str:
+    return ", ".join(name if name == other else f"{name} = {other}" for name, other in arguments.items())
+
+
+def _row(each: Mapping[str, Any], one: str, other: str) -> tuple[Text | str, ...]:
+    seen = f"{each['seen']:g}×" if each["seen"] else ""
+    evidence: Evidence = each["evidence"]
+    return Text(clean(one)), Text(clean(other)), Text(each["why"], _STYLES[evidence]), f"{each['weight']:.2f}", seen
+
+
+def _table(title: str, first: Sequence[str], rows: Sequence[tuple[Text | str, ...]]) -> None:
+    if not rows:
+        _say(f"{title}: nothing", "dim")
+        return
+    out.print()
+    _say(title, "bold")
+    columns = first if len(first) == len(rows[0]) else (*first, "why", "weight", "seen")
+    table = Table(*columns, box=None, header_style="dim")
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)

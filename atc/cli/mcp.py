@@ -1,25 +1,30 @@
-"""``atc mcp``: one MCP server in front of all tools."""
+"""``atc mcp``: one MCP server in front of all tools; what a client would see of it; logins at other servers."""
 
 from __future__ import annotations
 
+import asyncio
+import sys
+import webbrowser
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import typer
 
-from atc.cli import mcp_http, mcp_login, options
-from atc.cli.console import INTERRUPTED, guarded
-from atc.cli.leaving import leaving
-from atc.cli.mcp_check import check as check_server
-from atc.cli.mcp_check import told
+from atc.cli import mcp_http, options
+from atc.cli.console import INTERRUPTED, clean, err, guarded, leaving, out, print_json
 from atc.cli.mcp_install import install, uninstall
+from atc.cli.options import notes_on
 from atc.errors import EnvironmentProblem, UsageError
 from atc.extras import install_command
 from atc.settings import Settings
+from atc.tools.mcp.spec import ServerSpec, read_specs
 
 if TYPE_CHECKING:
     from atc.faces.mcp_server.gateway import Gateway
+    from atc.faces.mcp_server.server import Footprint
+
 
 Enrich = Annotated[
     bool,
@@ -64,14 +69,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="With --check: print one JS
 
 @app.callback(invoke_without_command=True)
 @guarded
+@options.takes("read_only")
 def mcp(
     context: typer.Context,
-    tools: Annotated[list[str] | None, options.Tools.__metadata__[0]] = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    openapi: options.OpenApi = None,
-    documents: options.Documents = None,
+    given: options.Given,
+    source: options.Source = options.NOWHERE,
     enrich: Enrich = False,
     extras: With = None,
     stub_tokens: StubTokens = 450,
@@ -79,9 +81,6 @@ def mcp(
     probe_reads: ProbeReads = False,
     check: Check = False,
     as_json: AsJson = False,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    audit: options.Audit = None,
     http: mcp_http.Http = False,
     host: mcp_http.Host = "127.0.0.1",
     port: mcp_http.Port = 8790,
@@ -123,24 +122,16 @@ def mcp(
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
-    if not tools:
+    if not source.tools:
         raise UsageError("no tools are given: name where they are with --tools, such as --tools servers.json")
     # Before the tools are loaded: a module of tools may print.
     outgoing = 1 if check or http else context.with_resource(taken(1))
-    settings = Settings.load(permissions=permissions, read_only=read_only, audit=audit)
-    live = options.opened_live(
-        tools,
-        settings=settings,
-        only=only,
-        service_url=service_url,
-        auth=auth,
-        documents=documents,
-        openapi=openapi,
-    )
+    settings = Settings.load(**given)
+    live = options.opened_live(source, settings)
     served = Options(stub_tokens, value_characters, tuple(dict.fromkeys(extras or ())))
     gateway = Gateway(live.tools, settings, live=live, options=served)
     if check:
-        check_server(gateway, as_json=as_json)
+        _print_footprint(gateway, as_json=as_json)
         return
     told(gateway.notices)
     if http:
@@ -186,7 +177,126 @@ def _serve_over_pipes(gateway: Gateway, outgoing: int, *, enrich: bool, probe_re
         anyio.run(serve)
 
 
-app.command("login")(mcp_login.login)
-app.command("logout")(mcp_login.logout)
+def _print_footprint(gateway: Gateway, *, as_json: bool) -> None:
+    """Print what a client sees of a gateway, and close it."""
+    found = anyio.run(_footprint, gateway)
+    found = replace(found, notices=(*found.notices, *notes_on(gateway.tools)))
+    if as_json:
+        print_json(asdict(found) | {"tokens": found.tokens})
+        return
+    lines = [f"{found.behind:,} tools behind {len(found.offered)} that a client sees:"]
+    if found.sources:
+        lines.insert(0, f"tools of {', '.join(f'{each.name} ({each.tools:,})' for each in found.sources)}")
+    for each in found.offered:
+        lines += ["", f"{each.name}, at most {each.tokens:,} tokens with its schemas", each.description]
+    lines += ["", f"instructions: {found.instructions}", ""]
+    lines.append(
+        f"At most {found.tokens:,} tokens in a client's context; the {found.behind:,} tools by themselves: "
+        f"{found.plain_tokens:,}, counted in the same way"
+    )
+    out.print(clean("\n".join(lines)), markup=False)
+    told(found.notices)
+
+
+def told(notices: list[str] | tuple[str, ...]) -> None:
+    """Print lines for whoever runs the server: on stderr, for a server's standard output is its client's."""
+    for notice in notices:
+        err.print(f"atc mcp: {clean(notice)}", markup=False)
+
+
+async def _footprint(gateway: Gateway) -> Footprint:
+    from atc.faces.mcp_server.server import footprint
+
+    try:
+        await gateway.prepare()
+        if gateway.live is not None:
+            await gateway.live.settled(WAIT_S)
+            gateway.change_tools(gateway.live.tools)  # nothing is kept of servers that were never listed
+            told([*gateway.live.down.values()])
+        return await footprint(gateway)
+    finally:
+        await gateway.aclose()
+
+
+WAIT_S = 30.0
+"""Seconds that servers get to list their tools."""
+
+
+Server = Annotated[str, typer.Argument(help="The server's address, or its name in a file of --tools.")]
+Tools = Annotated[list[str] | None, options.Tools.__metadata__[0]]
+
+
+@guarded
+def login(
+    server: Server,
+    tools: Tools = None,
+    browser: Annotated[bool, typer.Option(help="Open the browser; else the address is only shown.")] = True,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that it may take.")] = 300.0,
+) -> None:
+    """Log in at an MCP server that wants it (OAuth). The token is kept in a file that you alone can read."""
+    from atc.tools.mcp.importer import need_sdk
+
+    spec = spec_of(server, tools or [])
+    need_sdk()
+    from atc.tools.mcp.login import LoginFailed, Talk, log_in
+    from atc.tools.mcp.logins import Logins
+
+    talk = Talk(lambda line: typer.echo(clean(line)), _agree, webbrowser.open if browser else None)
+    try:
+        made = asyncio.run(log_in(spec, talk, timeout_s=timeout))
+    except LoginFailed as error:
+        raise UsageError(f"{spec.location}: {error}") from None
+    if made is None:
+        typer.echo(clean(f"{spec.location} wants no login."))
+        return
+    try:
+        Logins.of_user().write(made)
+    except OSError as error:
+        raise EnvironmentProblem(f"the login cannot be kept: {error.strerror or type(error).__name__}") from None
+    kept = "it is renewed by itself" if made.renewable else "log in again when it has ended"
+    typer.echo(clean(f"You are logged in at {spec.location}; {kept}."))
+
+
+@guarded
+def logout(server: Server, tools: Tools = None) -> None:
+    """Delete what is kept of a login. The authorization server is not told: its own page ends the grant."""
+    from atc.tools.mcp.logins import Logins
+
+    spec = spec_of(server, tools or [])
+    gone = Logins.of_user().forget(spec.url)
+    typer.echo(clean(f"The login at {spec.location} is deleted." if gone else f"No login at {spec.location} is kept."))
+
+
+def spec_of(server: str, tools: list[str]) -> ServerSpec:
+    """The server that a word names.
+
+    Raises:
+        UsageError: there is none, or it is a program.
+    """
+    from atc.tools.mcp.importer import labels_of
+    from atc.tools.sources import mcp_source
+
+    sources = [source for word in tools if (source := mcp_source(word)) is not None]
+    specs = [spec for source in sources for spec in read_specs(source)]
+    found = {label: spec for label, spec in zip(labels_of(specs), specs, strict=True) if spec.url}
+    by_address = {spec.url: spec for spec in found.values()}
+    word = server.removeprefix("mcp:")
+    if (known := found.get(server) or by_address.get(word)) is not None:
+        return known
+    if word.startswith(("http://", "https://")):
+        return read_specs(word)[0]
+    named = f"those of --tools with an address are {', '.join(found)}" if found else "name its file with --tools"
+    raise UsageError(f"no MCP server with an address is called {server[:80]!r}: give its address; {named}")
+
+
+def _agree(question: str) -> bool:
+    if not sys.stdin.isatty():
+        typer.echo(clean(f"{question} (nobody can be asked: the answer is no)"), err=True)
+        return False
+    return typer.confirm(clean(question), default=False)
+
+
+app.command("login")(login)
+app.command("logout")(logout)
 app.command("install")(install)
 app.command("uninstall")(uninstall)

@@ -1,21 +1,28 @@
-"""Options that several commands take, in one place."""
+"""Options that several commands take, in one place: where tools are, and settings."""
 
 from __future__ import annotations
 
+import difflib
+import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from inspect import Parameter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from pydantic_settings import EnvSettingsSource
+from typer.models import OptionInfo
 
 from atc import wording
+from atc.cli.console import err
 from atc.errors import AtcError, UsageError
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
 from atc.tools.tool import Toolset
+from atc.trust import RETIRED, SECRET
 
 if TYPE_CHECKING:
     from atc.tools.mcp.live import LiveTools
@@ -23,94 +30,288 @@ if TYPE_CHECKING:
 Tools = Annotated[
     list[str], typer.Option("--tools", "-t", help=f"Where the tools are: {FORMS}. May be given several times.")
 ]
+MaybeTools = Annotated[list[str] | None, Tools.__metadata__[0]]
 Only = Annotated[
     list[str] | None,
     typer.Option(
         "--only", help="Use only tools whose name fits this pattern, such as `get_*`. May be given several times."
     ),
 ]
-BaseUrl = Annotated[
-    str | None,
-    typer.Option("--service-url", help="Address of the OpenAPI service, in place of what its document names."),
-]
-Auth = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--auth",
-        help="SCHEME=CREDENTIAL for the OpenAPI service (JSON for OAuth 2 and AWS); better: ATC_AUTH_<SCHEME>.",
-    ),
+Documents = Annotated[
+    str | None, typer.Option("--documents", help="Folder of protocol documents for these tools (`atc probe -o`).")
 ]
 OpenApi = Annotated[
     list[str] | None,
     typer.Option(
         "--openapi",
-        help="How OpenAPI documents are read: max_mb=100, effect=PATTERN:read, server.NAME=VALUE, allow_remote_refs, "
+        help="How OpenAPI documents are read and called: service_url=URL, auth.SCHEME=CREDENTIAL (better: "
+        "ATC_AUTH_<SCHEME>), max_mb=100, effect=PATTERN:read, server.NAME=VALUE, allow_remote_refs, "
         "allow_http_credentials. May be given several times.",
     ),
 ]
-Documents = Annotated[
-    str | None, typer.Option("--documents", help="Folder of protocol documents for these tools (`atc probe -o`).")
-]
-Instructions = Annotated[
-    str | None,
-    typer.Option(
-        "--instructions",
-        metavar="<text|@file>",
-        help="Standing wishes beside the task, such as `answer in German`; @FILE reads them from a file.",
-    ),
-]
-Permissions = Annotated[
-    Path | None,
-    typer.Option(
-        "--permissions",
-        metavar="<file>",
-        help="File of rules: which calls are made unasked, need a yes or are denied (`atc permissions check`). "
-        "Default: permissions.toml in your configuration folder, if it is there.",
-    ),
-]
-ReadOnly = Annotated[bool | None, typer.Option("--read-only", help="Make only reads, and offer only tools that read.")]
-Audit = Annotated[
-    Path | None, typer.Option("--audit", metavar="<file>", help="File where decisions about calls are recorded.")
+ServiceUrl = Annotated[str | None, typer.Option("--service-url", hidden=True, help="As --openapi service_url=URL.")]
+Auth = Annotated[list[str] | None, typer.Option("--auth", hidden=True, help="As --openapi auth.SCHEME=CREDENTIAL.")]
+ModelUrl = Annotated[
+    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; default: OPENAI_BASE_URL.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why each tool is offered, and what feeds what.")]
 
 
-def source_of(
-    tools: Sequence[str],
-    *,
-    only: Sequence[str] | None,
-    service_url: str | None,
-    documents: str | None,
-    openapi: Sequence[str] | None,
-) -> str:
-    """Where the tools of a run are, as its trace has it: `atc resume` opens them again by it. It has no credentials."""
-    return json.dumps(
-        {"tools": tools, "only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    )
+@dataclass(frozen=True)
+class Source:
+    """Where tools are and how they are read: ``--tools``, ``--only``, ``--documents`` and ``--openapi``.
+
+    A parameter of this type gives these options to a command of :func:`takes`. With the default :data:`NOWHERE` the
+    command needs no tools.
+    """
+
+    tools: Sequence[str] = ()
+    only: Sequence[str] | None = None
+    documents: str | None = None
+    openapi: Sequence[str] | None = None
+
+    def opened(self, *, undeclared: bool = False) -> Toolset:
+        """Open the tools, as :func:`opened`."""
+        return opened(self.tools, only=self.only, documents=self.documents, openapi=self.openapi, undeclared=undeclared)
+
+    @property
+    def note(self) -> str:
+        """What a trace says of it: `atc resume` opens the tools again by it. It has no credentials."""
+        shown = [pair for pair in self.openapi or () if not pair.startswith(_AUTH)]
+        return json.dumps(
+            {"tools": self.tools, "only": self.only, "documents": self.documents, "openapi": shown or None}
+        )
+
+    @classmethod
+    def of_note(cls, text: Any) -> Source:
+        """What :attr:`note` made, read back from a trace; nowhere where it is something else."""
+        try:
+            note = json.loads(text or "{}")
+        except (TypeError, ValueError, RecursionError):
+            return NOWHERE  # a run that a program of the user's began: its note is its own
+        if not isinstance(note, dict):
+            return NOWHERE
+        lists = [note.get(name) for name in ("tools", "only", "openapi")]
+        texts = [note.get(name) for name in ("documents", "service_url")]
+        is_lists = all(
+            each is None or (isinstance(each, list) and all(isinstance(e, str) for e in each)) for each in lists
+        )
+        if not (is_lists and all(each is None or isinstance(each, str) for each in texts)):
+            return NOWHERE
+        tools, only, openapi = lists
+        address = [f"service_url={texts[1]}"] if texts[1] else []  # how 0.1 wrote it
+        return cls(tools or (), only, texts[0], [*(openapi or ()), *address] or None)
 
 
-def source_from(text: Any) -> dict[str, Any]:
-    """What :func:`source_of` made, read back from a trace; nothing where it is something else."""
-    try:
-        source = json.loads(text or "{}")
-    except (TypeError, ValueError, RecursionError):
-        return {}  # a run that a program of the user's began: its note is its own
-    if not isinstance(source, dict):
-        return {}
-    lists = (source.get(name) for name in ("tools", "only", "openapi"))
-    texts = (source.get(name) for name in ("service_url", "documents"))
-    is_lists = all(each is None or (isinstance(each, list) and all(isinstance(e, str) for e in each)) for each in lists)
-    return source if is_lists and all(each is None or isinstance(each, str) for each in texts) else {}
+NOWHERE = Source()
+_AUTH = "auth."
+
+
+class Given(dict[str, Any]):
+    """Settings that a command line gives, by name. A parameter of this type gives their options to a command."""
+
+
+_NAMES = {"tool_index": ("--index", "-i"), "retrieval": ("--retrieval", "--way")}
+"""Names of options that are not their setting's."""
+_FLAGS = {
+    "ask_user": {"--ask": "ask"},
+    "cache": {"--cache": "true"},
+    "learn": {"--no-learn": "false"},
+    "read_only": {"--read-only": "true"},
+    "sentence": {"--sentence": "true", "--no-sentence": "false"},
+}
+"""Options without a value: what the setting is then."""
+_MORE_HELP = {
+    "ask_user": "Let programs ask you. Without a terminal the run ends with the question (exit code 7).",
+    "instructions": "Standing wishes beside the task, such as `answer in German`; @FILE reads them from a file.",
+}
+_HIDDEN = (
+    "audit", "base_url", "budget_money", "budget_s", "cache", "context_tokens", "learn", "max_revisions", "permissions",
+    "prompt_tokens", "retrieval", "reuse_reads_s", "rules", "sandbox_require", "scorers", "sentence", "tool_index",
+    "warnings",
+)  # fmt: skip
+"""Settings whose own options are taken until the next version, with a line that says ``--set``."""
+_Set = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="NAME=VALUE",
+        help="Any setting, such as max_revisions=5 (docs/reference/settings.md). May be given several times.",
+    ),
+]
+
+
+def takes(*shown: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Give a command the options of its parameters of the types :class:`Source` and :class:`Given`.
+
+    Args:
+        shown: the settings that have an option of their own in the help; ``--set`` takes all.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = inspect.signature(command, eval_str=True).parameters
+        taken = {option for each in own.values() for option in _options_of(each)}
+        parameters: list[Parameter] = []
+        made: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        for name, each in own.items():
+            if each.annotation is Source:
+                parameters += _source_parameters(needed=each.default is Parameter.empty)
+                made[name] = _source
+            elif each.annotation is Given:
+                options = list(_setting_options(shown, taken))
+                parameters += [option.parameter for option in options]
+                parameters.append(_parameter("set_", _Set))
+                made[name] = partial(_given, options)
+            else:
+                parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
+
+        @wraps(command)
+        def wrapped(**values: Any) -> None:
+            command(**{name: make(values) for name, make in made.items()}, **values)
+
+        wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return wrapped
+
+    return decorate
+
+
+def _parameter(name: str, annotation: Any, default: Any = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _options_of(parameter: Parameter) -> Iterable[str]:
+    """The names of the option that a parameter is."""
+    for each in getattr(parameter.annotation, "__metadata__", ()):
+        if isinstance(each, OptionInfo):
+            names = [name for name in (each.default, *(each.param_decls or ())) if isinstance(name, str)]
+            yield from (part for name in names for part in name.split("/"))
+            if not names:
+                yield f"--{parameter.name.replace('_', '-')}"
+
+
+def _source_parameters(*, needed: bool) -> Iterable[Parameter]:
+    yield _parameter("tools", Tools, Parameter.empty) if needed else _parameter("tools", MaybeTools)
+    hidden = {"service_url": ServiceUrl, "auth": Auth}
+    for name, annotation in ({"only": Only, "documents": Documents, "openapi": OpenApi} | hidden).items():
+        yield _parameter(name, annotation)
+
+
+def _source(values: dict[str, Any]) -> Source:
+    openapi = openapi_pairs(values.pop("openapi"), values.pop("service_url"), values.pop("auth"))
+    return Source(values.pop("tools") or (), values.pop("only"), values.pop("documents"), openapi)
+
+
+def openapi_pairs(
+    openapi: Sequence[str] | None, service_url: str | None, auth: Sequence[str] | None
+) -> list[str] | None:
+    """The pairs of ``--openapi``, with what the options of an older version say."""
+    if service_url:
+        _tell_of_old("--service-url", "--openapi service_url=URL")
+    if auth:
+        _tell_of_old("--auth", "--openapi auth.SCHEME=CREDENTIAL")
+    more = [*([f"service_url={service_url}"] if service_url else ()), *(f"{_AUTH}{pair}" for pair in auth or ())]
+    return [*(openapi or ()), *more] or None
+
+
+@dataclass(frozen=True)
+class _SettingOption:
+    """An option that gives a setting."""
+
+    setting: str
+    names: tuple[str, ...]
+    hidden: bool
+
+    @property
+    def flags(self) -> Mapping[str, str]:
+        """Its names, each with what it makes of the setting, if it takes no value."""
+        return _FLAGS.get(self.setting, {})
+
+    @property
+    def key(self) -> str:
+        """The name of the parameter."""
+        return f"set_{self.setting}"
+
+    @property
+    def parameter(self) -> Parameter:
+        """The parameter of the command."""
+        said = Settings.model_fields[self.setting].description or ""
+        text = _MORE_HELP.get(self.setting, f"{said[0].upper()}{said[1:]}.")
+        info = typer.Option(*self.names, help="As --set." if self.hidden else text, hidden=self.hidden)
+        return _parameter(self.key, Annotated[(bool if self.flags else str) | None, info])
+
+    def given(self, value: Any) -> tuple[str, str]:
+        """The name that was used, and what the setting is then, as text."""
+        if not self.flags:
+            return " or ".join(name for name in self.names if name.startswith("--")), str(value)
+        return next(iter(self.flags.items())) if value else [*self.flags.items()][-1]
+
+
+def _setting_options(shown: Sequence[str], taken: Container[str]) -> Iterable[_SettingOption]:
+    """The options of settings that a command has: those that are shown, and old ones whose names it does not use."""
+    for setting in (*shown, *(each for each in _HIDDEN if each not in shown)):
+        flags = _FLAGS.get(setting)
+        names = ("/".join(flags),) if flags else _NAMES.get(setting, (f"--{setting.replace('_', '-')}",))
+        if not any(name in taken for name in names):
+            yield _SettingOption(setting, names, setting not in shown)
+
+
+def _given(options: Sequence[_SettingOption], values: dict[str, Any]) -> Given:
+    """The settings that a command line gives, each as the setting has it.
+
+    Raises:
+        UsageError: there is no such setting, or its value is wrong.
+    """
+    texts = dict(map(_pair, values.pop("set_") or ()))
+    for option in options:
+        if (value := values.pop(option.key)) is not None:
+            name, texts[option.setting] = option.given(value)
+            if option.hidden:
+                _tell_of_old(name, f"--set {option.setting}={texts[option.setting] if option.flags else 'VALUE'}")
+    if "instructions" in texts:
+        texts["instructions"] = instructions_of(texts["instructions"])
+    read, given = EnvSettingsSource(Settings), {}
+    for name, text in texts.items():
+        try:  # as an environment variable is read
+            given[name] = read.prepare_field_value(name, Settings.model_fields[name], text, False)
+        except ValueError:
+            raise UsageError(f"{name}: this setting takes JSON, not {text!r:.100}") from None
+    settings = Settings.load(**given)
+    return Given({name: getattr(settings, name) for name in given})
+
+
+def _pair(pair: str) -> tuple[str, str]:
+    """``"max-revisions=5"`` → ``("max_revisions", "5")``.
+
+    Raises:
+        UsageError: it is no such pair, there is no such setting, or its value is a secret.
+    """
+    name, sign, text = pair.partition("=")
+    name = name.strip().replace("-", "_")
+    if not sign:
+        raise UsageError(f"--set takes NAME=VALUE, not {pair!r:.100}")
+    if name in RETIRED:
+        raise UsageError(f"--set: there is no setting {name!r} any more (docs/upgrading.md says what to use)")
+    if name not in Settings.model_fields:
+        near = difflib.get_close_matches(name[:80], Settings.model_fields, 1)
+        hint = f"did you mean {near[0]}?" if near else "`atc doctor --settings` lists all"
+        raise UsageError(f"--set: there is no setting {name!r:.80}: {hint}")
+    if name in SECRET:
+        raise UsageError(f"--set {name}: others on this machine see a command line; set ATC_{name.upper()}")
+    return name, text
+
+
+def _tell_of_old(option: str, instead: str) -> None:
+    text = f"atc: {option} is `{instead}` now; the next version knows {option} no more"
+    err.print(text, markup=False, style="yellow")
 
 
 def opened(
     sources: Sequence[str],
     *,
     only: Sequence[str] | None = None,
-    service_url: str | None = None,
-    auth: list[str] | None = None,
     documents: str | None = None,
-    openapi: list[str] | None = None,
+    openapi: Sequence[str] | None = None,
     undeclared: bool = False,
 ) -> Toolset:
     """The tools that a command line names.
@@ -119,7 +320,7 @@ def opened(
         UsageError: as :func:`atc.tools.sources.open_tools`, :meth:`Toolset.documented` and :meth:`Toolset.select`; or
             an option is not known.
     """
-    given = _of_openapi(only, service_url, auth, undeclared or bool(documents), openapi)
+    given = _of_openapi(only, undeclared or bool(documents), openapi)
     tools = open_tools(sources, **given)
     tools = tools.documented(documents) if documents else tools
     return _selected(tools, sources, only, given) if only else tools
@@ -138,17 +339,8 @@ def _selected(tools: Toolset, sources: Sequence[str], only: Sequence[str], given
         raise error
 
 
-def opened_live(
-    sources: Sequence[str],
-    *,
-    settings: Settings,
-    only: Sequence[str] | None = None,
-    service_url: str | None = None,
-    auth: list[str] | None = None,
-    documents: str | None = None,
-    openapi: list[str] | None = None,
-) -> LiveTools:
-    """The tools that a command line names; those of MCP servers come and go.
+def opened_live(source: Source, settings: Settings) -> LiveTools:
+    """The tools of a source; those of MCP servers come and go.
 
     Raises:
         UsageError: as :func:`opened`; but that a server is down, or that a pattern fits no tool now, is no error.
@@ -157,45 +349,33 @@ def opened_live(
     from atc.tools.mcp.live import live_tools
     from atc.tools.mcp.live_server import Limits
 
-    limits, given = Limits(), _of_openapi(only, service_url, auth, bool(documents), openapi)
+    limits, given = Limits(), _of_openapi(source.only, bool(source.documents), source.openapi)
     live = live_tools(
-        sources,
+        source.tools,
         folder=settings.catalogue / FOLDER,
-        only=only,
-        documents=documents,
+        only=source.only,
+        documents=source.documents,
         limits=replace(limits, timeout_s=max(limits.timeout_s, settings.call_timeout_s)),
         openapi=given,
     )
-    if only and not any(map(mcp_source, sources)):
-        _selected(live.others, sources, only, given)
+    if source.only and not any(map(mcp_source, source.tools)):
+        _selected(live.others, source.tools, source.only, given)
     return live
 
 
-def _of_openapi(
-    only: Sequence[str] | None,
-    service_url: str | None,
-    auth: list[str] | None,
-    undeclared: bool,
-    openapi: Sequence[str] | None,
-) -> dict[str, Any]:
+def _of_openapi(only: Sequence[str] | None, undeclared: bool, openapi: Sequence[str] | None) -> dict[str, Any]:
     """Options of the OpenAPI importer. What ``only`` leaves out is not read; that it fits nothing is told later."""
-    given: dict[str, Any] = {
-        "base_url": service_url,
-        "auth": auth_of(auth),
-        "undeclared": undeclared,
-        **openapi_of(openapi),
-    }
-    given = {name: value for name, value in given.items() if value}
+    given: dict[str, Any] = ({"undeclared": True} if undeclared else {}) | openapi_of(openapi)
     return given | ({"only": list(only), "strict": False} if only else {})
 
 
-def instructions_of(given: str | None) -> str | None:
+def instructions_of(given: str) -> str:
     """The text of ``--instructions``: itself, or what the file behind an ``@`` holds.
 
     Raises:
         UsageError: the file cannot be read, is no text, or is too long.
     """
-    if given is None or not given.startswith("@"):
+    if not given.startswith("@"):
         return given
     try:
         with open(given[1:], encoding="utf-8") as file:
@@ -226,24 +406,19 @@ def openapi_of(pairs: Sequence[str] | None) -> dict[str, Any]:
             made.setdefault("effects", {})[pattern] = effect
         elif name.startswith("server.") and name != "server." and value:
             made.setdefault("server_variables", {})[name.removeprefix("server.")] = value
+        elif name.startswith(_AUTH) and name != _AUTH and value:
+            made.setdefault("auth", {})[name.removeprefix(_AUTH)] = value
+        elif name == "service_url" and value:
+            made["base_url"] = value
+        elif name.startswith(_AUTH):  # the value may be a credential: it is not shown
+            raise UsageError("--openapi takes auth.SCHEME=CREDENTIAL; SCHEME is the name of a security scheme")
         else:
             raise UsageError(
-                f"--openapi does not take {pair!r}, but max_mb=NUMBER (1 to 10000), effect=PATTERN:read (or write, "
-                "unknown), server.NAME=VALUE, allow_remote_refs or allow_http_credentials"
+                f"--openapi does not take {pair!r}, but service_url=URL, auth.SCHEME=CREDENTIAL, max_mb=NUMBER (1 to "
+                "10000), effect=PATTERN:read (or write, unknown), server.NAME=VALUE, allow_remote_refs or "
+                "allow_http_credentials"
             )
     return made
-
-
-def auth_of(pairs: list[str] | None) -> dict[str, str]:
-    """``["key=secret"]`` → ``{"key": "secret"}``.
-
-    Raises:
-        UsageError: a pair has no ``=``.
-    """
-    for pair in pairs or ():
-        if "=" not in pair:
-            raise UsageError("--auth takes SCHEME=CREDENTIAL; SCHEME is the name of a security scheme of the document")
-    return dict(pair.split("=", 1) for pair in pairs or ())
 
 
 def notes_on(tools: Toolset) -> list[str]:

@@ -13,7 +13,6 @@ from rich.text import Text
 from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Verdicts, ask_at_terminal, checked_approve
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
-from atc.cli.run import Model, ModelUrl
 from atc.errors import UsageError
 from atc.probing import Budget, Drift, Prober, Progress, Report
 from atc.probing.report import write_page
@@ -30,8 +29,10 @@ _STYLES = {"documented": "green", "partial": "yellow", "undocumented": "red", "s
 
 
 @guarded
+@options.takes("model", "approve")
 def probe(
     source: Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")],
+    given: options.Given,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Folder for the documents; probing goes on from there.")
     ] = None,
@@ -40,11 +41,9 @@ def probe(
         typer.Option(help="Check whether the tools that this folder documents have changed. Nothing is written."),
     ] = None,
     only: options.Only = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
     openapi: options.OpenApi = None,
+    service_url: options.ServiceUrl = None,
+    auth: options.Auth = None,
     max_tries: Annotated[
         int, typer.Option(min=0, help="Programs that the model writes for a tool in a round; 0: no model.")
     ] = 3,
@@ -58,13 +57,6 @@ def probe(
     allow_effects: Annotated[
         list[str] | None,
         typer.Option(help="Call tools of this pattern too, though they may have effects; each call is asked about."),
-    ] = None,
-    approve: Annotated[
-        ApproveChoice | None,
-        typer.Option(
-            metavar="<word>",
-            help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never.",
-        ),
     ] = None,
     sandbox_tenant: Annotated[
         bool,
@@ -81,13 +73,14 @@ def probe(
     """
     if check is not None and output is not None:
         raise UsageError("--check writes nothing: leave -o out")
-    tools = options.opened([source], only=only, service_url=service_url, auth=auth, openapi=openapi, undeclared=True)
+    pairs = options.openapi_pairs(openapi, service_url, auth)
+    tools = options.opened([source], only=only, openapi=pairs, undeclared=True)
     view = None if as_json else _View(out.is_terminal)
-    settings = Settings.load(base_url=base_url)
-    decides = "always" if sandbox_tenant else _approve(approve or settings.approve, view)
+    settings = Settings.load(**given)
+    decides = "always" if sandbox_tenant else _approve(settings.approve, view)
     prober = Prober(
         tools,
-        model=model,
+        model=settings.model,
         budget=_budget(budget),
         tries=max_tries,
         rounds=rounds,

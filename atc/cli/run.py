@@ -1,34 +1,34 @@
-"""``atc run``: solve one task."""
+"""``atc run`` and ``atc chat``: solve one task, or one after the other."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import io
+import json
+import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.text import Text
 
-from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.cli import options
-from atc.cli.console import Interrupted, clean, err, exit_code_of_run, guarded, out, print_json
+from atc.cli.console import WRONG_USE, Interrupted, clean, err, exit_code_of, exit_code_of_run, guarded, out, print_json
+from atc.errors import AtcError
+from atc.invisible import visible
 from atc.models.resolve import prepare_model
 from atc.wording import outcomes
 from atc.wording.outcomes import caveats
 
 if TYPE_CHECKING:
+    from atc.agent import Agent
     from atc.cli.view import RunView
     from atc.result import Result
     from atc.traces.events import Event
 
-Model = Annotated[
-    str | None,
-    typer.Option(help="`embedded`, `embedded:NAME`, a model's name at the endpoint, or PROVIDER:NAME (`anthropic:…`)."),
-]
-ModelUrl = Annotated[
-    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; default: OPENAI_BASE_URL.")
-]
+
 Images = Annotated[
     list[str] | None,
     typer.Option(
@@ -37,132 +37,22 @@ Images = Annotated[
         help="Show the model this PNG, JPEG, WebP or GIF with the task. May be given several times.",
     ),
 ]
-ApproveOption = Annotated[
-    ApproveChoice | None,
-    typer.Option(
-        metavar="<word>",
-        help="Calls with effects: ask each time, never, or always. Default: ask on a terminal, else never.",
-    ),
-]
-WarningsOption = Annotated[
-    WarningsChoice | None,
-    typer.Option(
-        metavar="<word>",
-        help="Calls with effects that depend on a warning of the check: ask (default), also under `--approve always`; "
-        "or allow.",
-    ),
-]
-Ask = Annotated[
-    bool | None,
-    typer.Option(
-        "--ask",
-        help="Let programs ask you on the terminal; without one, the run ends with the question (exit code 7).",
-    ),
-]
-
-ToolIndex = Annotated[
-    str | None, typer.Option("--index", "-i", help="Folder of an index of the tools (`atc tools index`).")
-]
-Retrieval = Annotated[
-    str | None,
-    typer.Option(
-        help="How tools are chosen among many: auto (default), lexical, hybrid, planned, or an installed way."
-    ),
-]
-StrategyName = Annotated[
-    str | None,
-    typer.Option(
-        help="How to solve the task: `chain` (default), `atc-paper`, an installed one, MODULE:NAME or FILE.py:NAME."
-    ),
-]
-MaxRevisions = Annotated[int | None, typer.Option(help="Programs that run after the first (default 3).")]
-SandboxName = Annotated[
-    str | None,
-    typer.Option(
-        help="Where programs run: `process`, `docker`, `docker:strict`, a service's address, or an added driver."
-    ),
-]
-SandboxRequire = Annotated[
-    str | None,
-    typer.Option(help="The least isolation to accept: N, L or F (default L). The best there is gets used."),
-]
-RuleIds = Annotated[
-    str | None,
-    typer.Option(
-        metavar="<ids>", help="Rules that help small models: all, none, or `-id,+id` (docs/failures.md lists them)."
-    ),
-]
-Answer = Annotated[
-    str | None,
-    typer.Option(
-        "--answer",
-        metavar="<type>",
-        help="Type of the value: number, text, list, yes/no, record, FILE.json (a JSON Schema), MODULE:TYPE or "
-        "FILE.py:TYPE.",
-    ),
-]
-ContextTokens = Annotated[
-    int | None, typer.Option(help="Most tokens of prompt and reply together; default: what the endpoint reports.")
-]
-PromptTokens = Annotated[
-    int | None,
-    typer.Option(help="Most tokens of a prompt; default: 4,000 for the embedded model, else what the context allows."),
-]
-BudgetS = Annotated[float | None, typer.Option(help="Seconds that one task may take.")]
-BudgetMoney = Annotated[
-    float | None, typer.Option(help="What one task may cost, by the `prices` of the settings (docs/models.md).")
-]
-Cache = Annotated[bool | None, typer.Option("--cache", help="Keep the model's replies on disk and use them again.")]
-NoLearn = Annotated[
-    bool, typer.Option("--no-learn", help="Neither learn from this run nor use what earlier ones taught.")
-]
-DryRun = Annotated[
-    bool,
-    typer.Option("--dry-run", help="Make only reads; list the calls with effects, and what feeds them."),
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why each tool is offered, and what feeds what.")]
-Sentence = Annotated[
-    bool | None,
-    typer.Option("--sentence/--no-sentence", help="Let the program say its result in a sentence."),
-]
 
 
 @guarded
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
 def run(
     task: Annotated[str, typer.Argument(help="What you want, in plain words; `-` reads it from standard input.")],
-    tools: options.Tools,
-    only: options.Only = None,
+    source: options.Source,
+    given: options.Given,
     image: Images = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
-    context_tokens: ContextTokens = None,
-    prompt_tokens: PromptTokens = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
-    tool_index: ToolIndex = None,
-    retrieval: Retrieval = None,
-    strategy: StrategyName = None,
-    max_revisions: MaxRevisions = None,
-    sandbox: SandboxName = None,
-    sandbox_require: SandboxRequire = None,
-    approve: ApproveOption = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    ask: Ask = None,
-    rules: RuleIds = None,
-    instructions: options.Instructions = None,
-    budget_s: BudgetS = None,
-    budget_money: BudgetMoney = None,
-    cache: Cache = None,
-    answer: Answer = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
-    dry_run: DryRun = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Print the path of the run's trace at the end.")] = False,
-    verbose: Verbose = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Make only reads; list the calls with effects, and what feeds them.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Print the path of the run's trace at the end.", hidden=True)
+    ] = False,
+    verbose: options.Verbose = False,
     as_json: options.Json = False,
 ) -> None:
     """Solve a task: write a program that calls the tools, run it in the sandbox, revise it if it fails.
@@ -171,44 +61,15 @@ def run(
     sandbox, a credential, a service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may
     not have happened, 7 the program asks you something (`atc resume RUN --reply TEXT` goes on).
     """
-    sizes = {"context_tokens": context_tokens, "prompt_tokens": prompt_tokens}
-    prepare_model(model, base_url=base_url, cache=cache, **sizes)  # it loads while the rest is imported
+    prepare_model(**given)  # it loads while the rest is imported
     from atc.agent import Agent
     from atc.cli.view import RunView
 
-    toolset = options.opened(tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi)
     view = Shown(None if as_json else RunView(out, verbose=verbose))
-    agent = Agent(
-        toolset,
-        model=model,
-        base_url=base_url,
-        context_tokens=context_tokens,
-        prompt_tokens=prompt_tokens,
-        tool_index=tool_index,
-        retrieval=retrieval,
-        strategy=strategy,
-        max_revisions=max_revisions,
-        sandbox=sandbox,
-        sandbox_require=sandbox_require,
-        rules=rules,
-        instructions=options.instructions_of(instructions),
-        budget_s=budget_s,
-        budget_money=budget_money,
-        cache=cache,
-        answer=answer,
-        sentence=sentence,
-        learn=False if no_learn else None,
-        approve=approve,
-        warnings=warnings,
-        permissions=permissions,
-        read_only=read_only,
-        ask_user="ask" if ask else None,
-        on_event=view,
-    )
-    source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
+    agent = Agent(source.opened(), on_event=view, **given)
     with view.shown(kept=agent.settings.keep_runs):
         text = sys.stdin.read() if task == "-" else task
-        result = asyncio.run(agent.arun(text, images=image or (), source=source, dry_run=dry_run))
+        result = asyncio.run(agent.arun(text, images=image or (), source=source.note, dry_run=dry_run))
     finish(result, as_json=as_json, trace=trace)
 
 
@@ -272,7 +133,7 @@ def report(result: Result, *, viewed: bool) -> None:
         )
     refused = [call.error_status for call in result.calls if call.status == "refused"]
     if warned := refused.count("warned"):
-        hint = "--approve always --warnings allow makes them; on a terminal you are asked"
+        hint = "--approve always --set warnings=allow makes them; on a terminal you are asked"
         err.print(f"not made: {warned} calls that depend on a warning of the check ({hint})", markup=False)
     denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
@@ -283,3 +144,155 @@ def report(result: Result, *, viewed: bool) -> None:
             err.print(clean(line), markup=False)
     for caveat in caveats(result) if not viewed else ():
         err.print(clean(caveat), markup=False)
+
+
+_COMMANDS = {
+    "/new": "begin a new conversation",
+    "/show": "the tasks so far, and what came of them",
+    "/help": "these lines",
+    "/quit": "end; Ctrl-D does, too",
+}
+_MAX_LINE = 100_000
+"""Bytes of a line that are read: a task is shorter."""
+
+
+@guarded
+@options.takes("model", "strategy", "sandbox", "approve", "read_only", "ask_user", "answer", "instructions")
+def chat(
+    source: options.Source,
+    given: options.Given,
+    verbose: options.Verbose = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON line for each task instead.")] = False,
+) -> None:
+    """Solve a series of tasks, each of which may refer to earlier ones ("and in Rome?").
+
+    Each line is a task; `/help` lists what else a line can be. On a terminal Ctrl-C stops the task; at the prompt it
+    ends the conversation, as Ctrl-D does. Elsewhere lines are read to their end, and the exit code is that of the first
+    task that was not answered, as `atc run` has it.
+    """
+    prepare_model(**given)  # it loads while the first task is typed
+    from atc.agent import Agent
+    from atc.cli.view import RunView
+
+    view = None if as_json else RunView(out, verbose=verbose)
+    agent = Agent(source.opened(), on_event=view, **given)
+    terminal = sys.stdin is not None and sys.stdin.isatty() and not as_json
+    with agent:
+        code = _Chat(agent, view, source.note, as_json=as_json, terminal=terminal).to_the_end()
+    raise typer.Exit(0 if terminal else code)
+
+
+class _Chat:
+    """Reads lines and solves them as tasks of a conversation."""
+
+    def __init__(self, agent: Agent, view: RunView | None, source: str, *, as_json: bool, terminal: bool) -> None:
+        self._agent, self._view, self._source = agent, view, source
+        self._as_json, self._terminal = as_json, terminal
+        self._code = 0
+        self._kept = agent.settings.keep_runs
+        self._conversation = agent.conversation()
+
+    def to_the_end(self) -> int:
+        """Read until there is no more; the exit code of the first task that was not answered."""
+        if self._terminal:
+            self._say("each line is a task; /help lists what else it can be")
+            with contextlib.suppress(ImportError):
+                import readline  # noqa: F401  # input() then has a history and an editor
+        try:
+            while (line := self._next_line()) is not None:
+                if line.startswith("/"):
+                    if not self._obeys(line.strip()):
+                        break
+                elif line.strip():
+                    self._solve(line.strip())
+        finally:
+            self._conversation.close()
+        return self._code
+
+    def _next_line(self) -> str | None:
+        if not self._terminal:
+            return _line_of_input()
+        try:
+            return input("> ")
+        except EOFError:
+            out.print()
+            return None
+
+    def _obeys(self, command: str) -> bool:
+        """Do what a line that is no task says; whether the chat goes on."""
+        if command == "/quit":
+            return False
+        if command == "/new":
+            self._conversation.close()
+            self._conversation = self._agent.conversation()
+            self._say("a new conversation: nothing of the one before is known to it")
+        elif command == "/show":
+            self._show()
+        elif command == "/help":
+            for name, what in _COMMANDS.items():
+                self._say(f"{name:6}  {what}")
+        else:
+            known = ", ".join(_COMMANDS)
+            hint = "a task may begin with a space before the /"
+            self._failed(WRONG_USE, "UsageError", f"there is no {command[:100]!r}, but {known}; {hint}")
+        return True
+
+    def _solve(self, task: str) -> None:
+        try:
+            result = asyncio.run(self._conversation.arun(task, source=self._source))
+        except AtcError as error:
+            self._failed(exit_code_of(error), type(error).__name__, str(error))
+            return
+        except KeyboardInterrupt:
+            if not self._terminal:
+                raise
+            again = f"; if you leave now, `atc resume {self._conversation.id}` goes on with it" if self._kept else ""
+            self._say(f"stopped; what it did until then is kept{again}")
+            return
+        finally:
+            if self._view is not None:
+                self._view.close()
+        if self._as_json:
+            _print_line(result.model_dump(mode="json"))
+        report(result, viewed=not self._as_json)
+        self._code = self._code or exit_code_of_run(result.status)
+
+    def _show(self) -> None:
+        for turn in self._conversation.turns:
+            came = turn.value if turn.answered else f"{turn.status}: {turn.problem}"
+            self._say(f"{turn.number}. {visible(turn.task)}")
+            for line in came.split("\n"):
+                self._say(f"   {visible(line)}")
+            for call in (*turn.done, *(f"{call} (in doubt)" for call in turn.in_doubt)):
+                self._say(f"   did {visible(call)}")
+        self._say(f"atc show {self._conversation.id} has all of it" if self._conversation.turns else "no task yet")
+
+    def _failed(self, code: int, kind: str, message: str) -> None:
+        self._code = self._code or code
+        if self._as_json:
+            _print_line({"error": {"kind": kind, "message": clean(message), "hint": ""}})
+        err.print(Text(f"atc: {clean(message)}", style="red"))
+
+    def _say(self, text: str) -> None:
+        """Print a line of our own: beside JSON documents, on stderr."""
+        (err if self._as_json else out).print(Text(clean(text), style="dim"))
+
+
+def _print_line(document: dict[str, Any]) -> None:
+    """Print one JSON document on a line of its own, at once."""
+    sys.stdout.write(json.dumps(document, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def _line_of_input() -> str | None:
+    """The next line of standard input, and not a byte after it: a question to the user reads the line after it."""
+    if sys.stdin is None:
+        return None
+    try:
+        descriptor = sys.stdin.fileno()
+    except (io.UnsupportedOperation, AttributeError):
+        return sys.stdin.readline() or None
+    line = bytearray()
+    while (byte := os.read(descriptor, 1)) not in (b"", b"\n"):
+        line += byte[: _MAX_LINE - len(line)]
+    return None if not byte and not line else line.decode("utf-8", "replace")

@@ -1,9 +1,11 @@
-"""``atc runs``, ``atc show``, ``atc resume``: the runs that were."""
+"""``atc runs``, ``atc show``, ``atc resume``: the runs that were; those that are deleted, and what stays and why."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sys
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -16,27 +18,11 @@ from rich.text import Text
 from atc.agent import Agent
 from atc.calls import question
 from atc.cli import options
-from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short
-from atc.cli.deleting import Wanted, deleted
-from atc.cli.deleting import show as show_deleted
-from atc.cli.files import writable, write
-from atc.cli.run import (
-    ApproveOption,
-    Ask,
-    BudgetMoney,
-    BudgetS,
-    Images,
-    Model,
-    ModelUrl,
-    NoLearn,
-    Sentence,
-    Shown,
-    Verbose,
-    WarningsOption,
-    finish,
-)
+from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
+from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
-from atc.errors import TraceError, UsageError
+from atc.errors import EnvironmentProblem, TraceError, UsageError
+from atc.held import replies_folder
 from atc.invisible import visible
 from atc.plugins import STRATEGIES
 from atc.prices import money_text
@@ -46,7 +32,7 @@ from atc.traces.events import Event
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores import open_store
-from atc.traces.stores.base import RunStore, StoredRun
+from atc.traces.stores.base import Pruned, RunStore, StoredRun, delete, prune
 from atc.traces.summary import FORMS, RunSummary, search
 
 MANY = 500
@@ -87,7 +73,7 @@ def runs(
     """
     if keep is not None or delete or in_doubt or yes or replies or lessons:
         wanted = Wanted(keep, tuple(delete or ()), in_doubt, yes, replies, lessons)
-        show_deleted(deleted(_store(), Settings.load(), wanted), as_json=as_json)
+        _show_deleted(deleted(_store(), Settings.load(), wanted), as_json=as_json)
         return
     rows = [row.record() for row in _found(_store(), query, limit)]
     for why in (row["damage"] for row in rows if "damage" in row):
@@ -124,7 +110,7 @@ def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
 @guarded
 def show(
     run: RunName,
-    verbose: Verbose = False,
+    verbose: options.Verbose = False,
     html: Annotated[
         Path | None,
         typer.Option(
@@ -203,33 +189,25 @@ def _show(stored: StoredRun, damage: list[TraceError], *, verbose: bool) -> None
 
 
 @guarded
+@options.takes("model", "approve", "read_only", "ask_user")
 def resume(
     run: RunName,
+    given: options.Given,
     tools: Annotated[
         list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
     ] = None,
+    openapi: options.OpenApi = None,
     image: Images = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
     auth: options.Auth = None,
-    approve: ApproveOption = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    ask: Ask = None,
     reply: Annotated[
         str | None, typer.Option(metavar="<text>", help="Your answer to the question that the run ended with.")
     ] = None,
-    budget_s: BudgetS = None,
-    budget_money: BudgetMoney = None,
     answer: Annotated[
         str | None,
         typer.Option(
             metavar="<type>", help="Type of the answer, if the run was begun with a type that was a Python object."
         ),
     ] = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
     trust_run: Annotated[
         bool,
         typer.Option("--trust-run", help="Load what its trace names, even if others could have written to its folder."),
@@ -244,32 +222,18 @@ def resume(
     Exit codes are those of `atc run`.
     """
     stored = _store().find(run)
-    source = _source(stored)
+    source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
     strange = "" if trust_run else stored.why_strange()
-    strategy = _asked_for(stored, source, strange) if strange and not tools and source.get("tools") else None
+    strategy = _asked_for(stored, source, strange) if strange and not tools and source.tools else None
     if tools:  # of a trace that others may have written, nothing else is taken
-        source = ({} if strange else source) | {"tools": tools, "only": None, "documents": None}
-    if not source.get("tools"):
+        source = options.Source(tools, openapi=None if strange else source.openapi)
+    if not source.tools:
         raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
-    kept: dict[str, Any] = {name: source.get(name) for name in ("only", "service_url", "documents", "openapi")}
-    toolset = options.opened(source["tools"], auth=auth, **kept)
+    source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
     view = Shown(None if as_json else RunView(out))
-    agent = Agent(
-        toolset,
-        model=model,
-        base_url=base_url,
-        approve=approve,
-        warnings=warnings,
-        permissions=permissions,
-        read_only=read_only,
-        ask_user="ask" if ask or _asks(stored) else None,
-        budget_s=budget_s,
-        budget_money=budget_money,
-        sentence=sentence,
-        learn=False if no_learn else None,
-        on_event=view,
-        strategy=strategy,
-    )
+    if "ask_user" not in given and _asks(stored):
+        given["ask_user"] = "ask"
+    agent = Agent(source.opened(), on_event=view, strategy=strategy, **given)
     with view.shown(kept=True):
         result = asyncio.run(
             agent.aresume(stored.run_id, answer=answer, images=image or (), reply=reply, trust_run=trust_run)
@@ -286,7 +250,7 @@ def _asks(stored: StoredRun) -> bool:
     return (stored.last("run_ended") or {}).get("status") == "needs_input"
 
 
-def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strategy | None:
+def _asked_for(stored: StoredRun, source: options.Source, strange: str) -> Strategy | None:
     """Ask whether what a strange trace names is loaded; the strategy that it names, if that is code.
 
     What is loaded is what was shown: whoever can write to the trace may do so after the question.
@@ -296,7 +260,7 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
     """
     name = (stored.first("run_started") or {}).get("strategy_given")
     code = name if isinstance(name, str) and name not in STRATEGIES.own else None
-    named = {key: value for key, value in (source | {"strategy": code}).items() if value}
+    named = {key: value for key, value in (asdict(source) | {"strategy": code}).items() if value}
     heading = f"load what run {stored.run_id} names? Its code runs as you; {visible(strange)}"
     if question.has_terminal() and asyncio.run(question.ask(heading, named)):
         return None if code is None else open_strategy(code)
@@ -304,10 +268,6 @@ def _asked_for(stored: StoredRun, source: dict[str, Any], strange: str) -> Strat
         f"run {stored.run_id} is not resumed with the tools that it names, for {strange}: name them with --tools, or, "
         "if you know who wrote it, say --trust-run"
     )
-
-
-def _source(stored: StoredRun) -> dict[str, Any]:
-    return options.source_from((stored.first("run_started") or {}).get("source"))
 
 
 def _status(row: dict[str, Any]) -> str:
@@ -323,3 +283,156 @@ def _status(row: dict[str, Any]) -> str:
 def _cost(row: dict[str, Any]) -> Text:
     """The cost of a run for a cell; a dash where it is not known."""
     return Text("-" if row["cost"] is None else money_text(Decimal(str(row["cost"])), row["currency"]))
+
+
+ALL = "all"
+"""In place of a run's name: every run."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be deleted.
+
+    Attributes:
+        keep: all but so many of the newest runs.
+        names: runs, or ``all``.
+        in_doubt: also those with a write in doubt, after a question; ``yes``: the question is answered.
+        replies: also the cache of the model's replies. ``lessons``: also what runs have taught.
+    """
+
+    keep: int | None = None
+    names: tuple[str, ...] = ()
+    in_doubt: bool = False
+    yes: bool = False
+    replies: bool = False
+    lessons: bool = False
+
+    def check(self) -> None:
+        """Raises UsageError for what does not go together."""
+        if self.keep is not None and self.names:
+            raise UsageError("give --keep or --delete, not both")
+        if (self.replies or self.lessons) and self.names != (ALL,):
+            raise UsageError("--replies and --lessons belong to all runs: give them with --delete all")
+        if self.in_doubt and not self.names:
+            raise UsageError("--in-doubt says what --delete does: name the runs, or `--delete all`")
+        if self.yes and not self.in_doubt:
+            raise UsageError("--yes answers the question about runs in doubt: give --in-doubt too")
+
+
+@dataclass
+class Deleted:
+    """What was deleted, and what stays.
+
+    Attributes:
+        pruned: the runs.
+        more: what went beside them, in words.
+        left: what stays beside the runs, by its place, each with the reason.
+    """
+
+    pruned: Pruned
+    more: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+
+    def record(self) -> dict[str, Any]:
+        """Plain JSON."""
+        kept = [{"run_id": run_id, "why": why} for run_id, why in self.pruned.spared.items()]
+        beside = {"also_deleted": self.more, "left": [{"path": p, "why": w} for p, w in self.left.items()]}
+        return {"deleted": self.pruned.deleted, "kept": kept} | {name: each for name, each in beside.items() if each}
+
+
+def deleted(store: RunStore, settings: Settings, wanted: Wanted) -> Deleted:
+    """Delete what is wanted.
+
+    Raises:
+        UsageError: a run is not there, or a named one is in progress or in doubt.
+        EnvironmentProblem: the store does not answer.
+    """
+    wanted.check()
+    if wanted.keep is not None:
+        store.check()
+        return Deleted(prune(store, wanted.keep))
+    everything = wanted.names == (ALL,)
+    if everything:
+        store.check()
+        runs = store.everything()
+    else:  # all are found before one is deleted
+        runs = [*{run.run_id: run for run in map(store.find, wanted.names)}.values()]
+    pruned = delete(runs)
+    if wanted.in_doubt and pruned.in_doubt and (wanted.yes or _may_go(pruned.in_doubt)):
+        again = delete([store.run(run_id) for run_id in pruned.in_doubt], in_doubt=True)
+        pruned.deleted += again.deleted
+        spared = {run_id: why for run_id, why in pruned.spared.items() if run_id not in pruned.in_doubt}
+        pruned = Pruned(pruned.deleted, spared | again.spared)
+    if not everything:
+        if pruned.spared:
+            raise UsageError("; ".join(pruned.spared.values()))
+        return Deleted(pruned)
+    store.sweep()
+    return _beside(Deleted(pruned), settings, wanted)
+
+
+def _may_go(in_doubt: dict[str, str]) -> bool:
+    """Ask whether runs may go of which nothing else tells what may have happened.
+
+    Raises:
+        UsageError: nobody can be asked.
+    """
+    if not question.has_terminal():
+        raise UsageError(
+            f"{len(in_doubt)} runs have a write in doubt, and nobody can be asked here: give --yes, or leave --in-doubt"
+            " out; the others are deleted"
+        )
+    heading = f"delete {len(in_doubt)} runs with a write in doubt? Nothing else says what may have happened"
+    return bool(asyncio.run(question.ask(heading, in_doubt)))
+
+
+def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:
+    replies = replies_folder(settings)
+    if replies.is_dir():
+        if wanted.replies:
+            found.more.append(f"the cache of replies, {_files(replies)} files")
+            _remove(replies)
+        else:
+            found.left[str(replies)] = "the model's replies (`cache`): --replies deletes them too"
+    if wanted.lessons:
+        found.more.append(f"{_forget(settings)} facts that runs had taught")
+    elif settings.catalogue.is_dir():
+        found.left[str(settings.catalogue)] = "what runs have taught, names and counts: --lessons deletes it too"
+    if settings.audit.exists():
+        found.left[str(settings.audit)] = "the audit log, which says who allowed what: delete it by hand"
+    return found
+
+
+def _forget(settings: Settings) -> int:
+    from atc.catalogue import store_in
+    from atc.retrieval.own_adapters import OwnAdapters
+
+    lessons = store_in(settings.catalogue)
+    try:
+        count = lessons.forget(None)
+    finally:
+        lessons.close()
+    return count + OwnAdapters(settings.catalogue).forget(None)
+
+
+def _files(folder: Path) -> int:
+    return sum(1 for each in folder.rglob("*") if each.is_file())
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise EnvironmentProblem(f"{folder} cannot be deleted: {error.strerror or error}") from None
+
+
+def _show_deleted(found: Deleted, *, as_json: bool) -> None:
+    """Print what was deleted, and what stays."""
+    if as_json:
+        print_json(found.record())
+        return
+    out.print(f"{len(found.pruned.deleted)} deleted")
+    for line in (*(f"deleted: {each}" for each in found.more), *found.pruned.spared.values()):
+        out.print(Text(clean(line)))
+    for place, why in found.left.items():
+        out.print(Text(clean(f"{place} stays: {why}")))

@@ -20,20 +20,7 @@ import typer
 from rich.text import Text
 
 from atc.cli import options
-from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
-from atc.cli.leaving import leaving
-from atc.cli.run import (
-    Answer,
-    BudgetMoney,
-    BudgetS,
-    Model,
-    ModelUrl,
-    NoLearn,
-    SandboxName,
-    Sentence,
-    StrategyName,
-    WarningsOption,
-)
+from atc.cli.console import INTERRUPTED, err, guarded, leaving, out, print_json
 from atc.errors import EnvironmentProblem
 from atc.extras import install_command
 from atc.settings import Settings
@@ -50,32 +37,10 @@ FILE_S = 30.0
 
 
 @guarded
+@options.takes("model", "strategy", "sandbox", "read_only", "ask_user", "answer", "instructions")
 def ui(
-    tools: Annotated[list[str] | None, options.Tools.__metadata__[0]] = None,
-    only: options.Only = None,
-    model: Model = None,
-    base_url: ModelUrl = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
-    strategy: StrategyName = None,
-    sandbox: SandboxName = None,
-    warnings: WarningsOption = None,
-    permissions: options.Permissions = None,
-    read_only: options.ReadOnly = None,
-    ask: Annotated[
-        bool | None,
-        typer.Option(
-            "--ask", help="Programs may ask you: a run ends with its question, and a reply here goes on with it."
-        ),
-    ] = None,
-    instructions: options.Instructions = None,
-    budget_s: BudgetS = None,
-    budget_money: BudgetMoney = None,
-    answer: Answer = None,
-    sentence: Sentence = None,
-    no_learn: NoLearn = False,
+    given: options.Given,
+    source: options.Source = options.NOWHERE,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="Port on this machine; 0 (default) takes a free one.")
     ] = 0,
@@ -97,43 +62,21 @@ def ui(
             raise EnvironmentProblem(message) from None
     from atc.faces.ui.app import make_ui, serve_ui
 
-    settings = Settings.load(permissions=permissions, read_only=read_only)
+    settings = Settings.load(**given)
     store = open_store(settings)
     store.versions()  # a store that cannot be read is told now
     opened: Callable[[Approve, Callable[[Event], None]], Agent] | None = None
-    source = ""
-    if tools:
-        toolset = options.opened(
-            tools, only=only, service_url=service_url, auth=auth, documents=documents, openapi=openapi
-        )
-        source = options.source_of(tools, only=only, service_url=service_url, documents=documents, openapi=openapi)
-        asks = ask or settings.ask_user != "never"
+    if source.tools:
+        toolset = source.opened()
+        asks = "never" if settings.ask_user == "never" else "stop"  # a reply on the page goes on with the run
 
         def opened(approve: Approve, on_event: Callable[[Event], None]) -> Agent:
             from atc.agent import Agent
 
-            return Agent(
-                toolset,
-                model=model,
-                base_url=base_url,
-                strategy=strategy,
-                sandbox=sandbox,
-                warnings=warnings,
-                instructions=options.instructions_of(instructions),
-                budget_s=budget_s,
-                budget_money=budget_money,
-                answer=answer,
-                sentence=sentence,
-                learn=False if no_learn else None,
-                ask_user="stop" if asks else None,
-                approve=approve,
-                on_event=on_event,
-                permissions=permissions,
-                read_only=read_only,
-            )
+            return Agent(toolset, approve=approve, on_event=on_event, **given | {"ask_user": asks})
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)
-    served = make_ui(store, settings, opened, source)
+    served = make_ui(store, settings, opened, source.note if source.tools else "")
     sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - whoever is asked is asked on the page
     shown = not no_open and not as_json and out.is_terminal
     with leaving(INTERRUPTED), contextlib.closing(store):

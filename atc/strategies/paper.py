@@ -50,7 +50,13 @@ class Paper(Strategy):
 
     def __init__(self, example: bool = False) -> None:
         self._ways = Ways(
-            tools="json", example=example, revision="edit", attribution="model", check=False, dialects=False
+            tools="json",
+            example=example,
+            revision="edit",
+            attribution="model",
+            check=False,
+            dialects=False,
+            revision_temperature=0.0,
         )
 
     async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
@@ -73,8 +79,7 @@ class Paper(Strategy):
 
 def _without_rules(context: RunContext) -> None:
     """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
-    changed = {"rules": "none", "temperature": 0.0, "revision_temperature": 0.0}
-    context.settings = context.settings.model_copy(update=changed)
+    context.settings = context.settings.model_copy(update={"rules": "none", "temperature": 0.0})
     context.broker.rules = frozenset()
     context.broker.repairs.repairer, context.broker.repairs.respellings = None, {}
 

@@ -22,6 +22,7 @@ class Ways:
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
         dialects: read programs that await their tools, or name them as other runtimes do.
+        revision_temperature: sampling temperature of every program after the first.
         author: who writes the programs. If it is a ``caller`` of ATC, the user's words are not known here: its values
             are not held to them, its answer may rest on no call, and no model is asked about its faults.
     """
@@ -32,6 +33,7 @@ class Ways:
     attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
     dialects: bool = True
+    revision_temperature: float = 0.3
     author: Literal["model", "caller"] = "model"
 
 

@@ -183,7 +183,7 @@ class Writer:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
         settings = self._settings
-        temperature = settings.revision_temperature if history else settings.temperature
+        temperature = self._ways.revision_temperature if history else settings.temperature
         seed = settings.seed + 101 * len(history)
         while True:
             messages = await self.messages(history, calls)

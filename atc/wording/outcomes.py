@@ -74,7 +74,7 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
     """
     if not variable:
         return f"the security scheme {scheme!r} is not supported: pass headers= to the import"
-    way = f"pass auth={{{scheme!r}: …}} to the import (`atc run --auth {scheme}=…`), or set {variable}"
+    way = f"pass auth={{{scheme!r}: …}} to the import (`atc run --openapi auth.{scheme}=…`), or set {variable}"
     if not tools:
         return f"no credential is set for {scheme!r}: {way}"
     named = ", ".join(tools[:3]) + (f" and {len(tools) - 3:,} more" if len(tools) > 3 else "")
@@ -83,7 +83,7 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
 
 def other_address(named: str, found: str) -> str:
     """That a document names another address than the one where it was found, and how to call the latter."""
-    way = f"to call that one, pass base_url={found!r} (`atc run --service-url {found}`)"
+    way = f"to call that one, pass base_url={found!r} (`atc run --openapi service_url={found}`)"
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
 
 

@@ -171,7 +171,7 @@ def test_the_command_learns_rolls_back_and_says_so(memory: list[dict[Any, float]
 
 
 def test_atc_names_the_file_that_is_left_without_this_package() -> None:
-    from atc.cli.learn_ranking import LINKS
+    from atc.cli.learn import LINKS
     from atc_research.naviagent import links
 
     assert links._CURRENT == LINKS

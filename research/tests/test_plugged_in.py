@@ -27,7 +27,7 @@ tools.parameters tools.stubs traces.events traces.stores.base
 """The modules of ATC that the strategies reach into. The list may only get shorter: what is good for any strategy is a
 public name of ``atc``."""
 BEHIND_THE_TRAININGS = """
-blocking catalogue cli cli.console cli.learn_ranking cli.progress cli.run errors graph.edges graph.identifiers
+blocking catalogue cli cli.console cli.learn errors graph.edges graph.identifiers
 graph.name_affinity graph.store graph.suppliers graph.tool_graph learn.examples locks models models.base
 private_folders programs.lessons.reading prompting retrieval retrieval.clustering retrieval.co_usage
 retrieval.code_space retrieval.codes retrieval.dialogue retrieval.document_fields

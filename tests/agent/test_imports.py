@@ -42,7 +42,7 @@ def test_a_tool_is_declared_without_the_agent(bare: set[str]) -> None:
 @pytest.mark.parametrize(("argument", "most"), [("--version", 200), ("--help", 330)])
 def test_the_root_of_the_command_line_imports_no_command(bare: set[str], argument: str, most: int) -> None:
     loaded = modules_after(f"import sys\nsys.argv = ['atc', {argument!r}]\n{RUN_MAIN}") - bare
-    assert {name for name in loaded if name.startswith("atc")} == {"atc", "atc.cli", "atc.cli.lazy"}
+    assert {name for name in loaded if name.startswith("atc")} == {"atc", "atc.cli"}
     assert not (HEAVY - ({"rich"} if argument == "--help" else set())) & loaded
     assert len(loaded) < most
 

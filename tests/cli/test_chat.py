@@ -36,7 +36,7 @@ def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 def test_each_line_of_a_script_is_a_task_and_a_document(endpoint: Any) -> None:
     endpoint(says(GOOD), says(MORE), says("nothing"), says(GOOD))
     lines = "double 21\n\nand two more\n/nonsense\nfail\n/new\ndouble 21\n/quit\nnever read\n"
-    ran = atc("chat", "--tools", "tools.py", "--json", "--max-revisions", "0", "--rules", "none", stdin=lines)
+    ran = atc("chat", "--tools", "tools.py", "--json", "--set", "max_revisions=0", "--set", "rules=none", stdin=lines)
     documents = [json.loads(line) for line in ran.stdout.splitlines()]
     assert [document.get("value") for document in documents] == [42, 44, None, None, 42]
     assert documents[2]["error"]["kind"] == "UsageError"
@@ -126,7 +126,7 @@ def test_an_interrupt_at_the_prompt_ends_it(endpoint: Any) -> None:
 
 def test_a_conversation_has_a_type_of_answer_as_a_run_has(endpoint: Any) -> None:
     endpoint(says(GOOD))
-    asked = ("chat", "-t", "tools.py", "--json", "--max-revisions", "0", "--rules", "none", "--answer")
+    asked = ("chat", "-t", "tools.py", "--json", "--set", "max_revisions=0", "--set", "rules=none", "--answer")
     ran = atc(*asked, "number", stdin="double 21\n")
     assert (json.loads(ran.stdout)["value"], ran.exit_code) == (42, 0)
     ran = atc(*asked, "list", stdin="double 21\n")

@@ -81,7 +81,15 @@ def test_what_is_no_type_is_wrong_use_and_the_choices_are_listed(given: str) -> 
 def test_the_sizes_of_context_and_prompt_are_options_and_the_endpoint_is_shown_first(endpoint: Any) -> None:
     server = endpoint(says(GOOD))
     ran = atc(
-        "run", "double 21", "--tools", "tools.py", "--trace", "--context-tokens", "9000", "--prompt-tokens", "1500"
+        "run",
+        "double 21",
+        "--tools",
+        "tools.py",
+        "--trace",
+        "--set",
+        "context_tokens=9000",
+        "--set",
+        "prompt_tokens=1500",
     )
     assert ran.exit_code == 0
     assert ran.stdout.splitlines()[0].endswith(f" at {server.url}")
@@ -112,7 +120,7 @@ def test_a_task_is_read_from_standard_input(endpoint: Any) -> None:
 
 def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
     endpoint(says("I have no idea."))
-    ran = atc("run", "double 21", "--tools", "tools.py", "--max-revisions", "0")
+    ran = atc("run", "double 21", "--tools", "tools.py", "--set", "max_revisions=0")
     assert ran.exit_code == 1
     assert "── unsolved ──" in ran.stdout
 
@@ -132,13 +140,13 @@ def test_an_unsolved_task_leaves_with_1(endpoint: Any) -> None:
         (["run", "x", "-t", "tools.py", "--only", "doubel"], 2, "fits the pattern 'doubel': did you mean double?"),
         (["run", "x", "-t", "tools.py", "--only", "zz*"], 2, "no tool fits the pattern 'zz*': there are double"),
         (["run", "x", "-t", "tools.py", "--sandbox", "podman"], 2, "no sandbox driver is named 'podman'"),
-        (["run", "x", "-t", "tools.py", "--sandbox-require", "magic"], 2, "sandbox_require"),
-        (["run", "x", "-t", "tools.py", "--budget-s", "-1"], 2, "budget_s"),
-        (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "'maybe' is not one of"),
-        (["run", "x", "-t", "tools.py", "--auth", "nothing"], 2, "--auth takes SCHEME=CREDENTIAL"),
+        (["run", "x", "-t", "tools.py", "--set", "sandbox_require=magic"], 2, "sandbox_require"),
+        (["run", "x", "-t", "tools.py", "--set", "budget_s=-1"], 2, "budget_s"),
+        (["run", "x", "-t", "tools.py", "--approve", "maybe"], 2, "approve: Input should be"),
+        (["run", "x", "-t", "tools.py", "--openapi", "auth.x"], 2, "takes auth.SCHEME=CREDENTIAL"),
         (["run", "x", "-t", "http://127.0.0.1:9/openapi.json"], 2, "127.0.0.1:9"),
         pytest.param(
-            *(["run", "x", "-t", "tools.py", "--base-url", "http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
+            *(["run", "x", "-t", "tools.py", "--set", "base_url=http://127.0.0.1:9/v1"], 3, "127.0.0.1:9"),
             marks=pytest.mark.slow,  # it is tried several times
         ),
         (["tools", "list", "nothing"], 2, "names no tools"),
@@ -170,7 +178,7 @@ def test_what_is_wrong_is_one_line_on_the_error_stream(arguments: list[str], cod
         (["runs", "--limit", "none", "--json"], 2, "UsageError"),
         (["run", "x", "-t", "nothing.py", "--json"], 2, "ToolImportError"),
         (["tools", "list", "nothing", "--json"], 2, "ToolImportError"),
-        (["run", "x", "-t", "tools.py", "--budget-s", "-1", "--json"], 2, "SettingsError"),
+        (["run", "x", "-t", "tools.py", "--set", "budget_s=-1", "--json"], 2, "SettingsError"),
         (["run", "x", "-t", "tools.py", "--sandbox", "http://127.0.0.1:9", "--json"], 3, "SandboxUnavailable"),
         (["tools", "search", "x", "--index", "nothing", "--json"], 3, "ToolIndexError"),
     ],
@@ -197,12 +205,12 @@ def test_without_json_an_error_leaves_stdout_alone() -> None:
 def test_an_error_is_said_where_it_happens_and_at_the_end(endpoint: Any) -> None:
     reason = "the reply holds no program"
     endpoint(says("I have no idea."))
-    ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
+    ran = atc("run", "double 21", "-t", "tools.py", "--set", "max_revisions=0")
     for output in (ran.output, atc("show", ran.stdout.split()[1]).output):
         assert output.count(reason) == 2
         assert f"── unsolved ──\n{reason}\n" in output
     endpoint(says("```python\nanswer = [1][double(n=21)]\n```"))
-    ran = atc("run", "double 21", "-t", "tools.py", "--max-revisions", "0")
+    ran = atc("run", "double 21", "-t", "tools.py", "--set", "max_revisions=0")
     assert ran.output.count("index out of range") == 2
     endpoint(fails(401, "bad key"))
     ran = atc("run", "double 21", "-t", "tools.py")
@@ -345,7 +353,7 @@ WARNED = BOOK.replace("try", "to = 'ann@example.org'\ntry").replace("n=1)\nexcep
 def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoint: Any) -> None:
     endpoint(says(WARNED))
     with Terminal(
-        "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0"
+        "run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--set", "max_revisions=0"
     ) as terminal:
         terminal.wait_for("[y/N]")
         asked = (
@@ -359,17 +367,17 @@ def test_a_warned_program_is_asked_about_at_a_terminal_also_under_always(endpoin
 
 def test_where_nobody_can_be_asked_a_warned_program_makes_no_write(endpoint: Any) -> None:
     server = endpoint(says(WARNED), says(WARNED))
-    run = ("run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--max-revisions", "0")
+    run = ("run", "book it for Ann", "-t", "tools.py", "--approve", "always", "--set", "max_revisions=0")
     ran = atc(*run)
     assert ran.exit_code == 1
     for output in (ran.stdout, atc("show", "last").stdout):
         assert "  run although: an e-mail address in the program stands in neither the task nor a response\n" in output
         assert "      → not made unasked: it depends on what the check warned about: an e-mail address" in output
-        assert 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)\n' in output
-    told = "not made: 1 calls that depend on a warning of the check (--approve always --warnings allow makes them"
+        assert 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)\n' in output
+    told = "not made: 1 calls that depend on a warning of the check (--approve always --set warnings=allow makes them"
     assert told in ran.stderr
     assert len(server.requests) == 1
-    assert atc(*run, "--warnings", "allow").exit_code == 0
+    assert atc(*run, "--set", "warnings=allow").exit_code == 0
 
 
 def test_an_argument_name_cannot_begin_a_line_of_its_own(endpoint: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from atc.cli import options
 from atc.cli.batch import AgentOptions
 from tests.support.cli import GOOD, atc, endpoints, settle
 from tests.support.fake_openai_server import says
@@ -133,7 +134,7 @@ def test_a_task_that_went_on_from_a_failure_is_an_answer_that_says_so(endpoint: 
 
 def test_permissions_of_this_machine_hold_where_the_agent_is_opened_elsewhere(tmp_path: Path) -> None:
     permissions = written(tmp_path, '[[rules]]\ndeny = "double"\n')
-    made = AgentOptions(("tools.py",), {}, {"sentence": False}, permissions)
+    made = AgentOptions(options.Source(("tools.py",)), {"sentence": False}, permissions)
     (tmp_path / "permissions.toml").unlink()
     agent = pickle.loads(pickle.dumps(made))()  # noqa: S301 - as a worker of a cluster gets it
     assert "double" not in agent.tools

@@ -16,9 +16,8 @@ from rich.table import Table
 from rich.text import Text
 from typer.testing import CliRunner
 
-from atc.cli import app
+from atc.cli import COMMANDS, app, loaded
 from atc.cli.console import print_table
-from atc.cli.lazy import COMMANDS, loaded
 from atc.errors import SandboxUnavailable
 from tests.support.cli import GOOD, TOOLS, atc, endpoints, settle
 from tests.support.fake_openai_server import says
@@ -107,7 +106,9 @@ def test_a_torn_trace_is_listed_as_cut_off(endpoint: Any, tmp_path: Path) -> Non
 def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None:
     for budget_s, n in ((1.2, 3), (12, 30)):  # a busy machine may use up the first before the slow call begins
         endpoint(says(f"```python\nanswer = [book(n=1), slow(n={n})]\n```"))
-        first = atc("run", "book it", "-t", "tools.py", "--budget-s", str(budget_s), "--approve", "always", "--json")
+        first = atc(
+            "run", "book it", "-t", "tools.py", "--set", f"budget_s={budget_s}", "--approve", "always", "--json"
+        )
         result = json.loads(first.stdout)
         if "slow" in [call["tool"] for call in result["calls"]]:
             break
@@ -164,7 +165,7 @@ KEYED = {
 def test_a_missing_credential_is_named_before_a_run(endpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     endpoint(says(GOOD))
     Path("shop.json").write_text(json.dumps(KEYED))
-    way = "pass auth={'shop_key': …} to the import (`atc run --auth shop_key=…`), or set ATC_AUTH_SHOP_KEY"
+    way = "pass auth={'shop_key': …} to the import (`atc run --openapi auth.shop_key=…`), or set ATC_AUTH_SHOP_KEY"
     told = f"no credential is set for 'shop_key', which pens, inks need: {way}"
     for arguments in (["tools", "list", "shop.json"], ["tools", "list", "shop.json", "--json"]):
         ran = atc(*arguments)

@@ -65,7 +65,7 @@ def test_text_of_a_tool_does_not_steer_the_terminal() -> None:
 def test_a_model_that_fails_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(find, "encoder_for", lambda count: (None, []))
     monkeypatch.setattr(find, "resolve_model", lambda *_: FakeModel([]))
-    stopped = atc("search", "twice a number; then what is left", "-t", "tools.py", "--way", "planned")
+    stopped = atc("search", "twice a number; then what is left", "-t", "tools.py", "--set", "retrieval=planned")
     assert (stopped.exit_code, "ended early" in stopped.stderr, "double" in stopped.stdout) == (0, True, True)
 
 
@@ -77,7 +77,7 @@ def test_a_model_that_fails_leaves_what_was_found(monkeypatch: pytest.MonkeyPatc
         (("search", "x", "-i", "nowhere"), 3, "nowhere"),
         (("search", "x", "-t", "nowhere.py"), 2, "nowhere.py"),
         (("search", "x", "-t", "tools.py", "-n", "0"), 2, "--limit"),
-        (("search", "x", "-t", "tools.py", "--way", "magic"), 2, "magic"),
+        (("search", "x", "-t", "tools.py", "--set", "retrieval=magic"), 2, "there are auto, lexical"),
         (("index", "nowhere.py", "-o", "ix"), 2, "nowhere.py"),
         (("index", "tools.py", "-o", "tools.py/ix", "--encoder", "none"), 3, "tools.py/ix"),
     ],
@@ -158,7 +158,7 @@ def test_what_is_used_together_comes_from_a_file() -> None:
     (evil,) = [tool for tool in found if tool["id"] == "evil"]
     assert evil["used_with"] == "double"
     assert evil["parts"]["co-usage"] > 0
-    words = json.loads(atc("search", "twice a number", "-i", "ix", "--scorers", "words", "--json").stdout)["tools"]
+    words = json.loads(atc("search", "twice a number", "-i", "ix", "--set", "scorers=words", "--json").stdout)["tools"]
     assert "evil" not in [tool["id"] for tool in words]
 
 
@@ -167,5 +167,5 @@ def test_a_wrong_file_or_scorer_is_said_before_anything_is_made() -> None:
     ran = atc("index", "tools.py", "-o", "new", "--encoder", "none", "--used-together", "used.jsonl")
     assert (ran.exit_code, "line 1: its count must be a number" in ran.stderr) == (2, True)
     assert not Path("new").exists()
-    ran = atc("search", "x", "-t", "tools.py", "--scorers", "magic")
+    ran = atc("search", "x", "-t", "tools.py", "--set", "scorers=magic")
     assert (ran.exit_code, "no scorer 'magic'" in ran.stderr) == (2, True)

@@ -1,15 +1,23 @@
-"""Options of several commands: how OpenAPI documents are read."""
+"""Options of several commands: settings, and how OpenAPI documents are read."""
 
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.testing import CliRunner
+from typer.testing import Result as Ran
 
+from atc.cli import options
 from atc.cli.options import openapi_of, opened
 from atc.errors import UsageError
 from atc.result import Effect
+from atc.settings import Settings
 from tests.support.cli import atc
 from tests.support.openapi import document
 
@@ -23,6 +31,10 @@ def test_openapi_options_become_those_of_the_importer() -> None:
         "server_variables": {"region": "eu"},
         "allow_remote_refs": True,
         "allow_http_credentials": True,
+    }
+    assert openapi_of(["service_url=http://x/a=b", "auth.key=a=b", "auth.other=c"]) == {
+        "base_url": "http://x/a=b",
+        "auth": {"key": "a=b", "other": "c"},
     }
 
 
@@ -58,3 +70,107 @@ def test_the_commands_take_them(shop: str) -> None:
         ("carts", Effect.WRITE.value),
         ("carts_checkout", Effect.READ.value),
     ]
+
+
+class Taken:
+    """A command that takes settings and a source, and keeps what it was given."""
+
+    def __init__(self, *shown: str) -> None:
+        self.given: dict[str, Any] = {}
+        self.source = options.NOWHERE
+        self._app = typer.Typer()
+
+        @self._app.command()
+        @options.takes(*shown)
+        def command(given: options.Given, source: options.Source = options.NOWHERE, limit: int = 3) -> None:
+            self.given, self.source = dict(given), source
+
+    def __call__(self, *words: str) -> Ran:
+        return CliRunner().invoke(self._app, words)
+
+
+def test_any_setting_is_taken_as_the_environment_gives_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = Taken("model")
+    words = ["model=tiny", "max-revisions=0", 'prices={"tiny": {"input": 1, "output": 2}}', "scorers=words,vectors"]
+    assert command(*(word for each in words for word in ("--set", each))).exit_code == 0
+    prices = command.given.pop("prices")
+    assert prices["tiny"].output == Decimal(2)
+    assert command.given == {"model": "tiny", "max_revisions": 0, "scorers": ("words", "vectors")}
+    Settings.load(**command.given | {"prices": prices})
+    assert command("--set", "model=a=b", "--model", "tiny").exit_code == 0
+    assert command.given == {"model": "tiny"}
+    Path("wishes.txt").write_text("answer in German")
+    assert command("--set", "instructions=@wishes.txt").exit_code == 0
+    assert command.given == {"instructions": "answer in German"}
+
+
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        ("max_revision=3", "there is no setting 'max_revision': did you mean max_revisions"),
+        ("repairs=0", "there is no setting 'repairs' any more (docs/upgrading.md"),
+        ("zzz=3", "`atc doctor --settings` lists all"),
+        ("max_revisions", "--set takes NAME=VALUE"),
+        ("max_revisions=many", "max_revisions: Input should be a valid integer"),
+        ("prices=cheap", "prices: this setting takes JSON"),
+        ("api_key=sk-1", "others on this machine see a command line; set ATC_API_KEY"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(pair: str, words: str) -> None:
+    ran = Taken()("--set", pair)
+    assert isinstance(ran.exception, UsageError)
+    assert words in str(ran.exception)
+
+
+OLD = {
+    "--base-url": ("http://x/v1", "base_url", "http://x/v1"),
+    "--budget-money": ("0.5", "budget_money", Decimal("0.5")),
+    "--cache": (None, "cache", True),
+    "--index": ("folder", "tool_index", "folder"),
+    "--max-revisions": ("0", "max_revisions", 0),
+    "--no-learn": (None, "learn", False),
+    "--no-sentence": (None, "sentence", False),
+    "--permissions": ("rules.toml", "permissions", Path("rules.toml")),
+    "--sentence": (None, "sentence", True),
+    "--warnings": ("allow", "warnings", "allow"),
+    "--way": ("lexical", "retrieval", "lexical"),
+}
+
+
+@pytest.mark.parametrize("option", OLD)
+def test_an_option_of_the_version_before_is_taken_with_a_line_that_says_what_it_is_now(option: str) -> None:
+    text, setting, value = OLD[option]
+    command = Taken("model")
+    ran = command(option, *([text] if text is not None else []))
+    assert ran.exit_code == 0, ran.output
+    assert command.given == {setting: value}
+    assert ran.stderr.count("\n") == 1
+    assert re.match(rf"atc: .*{option} is `--set {setting}=", ran.stderr)
+    assert option not in command("--help").output
+
+
+def test_a_command_keeps_its_own_option_where_an_old_one_has_its_name() -> None:
+    kept: list[str] = []
+    app = typer.Typer()
+
+    @app.command()
+    @options.takes()
+    def command(given: options.Given, index: str = "") -> None:
+        kept.append(f"{index} {given}")
+
+    assert CliRunner().invoke(app, ["--index", "x"]).exit_code == 0
+    assert kept == ["x {}"]
+
+
+def test_a_trace_says_where_tools_are_and_no_credential() -> None:
+    command = Taken()
+    ran = command("-t", "shop.yaml", "--auth", "key=hidden-1", "--openapi", "auth.other=hidden-2", "--service-url", "u")
+    assert ran.exit_code == 0, ran.output
+    assert openapi_of(command.source.openapi) == {"base_url": "u", "auth": {"key": "hidden-1", "other": "hidden-2"}}
+    assert "hidden" not in command.source.note
+    assert options.Source.of_note(command.source.note) == options.Source(["shop.yaml"], openapi=["service_url=u"])
+    old = {"tools": ["shop.yaml"], "only": None, "service_url": "u", "documents": None, "openapi": ["max_mb=2"]}
+    assert options.Source.of_note(json.dumps(old)).openapi == ["max_mb=2", "service_url=u"]
+    for strange in ("[]", "x", '{"tools": "atlas"}', None):
+        assert options.Source.of_note(strange) == options.NOWHERE

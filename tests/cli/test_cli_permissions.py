@@ -79,7 +79,7 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
     for way in (
         "nothing is written in",
         str(tmp_path / "audit.jsonl"),
-        "--permissions",
+        "the setting `permissions`",
         "permissions.toml",
         "atc show",
     ):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.cli import learn, learn_ranking
+from atc.cli import learn
 from atc.plugins import LEARN
 from tests.support.cli import atc
 
@@ -97,13 +97,13 @@ def test_a_model_of_links_is_left_and_a_line_says_so_without_research(
     there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "catalogue").mkdir(exist_ok=True)
-    (tmp_path / "catalogue" / learn_ranking.LINKS).write_text("{}")
+    (tmp_path / "catalogue" / learn.LINKS).write_text("{}")
     if not there:
         monkeypatch.setattr(importlib.metadata, "entry_points", lambda **_: EntryPoints())
     ran = atc("learn", "--tools", "nowhere.json")
     assert ran.exit_code == 2
     assert ("links.json is not used: `atc learn links` is in" in ran.stderr) is not there
-    assert (tmp_path / "catalogue" / learn_ranking.LINKS).read_text() == "{}"
+    assert (tmp_path / "catalogue" / learn.LINKS).read_text() == "{}"
 
 
 def test_nothing_that_runs_a_task_imports_what_trains() -> None:

@@ -13,8 +13,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 import atc
-from atc.cli import app
-from atc.cli.lazy import COMMANDS, loaded
+from atc.cli import COMMANDS, app, loaded
 from tests.support.docs import DOCUMENTS, ROOT, TUTORIALS
 
 MOST_WORDS = 25

@@ -154,7 +154,8 @@ def test_content_is_recorded_where_it_was_asked_for_and_masked(
     monkeypatch.setenv("SHOP_API_KEY", "sk-hush-hush-123")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20collector-key-9,x-team=quiet-team")
     task = "Look up sk-hush-hush-123 with collector-key-9 and quiet-team"
-    observed(program("answer = look(n=7)"), otel_content=True).run(task)
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    observed(program("answer = look(n=7)")).run(task)
     run, call = recorded.one(RUN), recorded.one("execute_tool look")
     assert run.attributes is not None
     assert call.attributes is not None
@@ -352,7 +353,7 @@ def test_a_tools_host_hears_of_the_trace_where_telemetry_is_on_and_else_of_nothi
         assert call.attributes["gen_ai.tool.type"] == "extension"
 
 
-def test_baggage_goes_out_only_where_that_was_asked_for(recorded: Recorded) -> None:
+def test_baggage_goes_out_only_where_that_was_asked_for(recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
     from opentelemetry import baggage, context
 
     with running_server() as server:
@@ -361,7 +362,8 @@ def test_baggage_goes_out_only_where_that_was_asked_for(recorded: Recorded) -> N
         try:
             observed(program("answer = op()"), tools=tools).run("Call it")
             assert "baggage" not in server.last.headers
-            observed(program("answer = op()"), tools=tools, otel_baggage=True).run("Call it")
+            monkeypatch.setenv("OTEL_PROPAGATORS", "tracecontext, baggage")
+            observed(program("answer = op()"), tools=tools).run("Call it")
             assert server.last.headers["baggage"] == "customer=ann"
         finally:
             context.detach(token)

@@ -133,13 +133,13 @@ def test_a_fit_of_many_tools_compares_with_some(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def catalogue(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to work in, an encoder that every command has, the tools in ``tools.py``, and pairs in a file."""
-    from atc.cli import learn_ranking
+    from atc.cli import learn
     from atc.retrieval import index_store
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ATC_CATALOGUE", str(tmp_path / "catalogue"))
     monkeypatch.setenv("ATC_RUNS_DIR", str(tmp_path / "runs"))
-    monkeypatch.setattr(learn_ranking, "MiniLM", SmallEncoder)
+    monkeypatch.setattr(learn, "MiniLM", SmallEncoder)
     monkeypatch.setattr(index_store.Coded, "own", lambda coded: SmallEncoder())
     index().save("index")
     functions = (
@@ -217,7 +217,7 @@ def test_too_little_ends_with_one(catalogue: Path) -> None:
 
 
 def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
-    from atc.cli.learn_ranking import pairs_of_runs
+    from atc.cli.learn import pairs_of_runs
     from atc.traces.stores.files import FileStore
     from tests.support.cli import atc
 
@@ -242,7 +242,7 @@ def test_the_users_own_runs_are_learnt_from(catalogue: Path) -> None:
 
 
 def test_an_interrupted_training_leaves_what_was_there(catalogue: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.cli import learn_ranking
+    from atc.cli import learn
 
     before = printed("--pairs", "pairs.jsonl", "--index", "index")["file"]
     content = Path(before).read_bytes()
@@ -250,7 +250,7 @@ def test_an_interrupted_training_leaves_what_was_there(catalogue: Path, monkeypa
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(learn_ranking, "learn_adapter", interrupted)
+    monkeypatch.setattr(learn, "learn_adapter", interrupted)
     assert printed("--pairs", "pairs.jsonl", "--index", "index", code=130)["error"]["kind"] == "Interrupted"
     assert Path(before).read_bytes() == content
     assert len(list(catalogue.glob("ranking-*"))) == 1

@@ -15,7 +15,6 @@ from typer.testing import CliRunner
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.cli import app
-from atc.cli import sandbox as command
 from atc.errors import SandboxUnavailable, SettingsError
 from atc.outcome import Outcome
 from atc.sandboxes.conformance import (
@@ -42,7 +41,7 @@ def one_check(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
     """The command runs these checks in place of all."""
     chosen: list[Check] = []
     real = check_sandbox
-    monkeypatch.setattr(command, "check_sandbox", lambda factory, tell: real(factory, chosen, tell))
+    monkeypatch.setattr("atc.sandboxes.conformance.check_sandbox", lambda factory, tell: real(factory, chosen, tell))
     return chosen
 
 

@@ -19,8 +19,7 @@ import yaml
 from typer.testing import CliRunner
 
 from atc.calls.contract import CallReply, CallRequest
-from atc.cli import app
-from atc.cli.lazy import loaded
+from atc.cli import app, loaded
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
 from atc.outcome import Outcome
 from atc.sandboxes.conformance import host

@@ -506,7 +506,7 @@ def test_a_missing_credential_is_said_before_the_model_is_asked(server: Server) 
     kinds = [event.kind for event in heard]
     chosen = heard[kinds.index("tools_chosen")]
     assert kinds.index("tools_chosen") < kinds.index("model_started")
-    way = "pass auth={'key': …} to the import (`atc run --auth key=…`), or set ATC_AUTH_KEY"
+    way = "pass auth={'key': …} to the import (`atc run --openapi auth.key=…`), or set ATC_AUTH_KEY"
     notice = f"no credential is set for 'key', which op needs: {way}"
     assert chosen.data["notices"] == [notice]
     assert result.sketch is not None

@@ -48,7 +48,7 @@ GOOD = code('answer = find_person(who="Ann")["people"][0]["name"]')
 
 
 def test_a_revision_holds_every_program_with_pythons_error_and_the_document_of_the_tool() -> None:
-    result, model = ran(FIRST, "get_email", SECOND, "find_person", GOOD, revision_temperature=0.7)
+    result, model = ran(FIRST, "get_email", SECOND, "find_person", GOOD)
     assert (result.value, len(result.revisions)) == ("Ann", 3)
     assert [each.tool for each in result.faults] == ["get_email", "find_person"], "as the model says, right or wrong"
     assert model.temperatures == [0.0] * 5

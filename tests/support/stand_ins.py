@@ -51,7 +51,7 @@ KEY = "a-key"
 ENCODERS = (
     "atc.retrieval.minilm.MiniLM",
     "atc.cli.find.MiniLM",
-    "atc.cli.learn_ranking.MiniLM",
+    "atc.cli.learn.MiniLM",
     "benchmarks.codes_data.MiniLM",
 )
 """Where commands find their encoder."""

@@ -107,7 +107,7 @@ def test_a_document_that_names_another_port_is_told_of_before_a_call_and_after(s
     server.answers["/openapi.json"] = Answer(body)
     tools = open_tools([server.url])
     told = f"calls go to {named}, which the document names, and not to {server.url}/v1, where it was read: "
-    way = f"to call that one, pass base_url='{server.url}/v1' (`atc run --service-url {server.url}/v1`)"
+    way = f"to call that one, pass base_url='{server.url}/v1' (`atc run --openapi service_url={server.url}/v1`)"
     assert [wording.other_address(each.named, each.found) for each in tools.other_addresses()] == [told + way]
     with pytest.raises(ToolError, match=re.escape(f"cannot reach http://127.0.0.1:1 (ConnectError); {told}{way}")):
         asyncio.run(tools["op"].transport({}))

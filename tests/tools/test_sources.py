@@ -324,7 +324,7 @@ def test_a_misspelt_only_is_told_what_a_document_has_though_nothing_of_it_was_re
         with pytest.raises(UsageError, match=re.escape(f"no tool fits the pattern {pattern!r}: {said}")):
             options.opened(words, only=[pattern])
         with pytest.raises(UsageError, match=re.escape(f"no tool fits the pattern {pattern!r}: {said}")):
-            options.opened_live(words, only=[pattern], settings=Settings())
+            options.opened_live(options.Source(words, [pattern]), Settings())
 
 
 def test_methods_are_called_after_their_class() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from atc import UsageError
 from atc.calls.journal import Journal
-from atc.cli.learn_ranking import latest_source
+from atc.cli.learn import latest_source
 from atc.errors import EnvironmentProblem
 from atc.files import make_private, why_strange
 from atc.request import without_code

@@ -21,7 +21,7 @@ import pytest
 
 from atc import Agent, FakeModel, tool
 from atc.calls.journal import Journal, call_key
-from atc.cli.learn_ranking import pairs_of_runs
+from atc.cli.learn import pairs_of_runs
 from atc.errors import EnvironmentProblem, JournalError
 from atc.result import Effect
 from atc.settings import Settings

@@ -52,7 +52,7 @@ _PROGRAM_ERRORS = {
 MAX_NAMED = 200
 """Values within an argument that are looked for in the words of a refusal."""
 _CONFLICTS = frozenset({409, "conflict"})
-_ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--warnings allow)'
+_ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)'
 
 
 @dataclass

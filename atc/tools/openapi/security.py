@@ -385,7 +385,7 @@ class Credentials:
         for place in filter(is_open_to_others, places):
             raise UsageError(
                 f"{operation.label} would send a credential to {urlsplit(place).hostname} by plain http, where others "
-                "can read it: give an https address with base_url= (on the command line: --service-url), or allow it "
+                "can read it: give an https address with base_url= (--openapi service_url=…), or allow it "
                 "with allow_http_credentials=True (--openapi allow_http_credentials)"
             )
 

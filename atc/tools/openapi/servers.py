@@ -14,7 +14,7 @@ _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
 _MAX_URL = 8_000
 THIS_MACHINE = "localhost"
 """Whatever name it is called by."""
-_PASS_BASE_URL = "pass base_url='https://…' to the import (`atc run --service-url https://…`)"
+_PASS_BASE_URL = "pass base_url='https://…' to the import (`atc run --openapi service_url=https://…`)"
 
 
 def checked_base_url(url: str) -> str:
@@ -29,7 +29,7 @@ def checked_base_url(url: str) -> str:
     problem = _problem(url)
     if problem:
         raise UsageError(
-            f"base_url (--service-url) {problem}; give scheme, host and path only, 'https://api.example.org/v1' say"
+            f"base_url (service_url=…) {problem}; give scheme, host and path only, 'https://api.example.org/v1' say"
         )
     return url.rstrip("/")
 

@@ -10,7 +10,7 @@ import typer
 from atc.catalogue import store_in
 from atc.cli import options
 from atc.cli.console import SOLVED, clean, err, guarded, not_enough, out, print_json
-from atc.cli.learn_ranking import tools_or_latest
+from atc.cli.learn import tools_or_latest
 from atc.errors import UsageError
 from atc.graph.store import GraphStore
 from atc.programs.lessons.reading import all_lessons
@@ -23,16 +23,9 @@ from atc_research.naviagent.links import KINDS, OwnModel, Retrained, TooLittle, 
 
 
 @guarded
+@options.takes()
 def links(
-    tools: Annotated[
-        list[str] | None,
-        typer.Option("--tools", "-t", help="Where the tools are, as for `atc run`; else those of the latest run."),
-    ] = None,
-    only: options.Only = None,
-    service_url: options.BaseUrl = None,
-    auth: options.Auth = None,
-    documents: options.Documents = None,
-    openapi: options.OpenApi = None,
+    source: options.Source = options.NOWHERE,
     rollback: Annotated[
         bool, typer.Option("--rollback", help="Go back to what was there before the last time.")
     ] = False,
@@ -46,8 +39,7 @@ def links(
     """
     settings = Settings.load()
     runs = open_store(settings)
-    given = {"only": only, "service_url": service_url, "documents": documents, "openapi": openapi}
-    found = tools_or_latest(runs, tools, given, auth)
+    found = tools_or_latest(runs, source)
     protocols = {name: tool.protocol for name, tool in found.items()}
     store = store_in(settings.catalogue)
     own = OwnModel(store.path.parent)

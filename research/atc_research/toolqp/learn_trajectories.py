@@ -14,7 +14,6 @@ from rich.progress import Progress as Bar
 from atc.blocking import wait_for
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
-from atc.cli.run import ModelUrl
 from atc.errors import LexicalOnly, UsageError
 from atc.learn.examples import read_examples
 from atc.models import Budget, BudgetedModel, Model, resolve_model
@@ -41,7 +40,7 @@ def trajectories(
             help="Who writes: `embedded`, `embedded:NAME`, a model at the endpoint; or `documents`, which is no model."
         ),
     ] = None,
-    base_url: ModelUrl = None,
+    base_url: options.ModelUrl = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of the first tasks.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from atc.cli import options
-from atc.cli.console import SOLVED, err, guarded, not_enough, out, print_json
-from atc.cli.progress import stages
+from atc.cli.console import SOLVED, err, guarded, not_enough, out, print_json, stages
 from atc.errors import UsageError
 
 if TYPE_CHECKING:
