@@ -13,7 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from atc.cli import index_codes, options
+from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.cli.progress import stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
@@ -45,11 +45,6 @@ def index(
     encoder: Annotated[
         str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
-    codes: index_codes.Codes = False,
-    levels: index_codes.Levels = None,
-    code_size: index_codes.CodeSize = None,
-    smoothing: index_codes.Smoothing = None,
-    seed: index_codes.Seed = None,
     used_together: Annotated[
         Path | None,
         typer.Option(
@@ -63,13 +58,10 @@ def index(
     as_json: options.Json = False,
 ) -> None:
     """Index tools, so that the right ones are found among thousands. Run it again: only changed tools are embedded."""
-    wanted = index_codes.wanted(codes, levels, code_size, smoothing, seed)
     tools = options.opened(sources, openapi=openapi)
     used = read_used(used_together, frozenset(tools)) if used_together is not None else None
     began = time.perf_counter()
-    chosen = _encoder(encoder, needed=codes)
-    if wanted is not None:
-        index_codes.check(wanted, chosen, len(tools))
+    chosen = _encoder(encoder)
     with stages() as report:
         if (folder / "index.json").exists():
             made = ToolIndex.load(folder, chosen)
@@ -81,13 +73,8 @@ def index(
         if used is not None:
             made.use_together(used.sets.items())
             made.save(folder)
-        if wanted is not None:  # after the index was saved: who stops it here has one without codes
-            index_codes.make(made, wanted, report)
-            made.save(folder, report)
     for notice in made.notices:
         err.print(notice, style="yellow", markup=False)
-    if used is not None and wanted is None and made.codes is not None:
-        err.print("the codes know nothing of that file yet: --codes makes them anew", style="yellow", markup=False)
     summary: dict[str, Any] = {
         "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None
     }  # fmt: skip
@@ -95,8 +82,6 @@ def index(
         summary["used_together"] = {
             "sets": len(used.sets), "unknown_tools": used.unknown, "sets_too_large": used.too_large
         }  # fmt: skip
-    if (about := index_codes.facts(made)) is not None:
-        summary["codes"] = about
     if as_json:
         print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
@@ -105,8 +90,6 @@ def index(
     if used is not None:
         sets = "1 set" if len(used.sets) == 1 else f"{len(used.sets):,} sets"
         out.print(f"{sets} of tools used together{_left_out(used)}", markup=False)
-    if about is not None:
-        out.print(index_codes.line(about), markup=False, highlight=False)
 
 
 def _left_out(used: Used) -> str:
@@ -234,12 +217,8 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         out.print(Text(clean(str(prerequisite))), style="dim")
 
 
-def _encoder(name: str, *, needed: bool) -> Encoder | None:
-    """Return the encoder of a name; ``None`` for words alone, also if that of this machine is not installed.
-
-    Raises:
-        EncoderUnavailable: it is not installed, and it is needed.
-    """
+def _encoder(name: str) -> Encoder | None:
+    """Return the encoder of a name; ``None`` for words alone, also if that of this machine is not installed."""
     if name == "none":
         return None
     if name != "minilm":
@@ -248,8 +227,6 @@ def _encoder(name: str, *, needed: bool) -> Encoder | None:
     try:
         encoder.check()
     except EncoderUnavailable as problem:
-        if needed:
-            raise EncoderUnavailable(f"codes are made of vectors: {problem}") from None
         err.print(f"by words alone: {problem}", style="yellow", markup=False)
         return None
     return encoder

@@ -1,4 +1,4 @@
-"""What becomes of an index when its tools change: only new text is embedded, and its columns are carried over."""
+"""What becomes of an index when its tools change: only new text is embedded."""
 
 from __future__ import annotations
 
@@ -8,17 +8,10 @@ from pathlib import Path
 import numpy as np
 
 from atc.errors import ToolIndexError, UsageError
-from atc.retrieval.code_column import carried
 from atc.retrieval.embedding import embedded
 from atc.retrieval.encoder import Encoder
 from atc.retrieval.index_store import BLOCKS
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, read
-from atc.retrieval.vectors import Floats
-
-_NO_ROOM = (
-    "the codes of this index are left out: their codebooks have no room for all its tools; "
-    "`atc tools index --codes` makes them anew"
-)
 
 
 def changed(
@@ -65,31 +58,12 @@ def changed(
                 "Check that (a full disk, or rights); an index that was there before is untouched"
             ) from None
         made = replace(made, vectors=vectors)
-    return _with_columns_of(old, made)
+    return _with_co_usage_of(old, made)
 
 
-def _with_columns_of(old: Snapshot, made: Snapshot) -> Snapshot:
-    """A changed index with the columns of the one before.
-
-    A tool keeps its codes while its text stays the same; another one gets the nearest that are free.
-
-    Args:
-        old: the index before.
-        made: the changed one, with its vectors.
-    """
-    if old.codes is None and old.co_usage is None:
+def _with_co_usage_of(old: Snapshot, made: Snapshot) -> Snapshot:
+    """A changed index with what was used together by the one before."""
+    if old.co_usage is None:
         return replace(made, notices=old.notices)
     rows = np.array([old.rows.get(id, -1) for id in made.ids], np.int64)
-    together = old.co_usage.moved(rows) if old.co_usage is not None else None
-    if old.codes is None or made.vectors is None:
-        return replace(made, co_usage=together, notices=old.notices)
-    there = np.flatnonzero(rows >= 0)
-    other = (made.digests[there] != old.digests[rows[there]]).any(axis=1)
-    rows[there[other]] = -1
-    codes = carried(old.codes, rows, _floats(made, np.flatnonzero(rows < 0)))
-    return replace(made, co_usage=together, codes=codes, notices=(*old.notices, *([_NO_ROOM] if codes is None else [])))
-
-
-def _floats(snapshot: Snapshot, rows: np.ndarray) -> Floats:
-    assert snapshot.vectors is not None
-    return snapshot.vectors.take(rows).floats()
+    return replace(made, co_usage=old.co_usage.moved(rows), notices=old.notices)

@@ -64,14 +64,6 @@ class CoUsage:
             np.minimum(totals, MOST).astype(np.float32),
         )
 
-    @property
-    def similarity(self) -> Floats:
-        """A_uv of each pair (Eq. 5), from 0 to 1: C_uv / √(C_uu · C_vv)."""
-        totals = self.totals.astype(np.float64)  # the product of two large ones is beyond 32 bits
-        expected = np.sqrt(totals[self.pairs[:, 0]] * totals[self.pairs[:, 1]])
-        similar: Floats = np.minimum(1.0, self.counts / np.maximum(expected, 1e-9)).astype(np.float32)
-        return similar
-
     def moved(self, rows: NDArray[np.int64]) -> CoUsage:
         """The same for other rows.
 

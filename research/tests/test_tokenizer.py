@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
 from atc.errors import UsageError
-from atc.retrieval import smoothing
-from atc.retrieval.assignment import assigned, on_grid
-from atc.retrieval.clustering import limited, squared_distances
+from atc.retrieval.clustering import squared_distances
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.smoothing import smoothed
-from atc.retrieval.tokenizer import tokenize, useful_size
-from atc.retrieval.transport import prices
 from atc.retrieval.vectors import Floats
+from atc_research.toolweaver import smoothing
+from atc_research.toolweaver.assignment import assigned, on_grid
+from atc_research.toolweaver.smoothing import smoothed
+from atc_research.toolweaver.tokenizer import limited, tokenize, useful_size
+from atc_research.toolweaver.transport import prices
 
 
 def grouped(groups: int, each: int, dimensions: int = 16, seed: int = 0) -> Floats:
@@ -117,7 +117,7 @@ def test_smoothing_solves_the_equation_of_the_laplacian() -> None:
     vectors = grouped(5, 8)
     used = pairs(40, (0, 9), (9, 17), (0, 17), (3, 30), (30, 31))
     system = np.eye(40)
-    for (first, second), similar in zip(used.pairs, used.similarity, strict=True):
+    for (first, second), similar in zip(used.pairs, smoothing.similarity(used), strict=True):
         system[first, first] += 2.0 * similar
         system[second, second] += 2.0 * similar
         system[first, second] -= 2.0 * similar
@@ -235,3 +235,9 @@ def test_a_vector_that_is_none_is_named() -> None:
     vectors[7, 3] = np.nan
     with pytest.raises(UsageError, match="row 7"):
         tokenize(vectors, None)
+
+
+def test_huge_counts_are_alike_as_small_ones_are() -> None:
+    used = pairs(3, (0, 1), (0, 2))
+    large = CoUsage(used.pairs, np.full(2, 3e20, np.float32), np.full(3, 3e20, np.float32))
+    assert np.allclose(smoothing.similarity(large), 1.0)

@@ -1,21 +1,17 @@
-"""Codes as words: the menu of an index, its groups and their names."""
+"""The menu of an index, its groups and their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.retrieval.code_words import Entry, Menu
-from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.menu import MAX_NAME, Entry, Menu
 from atc.retrieval.snapshot import Snapshot
-from atc.retrieval.telling_words import MAX_NAME
 from atc.tools.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol
 
@@ -87,43 +83,13 @@ def test_the_same_pages_in_every_order_of_asking() -> None:
     assert pages[::-1] == [first.children(entry.path) for entry in entries]
 
 
-def coded(snapshot: Snapshot, values: Sequence[Sequence[int]]) -> Snapshot:
-    table = np.array(values, np.int16).reshape(len(snapshot), -1)
-    books = tuple(np.zeros((int(column.max(initial=0)) + 1, 2), np.float32) for column in table.T)
-    return replace(snapshot, codes=Codes(table, books, CodesFacts("test")))
-
-
-def test_entries_follow_the_codes() -> None:
-    snapshot = snapshot_of(many(4), HashedWords())
-    values = [(row % 3, row % 2, row) for row in range(len(snapshot))]
-    menu = Menu(coded(snapshot, values), width=6)
-    assert [entry.codes for entry in menu.children()] == [(0,), (1,), (2,)]
-    for entry in walked(menu):
-        assert all(tuple(values[row][: len(entry.codes)]) == entry.codes for row in menu.rows(entry.path))
-        if entry.id:
-            assert entry.codes == values[snapshot.rows[entry.id]]
-
-
-def test_many_codes_of_a_level_become_groups() -> None:
-    snapshot = snapshot_of(many(), HashedWords())
-    menu = Menu(coded(snapshot, [(row // 2, row % 2) for row in range(len(snapshot))]), width=6)
-    page = menu.children()
-    assert 2 <= len(page) <= 6
-    rows = [set(menu.rows(entry.path).tolist()) for entry in page]
-    assert all((row ^ 1) in group for group in rows for row in group)  # no code is taken apart
-
-
 @settings(max_examples=25, deadline=None)
 @given(
     st.dictionaries(st.text(min_size=1, max_size=30), st.text(max_size=40), min_size=1, max_size=14),
-    st.lists(st.integers(0, 2), min_size=28, max_size=28),
-    st.booleans(),
 )
-def test_whatever_tools_are_called(tools: dict[str, str], numbers: list[int], codes: bool) -> None:
+def test_whatever_tools_are_called(tools: dict[str, str]) -> None:
     made = [(id, protocol("tool", text)) for id, text in tools.items()]
     snapshot = snapshot_of(made)
-    if codes:
-        snapshot = coded(snapshot, list(zip(numbers[::2], numbers[1::2], strict=True))[: len(snapshot)])
     menu = Menu(snapshot, width=3)
     entries = list(walked(menu))
     assert sorted(entry.id for entry in entries if entry.id) == sorted(tools)

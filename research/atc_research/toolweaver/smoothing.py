@@ -47,7 +47,7 @@ def smoothed(vectors: Floats, co_usage: CoUsage | None, smoothing: float) -> Flo
             f"what was used together is of {len(co_usage.totals)} tools, and there are {len(vectors)} vectors"
         )
     with np.errstate(all="ignore"):
-        similar = np.asarray(co_usage.similarity)
+        similar = similarity(co_usage)
     sound = np.isfinite(similar) & (similar > 0) & (co_usage.pairs >= 0).all(axis=1)
     sound &= (co_usage.pairs < len(vectors)).all(axis=1) & (co_usage.pairs[:, 0] != co_usage.pairs[:, 1])
     kept = np.flatnonzero(sound)
@@ -59,6 +59,14 @@ def smoothed(vectors: Floats, co_usage: CoUsage | None, smoothing: float) -> Flo
         weights = smoothing * similar[kept].astype(np.float64)
         made[touched] = _solved(made[touched].astype(np.float64), edges, weights)
     return made
+
+
+def similarity(used: CoUsage) -> Floats:
+    """A_uv of each pair (Eq. 5), from 0 to 1: C_uv / √(C_uu · C_vv)."""
+    totals = used.totals.astype(np.float64)  # the product of two large ones is beyond 32 bits
+    expected = np.sqrt(totals[used.pairs[:, 0]] * totals[used.pairs[:, 1]])
+    similar: Floats = np.minimum(1.0, used.counts / np.maximum(expected, 1e-9)).astype(np.float32)
+    return similar
 
 
 def _solved(wanted: NDArray[np.float64], edges: NDArray[np.int64], weights: NDArray[np.float64]) -> NDArray[np.float64]:

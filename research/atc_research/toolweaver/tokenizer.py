@@ -1,7 +1,7 @@
 """Codes without training: smoothed vectors, k-means of what remains at each level, no two tools alike (ToolWeaver §3).
 
 ToolWeaver trains an RQ-VAE. Here the collaborative loss (Eq. 6) is minimised in closed form
-(:mod:`atc.retrieval.smoothing`), then each level clusters what the levels before left over (Eq. 2 and 3). An exact
+(:mod:`.smoothing`), then each level clusters what the levels before left over (Eq. 2 and 3). An exact
 assignment inside each bucket of the last level keeps tools apart, in place of Eq. 8 and 9.
 """
 
@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.retrieval.assignment import assigned, on_grid
-from atc.retrieval.clustering import k_means, limited, nearest, squared_distances
+from atc.retrieval.clustering import k_means, nearest, squared_distances
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.codes import Codes, CodesFacts
-from atc.retrieval.smoothing import smoothed
 from atc.retrieval.snapshot import Progress
-from atc.retrieval.transport import prices_in_batches
 from atc.retrieval.vectors import Floats
+from atc_research.toolweaver.assignment import assigned, on_grid
+from atc_research.toolweaver.smoothing import smoothed
+from atc_research.toolweaver.tool_codes import Codes, CodesFacts
+from atc_research.toolweaver.transport import prices_in_batches
 
 Assignment = Literal["exact", "sinkhorn"]
 """How last codes are given: the nearest that keep a bucket's tools apart; or after ToolWeaver's optimal transport, by
@@ -144,6 +144,30 @@ def useful_size(tools: int, levels: int, size: int) -> int:
     while wanted**levels < tools:  # of rounding
         wanted += 1
     return min(size, wanted)
+
+
+def limited(vectors: Floats, centres: Floats, codes: NDArray[np.int64], distances: Floats, room: int) -> None:
+    """Let no centre hold more than ``room`` rows; ``codes`` is changed.
+
+    A centre with too many keeps the nearest. The others, in the order of their rows, go to the nearest that has room.
+    """
+    counts = np.bincount(codes, minlength=len(centres))
+    if counts.max(initial=0) <= room:
+        return
+    order = np.lexsort((np.arange(len(codes)), distances, codes))
+    starts = np.cumsum(counts) - counts
+    place = np.empty(len(codes), np.int64)
+    place[order] = np.arange(len(codes)) - starts[codes[order]]
+    moved = np.flatnonzero(place >= room)
+    free = room - np.minimum(counts, room)
+    for at in range(0, len(moved), _BLOCK):
+        rows = moved[at : at + _BLOCK]
+        block = squared_distances(vectors[rows], centres)
+        block[:, free <= 0] = np.inf
+        for row, far in zip(rows, block, strict=True):
+            code = int(np.where(free > 0, far, np.inf).argmin())
+            codes[row] = code
+            free[code] -= 1
 
 
 def _near(left: Floats, book: Floats, groups: list[NDArray[np.int64]], room: int) -> NDArray[np.int64]:
