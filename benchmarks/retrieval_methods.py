@@ -17,11 +17,11 @@ from atc.cli.console import err
 from atc.errors import UsageError
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.dialogue import PAPER, Turns
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.turns import PAPER, Turns
+from atc.retrieval.vectors import Encoder
 from atc.scorer_names import ScorerName
 from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
 from benchmarks.expansion import COUNT, EXPANSIONS, Intents

@@ -19,17 +19,16 @@ from atc.cli.progress import stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
 from atc.models.base import Message, Reply
-from atc.retrieval.co_usage import MAX_TOGETHER
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.adapter import OwnAdapters
+from atc.retrieval.co_usage import MAX_TOGETHER, Used, read_used
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
 from atc.retrieval.scorers import added
-from atc.retrieval.used_file import Used, read_used
+from atc.retrieval.vectors import Encoder
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
 from atc.tools.sources import FORMS

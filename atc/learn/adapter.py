@@ -30,10 +30,9 @@ from atc.learn.keeping import (
 )
 from atc.learn.pairs import PARTS, Pair, part_of
 from atc.retrieval.adapter import MAX_DIMENSIONS, MAX_TOOLS, Adapter
-from atc.retrieval.encoder import Floats
-from atc.retrieval.fusion import SHARES
-from atc.retrieval.scorers import Query, own_scorers
+from atc.retrieval.scorers import SHARES, Query, own_scorers
 from atc.retrieval.snapshot import id_digest
+from atc.retrieval.vectors import Floats
 
 if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.encoder import Floats, normalised
 from atc.retrieval.scorers import Rows
+from atc.retrieval.vectors import Floats, normalised
 
 SHARPNESS = 20.0
 """What cosines are multiplied with before the softmax."""

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.counts import Counts, entries_of
-from atc.retrieval.stopwords import STOP_WORDS
+from atc.retrieval.lexical import Counts, entries_of
 from atc.retrieval.vectors import Floats
-from atc.retrieval.words import words
+from atc.retrieval.words import STOP_WORDS, words
 
 if TYPE_CHECKING:
     from atc.retrieval.snapshot import Snapshot

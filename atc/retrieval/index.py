@@ -12,15 +12,14 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
-from atc.retrieval.changing import changed
+from atc.retrieval.changing import changed, forget
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.embedding import forget
-from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
 from atc.retrieval.menu import WIDTH, Menu
 from atc.retrieval.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
+from atc.retrieval.vectors import Encoder, Floats
 from atc.retrieval.words import words
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.tools.protocol import Protocol

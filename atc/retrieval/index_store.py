@@ -26,13 +26,11 @@ from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError
 from atc.locks import lock
-from atc.retrieval import nearest
+from atc.retrieval import vectors
 from atc.retrieval.co_usage import MOST, CoUsage
-from atc.retrieval.counts import Counts
-from atc.retrieval.encoder import Encoder
-from atc.retrieval.lexical import LexicalIndex
+from atc.retrieval.lexical import Counts, LexicalIndex
 from atc.retrieval.snapshot import DIGEST, Progress, Snapshot, line_of
-from atc.retrieval.vectors import Vectors
+from atc.retrieval.vectors import Encoder, Vectors
 
 FORMAT, VERSION = "atc-tool-index", 2
 """The version changes with the files' layout, and with the words, fields and weights that they were made of."""
@@ -185,8 +183,8 @@ def _write_files(folder: Path, snapshot: Snapshot, progress: Progress) -> None:
         arrays |= {f"{_USED}pairs": used.pairs, f"{_USED}counts": used.counts, f"{_USED}totals": used.totals}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    if snapshot.vectors is not None and len(snapshot) > nearest.EXACT:
-        nearest.Nearest.write(snapshot.vectors, folder / GRAPH, partial(progress, "connecting"))
+    if snapshot.vectors is not None and len(snapshot) > vectors.EXACT:
+        vectors.Nearest.write(snapshot.vectors, folder / GRAPH, partial(progress, "connecting"))
 
 
 def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -309,7 +307,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | Non
         lexical=lexical,
         # older versions may have kept the vectors elsewhere: then only their encoder is known
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder and not manifest.get("engine") else None,
-        nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in files else None,
+        nearest=vectors.Nearest.open(home / GRAPH) if GRAPH in files else None,
         co_usage=used,
         notices=(_USED_LEFT_OUT,) if used is None and any(name.startswith(_USED) for name in files) else (),
     )

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.clustering import Places, Rows, grouped, telling
-from atc.retrieval.counts import entries_of
+from atc.retrieval.lexical import entries_of
 from atc.retrieval.words import written
 
 if TYPE_CHECKING:

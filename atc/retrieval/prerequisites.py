@@ -19,7 +19,7 @@ from atc.graph.name_affinity import GENERIC, VERBS
 from atc.graph.suppliers import Scope, Supplier, is_handed_out
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
-from atc.retrieval.document_fields import service_of
+from atc.retrieval.documents import service_of
 from atc.retrieval.index import ToolIndex
 from atc.tools.parameters import Parameter, parameters_of
 from atc.tools.protocol import Protocol

@@ -16,13 +16,19 @@ from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError, UsageError
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.counts import Counts, count, merge
-from atc.retrieval.document_fields import DocumentFields, document_fields, service_of, text_for_encoder
-from atc.retrieval.documents import Document, Documents, Joined, Spool
-from atc.retrieval.interning import Interner
-from atc.retrieval.lexical import LexicalIndex
-from atc.retrieval.nearest import Nearest
-from atc.retrieval.vectors import Vectors
+from atc.retrieval.documents import (
+    Document,
+    DocumentFields,
+    Documents,
+    Interner,
+    Joined,
+    Spool,
+    document_fields,
+    service_of,
+    text_for_encoder,
+)
+from atc.retrieval.lexical import Counts, LexicalIndex, count, merge
+from atc.retrieval.vectors import Nearest, Vectors
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 

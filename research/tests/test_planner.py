@@ -11,7 +11,7 @@ import pytest
 
 from atc.errors import UsageError
 from atc.learn.examples import Example
-from atc.retrieval.turns import PAPER, Turns
+from atc.retrieval.dialogue import PAPER, Turns
 from atc_research.toolqp.dataset import Output
 from atc_research.toolqp.document_teacher import DocumentSynthesiser
 from atc_research.toolqp.hints import names_tool

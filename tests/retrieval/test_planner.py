@@ -14,14 +14,20 @@ from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.result import Effect
-from atc.retrieval.dialogue import STOP, Plan
+from atc.retrieval.dialogue import PAPER, STOP, Plan
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.metrics import ndcg, recall
-from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, Trajectory, with_providers
+from atc.retrieval.planner import (
+    PAPER_TEMPERATURES,
+    QueryPlanner,
+    Trajectory,
+    anchored_similarity,
+    one_tool_suffices,
+    peak_rank,
+    single_step,
+    with_providers,
+)
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
-from atc.retrieval.rank_fusion import anchored_similarity, peak_rank
-from atc.retrieval.skip_planning import one_tool_suffices, single_step
-from atc.retrieval.turns import PAPER
 from atc.tools.protocol import Protocol, Source
 from tests.support.retrieval import HashedWords, protocol
 from tests.support.time import little_work

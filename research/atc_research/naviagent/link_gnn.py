@@ -22,7 +22,7 @@ from atc.errors import EnvironmentProblem
 from atc.graph.identifiers import words_of
 from atc.graph.name_affinity import QUALIFIERS
 from atc.graph.suppliers import fields_of
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.vectors import Encoder
 from atc.tools.parameters import parameters_of
 from atc.tools.protocol import Protocol
 from atc_research.extras import TRAIN

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from atc.retrieval.dialogue import MAX_QUERIES, STOP, parse_plan
+from atc.retrieval.dialogue import MAX_QUERIES, STOP, Form, parse_plan
 from atc.retrieval.metrics import ndcg, recall
-from atc.retrieval.turns import Form
 
 K = 5
 """Places that count (nDCG@5 and Recall@5 of App. C.4)."""

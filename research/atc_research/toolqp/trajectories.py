@@ -21,8 +21,11 @@ from atc.prompting import fenced
 from atc.retrieval.dialogue import (
     MAX_QUERIES,
     MAX_TASK,
+    MAX_WORDS,
+    PRODUCT,
     TOP,
     Plan,
+    Turns,
     harmless,
     parse_plan,
     parse_query,
@@ -30,7 +33,6 @@ from atc.retrieval.dialogue import (
 )
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import Conversation
-from atc.retrieval.turns import MAX_WORDS, PRODUCT, Turns
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 from atc_research.prompting import prompt
