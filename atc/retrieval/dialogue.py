@@ -393,8 +393,6 @@ class Turns:
 
 PRODUCT = Turns()
 """As a run with ``retrieval=planned`` speaks."""
-PAPER = Turns("paper", eager=False, example=False, providers=False, patient=True)
-"""As ToolQP speaks: Fig. 7, one query at a time, zero-shot."""
 
 
 # -- the worked example ------------------------------------------------------------------------------------------------

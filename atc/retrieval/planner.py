@@ -4,7 +4,7 @@ After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, w
 the model says that it has what it needs. Three things are ours. The sub-goals are searched for at once, as they are: a
 plan already says what is sought, and a small model's queries seldom say it better. Prerequisites of found tools stand
 beside the results (:mod:`atc.retrieval.prerequisites`). And a task that one tool fits clearly is not planned
-(:mod:`atc.retrieval.planner`). :data:`~atc.retrieval.dialogue.PAPER` leaves out the first two.
+(:mod:`atc.retrieval.planner`). Turns that are not ``eager`` leave out the first two.
 
 A :class:`Conversation` is held with any planner: with a model, which :class:`QueryPlanner` asks, or with replies that
 were verified, as training data has them.
@@ -20,7 +20,6 @@ from typing import Any
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message
-from atc.retrieval.asking import sampled
 from atc.retrieval.dialogue import MAX_QUERIES, PRODUCT, TOP, Turns, parse_plan, parse_query
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
@@ -131,8 +130,6 @@ def _by_itself(hit: Hit) -> float:
 DEPTH = 20
 """Tools kept of each query, to rank by."""
 QUERY_TOKENS = 60
-PAPER_TEMPERATURES = (0.0, 0.5)
-"""Of the plan and of the queries of a planner that is prompted (App. B, Tab. 5)."""
 
 
 @dataclass(frozen=True)
@@ -292,14 +289,6 @@ class Conversation:
         self._tell(self._results(self.found.turns[-1:]))
         return True
 
-    def brings(self, query: str) -> bool:
-        """Whether the search would go on after a query."""
-        if self._turns.patient:
-            return True
-        if query.casefold() in {turn.query.casefold() for turn in self.found.turns}:
-            return False
-        return not {hit.id for hit in self._index.search(query, limit=DEPTH)[:TOP]} <= self.found.shown
-
     def _tell(self, text: str) -> None:
         self.messages.append(Message("user", text))
 
@@ -333,13 +322,7 @@ class QueryPlanner:
         queries: that the model may write at most.
         graph: what was learnt of the tools, by id.
         turns: how the conversation is written; a planner that was trained is given those of its training data.
-        temperatures: of the plan and of the queries; :data:`PAPER_TEMPERATURES` are the paper's. 0 is
-            ``ask`` as it is.
-        seed: of the queries' sampling; each turn has its own, so that a search can be repeated.
         own_words: let the task's own words have a part in the ranking (without them: Tab. 4).
-
-    Raises:
-        UsageError: there are temperatures, and ``ask`` takes none.
     """
 
     def __init__(
@@ -353,14 +336,11 @@ class QueryPlanner:
         queries: int = MAX_QUERIES,
         graph: ToolGraph | None = None,
         turns: Turns = PRODUCT,
-        temperatures: tuple[float, float] = (0.0, 0.0),
-        seed: int = 0,
         own_words: bool = True,
     ) -> None:
         self._index, self._queries, self._adaptive = index, queries, adaptive
         self._turns = turns if eager is None else replace(turns, eager=eager)
-        self._ask, self._temperatures, self._seed = ask, temperatures, seed
-        self._asks()  # what cannot be asked is said at once
+        self._ask = ask
         self._prerequisites, self._graph, self._own_words = prerequisites, graph, own_words
 
     async def search(self, task: str) -> Trajectory:
@@ -390,8 +370,7 @@ class QueryPlanner:
 
     def _asks(self) -> tuple[Ask, Ask]:
         """How one search asks for its plan, and for its queries."""
-        of_plan, of_query = self._temperatures
-        return sampled(self._ask, of_plan, self._seed), sampled(self._ask, of_query, self._seed)
+        return self._ask, self._ask
 
     async def _next(self, done: Trajectory, ask: Ask, tokens: int) -> str:
         """The model's next turn."""

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from atc.retrieval.vectors import Encoder
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
-"""Asks a model: the messages, and how many tokens it may reply with. One that takes ``temperature`` and ``seed`` is
-asked with them where the reply is sampled (:mod:`atc.retrieval.asking`)."""
+"""Asks a model: the messages, and how many tokens it may reply with."""
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]

@@ -14,11 +14,10 @@ from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Reply
 from atc.result import Effect
-from atc.retrieval.dialogue import PAPER, STOP, Plan
+from atc.retrieval.dialogue import STOP, Plan
 from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.metrics import ndcg, recall
+from atc.retrieval.metrics import ndcg
 from atc.retrieval.planner import (
-    PAPER_TEMPERATURES,
     QueryPlanner,
     Trajectory,
     anchored_similarity,
@@ -29,6 +28,8 @@ from atc.retrieval.planner import (
 )
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
 from atc.tools.protocol import Protocol, Source
+from atc_research.toolqp.paper_planner import PAPER, SampledPlanner
+from atc_research.toolqp.rewards import recall
 from tests.support.retrieval import HashedWords, protocol
 from tests.support.time import little_work
 
@@ -133,7 +134,7 @@ def test_the_plan_and_the_queries_have_their_temperatures_and_seeds(index: ToolI
         asked.append((given.get("temperature"), given.get("seed")))  # type: ignore[arg-type]
         return Reply(f"<query>thing number {len(asked)}</query>", "stop", 10, 5, 0.1)
 
-    planner = QueryPlanner(index, ask, turns=PAPER, adaptive=False, queries=2, temperatures=PAPER_TEMPERATURES, seed=7)
+    planner = SampledPlanner(index, ask, turns=PAPER, adaptive=False, queries=2, seed=7)
     for _ in range(2):  # a search can be repeated
         asked.clear()
         asyncio.run(planner.search("rain"))
@@ -145,9 +146,9 @@ def test_an_ask_without_temperatures_is_refused_before_the_search(index: ToolInd
         raise AssertionError
 
     with pytest.raises(UsageError, match="temperature and seed"):
-        QueryPlanner(index, ask, temperatures=PAPER_TEMPERATURES)
+        SampledPlanner(index, ask)
     with pytest.raises(UsageError, match="between 0 and 2"):
-        QueryPlanner(index, ask, temperatures=(0.0, 3.0))
+        SampledPlanner(index, ask, (0.0, 3.0))
 
 
 @pytest.mark.parametrize("reply", ["", "<query>", "I cannot do that.", "```", "\x00", "9" * 5000, '{"a": [}'])

@@ -8,7 +8,6 @@ from atc.errors import UsageError
 from atc.retrieval.dialogue import (
     MAX_GOALS,
     MAX_TEXT,
-    PAPER,
     PRODUCT,
     STOP,
     TOP,
@@ -21,6 +20,7 @@ from atc.retrieval.dialogue import (
     worked_example,
 )
 from atc.tools.protocol import Protocol
+from atc_research.toolqp.paper_planner import PAPER
 from tests.support.time import little_work
 
 GOALS = ("find the city", "get its weather")

@@ -1,14 +1,54 @@
-"""Asking a model at a temperature, by whatever callable asks the model of a run."""
+"""The planner as ToolQP prompts it (§3.1, Fig. 7): its turns, and replies that are sampled (App. B, Tab. 5)."""
 
 from __future__ import annotations
 
 import inspect
 import itertools
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 from atc.errors import UsageError
 from atc.models.base import Message, Reply
+from atc.retrieval.dialogue import Turns
+from atc.retrieval.index import ToolIndex
+from atc.retrieval.planner import QueryPlanner
 from atc.retrieval.retriever import Ask
+
+PAPER = Turns("paper", eager=False, example=False, providers=False, patient=True)
+"""As ToolQP speaks: Fig. 7, one query at a time, zero-shot."""
+TEMPERATURES = (0.0, 0.5)
+"""Of the plan and of the queries of a planner that is prompted (App. B, Tab. 5)."""
+
+
+class SampledPlanner(QueryPlanner):
+    """A planner whose plan and queries are sampled.
+
+    Args:
+        index: of the tools.
+        ask: asks the model; it takes ``temperature`` and ``seed``.
+        temperatures: of the plan and of the queries; at 0 ``ask`` is called as it is.
+        seed: of the sampling; each query has its own, so that a search can be repeated.
+        options: of a :class:`QueryPlanner`.
+
+    Raises:
+        UsageError: there are temperatures, and ``ask`` takes none.
+    """
+
+    def __init__(
+        self,
+        index: ToolIndex,
+        ask: Ask,
+        temperatures: tuple[float, float] = TEMPERATURES,
+        seed: int = 0,
+        **options: Any,
+    ) -> None:
+        super().__init__(index, ask, **options)
+        self._temperatures, self._seed = temperatures, seed
+        self._asks()  # what cannot be asked is said at once
+
+    def _asks(self) -> tuple[Ask, Ask]:
+        of_plan, of_query = self._temperatures
+        return sampled(self._ask, of_plan, self._seed), sampled(self._ask, of_query, self._seed)
 
 
 def sampled(ask: Ask, temperature: float, seed: int) -> Ask:
