@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def write_codes(index: Path, codes: Codes, ids: Sequence[str]) -> None:
         ids: of the tools of the index.
     """
     facts = json.dumps({**vars(codes.facts), "tools": _digest(ids)})
-    arrays = {_FACTS: np.frombuffer(facts.encode(), np.uint8), _VALUES: codes.values}
+    arrays: dict[str, Any] = {_FACTS: np.frombuffer(facts.encode(), np.uint8), _VALUES: codes.values}
     arrays |= {f"{_BOOK}{level}": book for level, book in enumerate(codes.books)}
     arrays |= {f"{_MORE}{name}": array for name, array in codes.arrays.items()}
     with (index / FILE).open("wb") as file:
