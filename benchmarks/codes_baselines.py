@@ -1,7 +1,7 @@
 """The ways to give tools codes that ToolWeaver compares itself with (§4.3.3): names of tools for a model to say.
 
 Codes are sequences that may differ in length; no two tools have the same. ``python -m benchmarks.codes tokens`` shows
-them beside :mod:`atc.retrieval.tokenizer`.
+them beside :mod:`atc_research.toolweaver.tokenizer`.
 """
 
 from __future__ import annotations

@@ -12,16 +12,15 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from atc.retrieval.code_words import WIDTH, Entry, Menu
+from atc.retrieval.menu import WIDTH, Entry, Menu
 from atc.retrieval.snapshot import Snapshot
-from atc.retrieval.tokenizer import tokenize
 from atc.retrieval.words import words
 from benchmarks.codes_data import CodesData, Pool
 from benchmarks.common import print_json, show
 from benchmarks.retrieval_data import Query
 
-KINDS = ("words", "vectors", "codes")
-"""What the menu is made of: the words of the tools alone, their vectors, or their codes."""
+KINDS = ("words", "vectors")
+"""What the menu is made of: the words of the tools alone, or their vectors."""
 
 
 def measured(snapshot: Snapshot, width: int) -> dict[str, Any]:
@@ -148,16 +147,14 @@ def asked(data: CodesData, pool: Pool, menu: Menu, queries: Sequence[Query]) -> 
 
 def made(pool: Pool, kind: str) -> Snapshot:
     """A snapshot that a menu of this kind is made of."""
-    if kind == "words":
-        return replace(pool.snapshot, vectors=None)
-    return pool.snapshot if kind == "vectors" else replace(pool.snapshot, codes=tokenize(pool.vectors, None))
+    return replace(pool.snapshot, vectors=None) if kind == "words" else pool.snapshot
 
 
 def browse(
     data: Annotated[Path | None, typer.Option(help="Directory of the data.", envvar="ATC_DATA")] = None,
     kept: Annotated[Path | None, typer.Option(help="Where vectors of texts are kept.")] = None,
     pools: Annotated[str, typer.Option(help="Pools, with commas between.")] = "metatool,toolbench_g3,toolbench",
-    kinds: Annotated[str, typer.Option(help="words, vectors, codes; with commas between.")] = ",".join(KINDS),
+    kinds: Annotated[str, typer.Option(help="words, vectors; with commas between.")] = ",".join(KINDS),
     width: Annotated[int, typer.Option(help="Entries of a page.")] = WIDTH,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -18,10 +18,10 @@ import numpy as np
 
 from atc.errors import EnvironmentProblem
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.encoder import Floats
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.snapshot import Snapshot
+from atc.retrieval.vectors import Floats
 from benchmarks.kept_vectors import KeptVectors
 from benchmarks.retrieval_data import Catalogues, Query
 

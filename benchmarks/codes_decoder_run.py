@@ -12,12 +12,12 @@ import numpy as np
 
 from atc.cli.console import err
 from atc.retrieval.metrics import ndcg
-from atc.retrieval.tokenizer import tokenize
 from atc_research.toolweaver.code_beam import perplexity, say
 from atc_research.toolweaver.code_decoder import CodeDecoder, Opened, opened, torch
 from atc_research.toolweaver.code_tokens import CodeMask, Writer, codes_by_tool, words_of_codes
 from atc_research.toolweaver.code_trie import Trie
 from atc_research.toolweaver.decoder_training import Options, Progress, train
+from atc_research.toolweaver.tokenizer import tokenize
 from benchmarks.codes_decoder_data import Task
 from benchmarks.common import median, percentile
 from benchmarks.retrieval_data import Query

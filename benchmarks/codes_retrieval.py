@@ -24,14 +24,14 @@ from rich.table import Table
 
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
-from atc.retrieval.fusion import DENSE_SHARE
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.metrics import ndcg, recall
+from atc.retrieval.metrics import ndcg
 from atc.retrieval.planner import search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.scorers import Column, Cosines, Scorer, Words
+from atc.retrieval.scorers import DENSE_SHARE, Column, Cosines, Scorer, Words
 from atc.retrieval.snapshot import Snapshot
 from atc.scorer_names import ScorerName
+from atc_research.toolqp.rewards import recall
 from benchmarks.codes_data import G3, RESULTS, CodesData, split
 from benchmarks.retrieval_methods import Floor
 

@@ -35,12 +35,11 @@ from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
 from atc.retrieval.clustering import nearest, squared_distances
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.code_column import carried
-from atc.retrieval.codes import Codes
-from atc.retrieval.smoothing import smoothed
-from atc.retrieval.tokenizer import Assignment, tokenize, useful_size
-from atc.retrieval.transport import BATCH, prices
 from atc.retrieval.vectors import Floats
+from atc_research.toolweaver.smoothing import smoothed
+from atc_research.toolweaver.tokenizer import Assignment, tokenize, useful_size
+from atc_research.toolweaver.tool_codes import Codes, carried
+from atc_research.toolweaver.transport import BATCH, prices
 from benchmarks.codes_baselines import BASELINES, Sequences
 from benchmarks.codes_data import CodesData, Pool
 

@@ -23,12 +23,11 @@ from rich.table import Table
 
 from atc.cli.console import guarded, out, print_json
 from atc.retrieval.clustering import nearest
-from atc.retrieval.code_space import into_space
-from atc.retrieval.codes import Codes, CodesFacts
-from atc.retrieval.smoothing import smoothed
-from atc.retrieval.tokenizer import LEVELS, tokenize, useful_size
 from atc.retrieval.vectors import Floats
 from atc_research.toolweaver.code_measures import measured
+from atc_research.toolweaver.smoothing import smoothed
+from atc_research.toolweaver.tokenizer import LEVELS, tokenize, useful_size
+from atc_research.toolweaver.tool_codes import Codes, CodesFacts, into_space
 from benchmarks.codes_data import CodesData
 from benchmarks.codes_tokens import perplexity
 

@@ -20,9 +20,9 @@ import numpy as np
 from atc.errors import UsageError
 from atc.models.base import Message, Model
 from atc.prompting import fenced
-from atc.retrieval.document_fields import document_fields, text_for_encoder
-from atc.retrieval.encoder import Encoder, Floats, normalised
+from atc.retrieval.documents import document_fields, text_for_encoder
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.vectors import Encoder, Floats, normalised
 from benchmarks.codes_queries import requests_in
 
 COUNT = 10

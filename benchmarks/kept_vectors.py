@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from atc.retrieval import index_store
-from atc.retrieval.encoder import Encoder, Floats, normalised
 from atc.retrieval.snapshot import DIGEST, digest
+from atc.retrieval.vectors import Encoder, Floats, normalised
 
 _AT_ONCE = 256
 

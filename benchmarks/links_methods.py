@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.vectors import Encoder
 from atc_research.naviagent.link_features import FEATURES, LinkFeatures, Matrix
 from atc_research.naviagent.link_fit import Examples, fit, none
 from atc_research.naviagent.link_model import LinkModel

@@ -27,15 +27,12 @@ from rich.table import Table
 
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import UsageError
-from atc.retrieval.dialogue import parse_plan
+from atc.retrieval.dialogue import PRODUCT, parse_plan
 from atc.retrieval.index import Hit
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import DEPTH
-from atc.retrieval.rank_fusion import anchored_similarity
-from atc.retrieval.stopwords import STOP_WORDS
-from atc.retrieval.turns import PRODUCT
-from atc.retrieval.words import words
+from atc.retrieval.planner import DEPTH, anchored_similarity
+from atc.retrieval.words import STOP_WORDS, words
 from benchmarks.retrieval import AT_LEAST, RESULTS, Arm, in_turns
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import METHODS, Bench, Opened

@@ -17,11 +17,12 @@ from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
 from atc.learn.examples import Example
 from atc.models import resolve_model
+from atc.retrieval.dialogue import PRODUCT, Turns
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.turns import PAPER, PRODUCT, Turns
 from atc.settings import Settings
 from atc_research.toolqp.dataset import Output
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
+from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import Skipped, Synthesiser
 from benchmarks.common import print_json
 from benchmarks.retrieval_data import Catalogues, Query

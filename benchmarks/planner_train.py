@@ -23,9 +23,10 @@ import typer
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.metrics import ndcg, recall
+from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import QueryPlanner
+from atc_research.toolqp.rewards import recall
 from benchmarks.common import print_json
 from benchmarks.planner_data import RESULTS, SHORT, TRAINED, is_held_out
 from benchmarks.retrieval_data import Catalogues, Query

@@ -1,4 +1,4 @@
-"""Ways to make one ranking of several that :mod:`atc.retrieval.rank_fusion` is compared with."""
+"""Ways to make one ranking of several that :mod:`atc.retrieval.planner` is compared with."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from atc.retrieval.index import Hit
-from atc.retrieval.rank_fusion import Fusion, anchored_similarity, peak_rank
+from atc.retrieval.planner import Fusion, anchored_similarity, peak_rank
 
 
 def reciprocal_rank(rankings: Sequence[Sequence[Hit]], k: int = 60) -> list[str]:

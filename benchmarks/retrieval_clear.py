@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.retrieval_clear --data DIR [--per-source 100] [--json]``
 
-The rule is :func:`atc.retrieval.skip_planning.one_tool_suffices`, and that there are no prerequisites. Each source
+The rule is :func:`atc.retrieval.planner.one_tool_suffices`, and that there are no prerequisites. Each source
 counts alike; a group's figure is the mean of its sources. Needs no language model. Indexes are those of
 :mod:`benchmarks.retrieval`.
 """

@@ -31,10 +31,10 @@ from atc.agent import Agent
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import ToolError, UsageError
 from atc.models.base import Message, Reply
-from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.retriever import IndexRetriever, Way
+from atc.retrieval.vectors import Encoder
 from atc.tools.names import UniqueNames
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset

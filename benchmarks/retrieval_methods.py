@@ -17,12 +17,13 @@ from atc.cli.console import err
 from atc.errors import UsageError
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.dialogue import Turns
 from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, search_without_plan, with_providers
+from atc.retrieval.planner import QueryPlanner, search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.turns import PAPER, Turns
+from atc.retrieval.vectors import Encoder
 from atc.scorer_names import ScorerName
+from atc_research.toolqp.paper_planner import PAPER, TEMPERATURES, SampledPlanner
 from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
 from benchmarks.expansion import COUNT, EXPANSIONS, Intents
 from benchmarks.rank_fusions import FUSIONS
@@ -308,7 +309,8 @@ async def _re_invoke(bench: Bench, pool: Opened, query: str) -> list[str]:
 
 def _planned(fusion: str = "similarity", **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
+        planner = SampledPlanner if "temperatures" in options else QueryPlanner
+        found = await planner(pool.tools, bench.ask, **options).search(query)
         return found.ranked(DEPTH, FUSIONS[fusion])
 
     return rank
@@ -325,7 +327,7 @@ _PAPER: Mapping[str, Any] = {
     "turns": PAPER,
     "prerequisites": False,
     "adaptive": False,
-    "temperatures": PAPER_TEMPERATURES,
+    "temperatures": TEMPERATURES,
 }
 """A planner as ToolQP prompts it (App. B, Tab. 5): zero-shot, one query at a time, with the plan of Fig. 7."""
 
@@ -350,7 +352,7 @@ METHODS: dict[str, Method] = {
         Method("plan-paper", _planned("peak", **_PAPER), asks=True),
         Method("plan-no-words", _planned("peak", **_PAPER, own_words=False), asks=True),
         Method("plan-words", _planned(adaptive=False, turns=Turns("paper")), asks=True),
-        Method("plan-warm", _planned(adaptive=False, temperatures=PAPER_TEMPERATURES), asks=True),
+        Method("plan-warm", _planned(adaptive=False, temperatures=TEMPERATURES), asks=True),
         Method("plan-peak", _planned("peak"), asks=True),
         Method("plan-rrf", _planned("rrf"), asks=True),
         Method("plan-views", _planned("multi_view"), asks=True),

@@ -15,7 +15,8 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from atc.retrieval.metrics import ndcg, recall
+from atc.retrieval.metrics import ndcg
+from atc_research.toolqp.rewards import recall
 from benchmarks.retrieval_data import Query
 from benchmarks.retrieval_toolret import TOOLRET, Category, data_set_of
 

@@ -29,9 +29,9 @@ from rich.table import Table
 
 from atc.cli.console import guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
-from atc.retrieval.encoder import Floats, normalised
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.minilm import MiniLM
+from atc.retrieval.vectors import Floats, normalised
 from atc.tools.protocol import Protocol
 
 DIMENSIONS, DIFFERENT, QUERIES, PEER_LIMIT = 384, 9_973, 200, 100_000

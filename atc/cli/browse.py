@@ -14,9 +14,9 @@ from atc.cli import options
 from atc.cli.console import Force, clean, err, guarded, out, print_json, short, stages, writable, write
 from atc.cli.find import index_of
 from atc.errors import UsageError
-from atc.retrieval.code_words import WIDTH, Entry, Menu
-from atc.retrieval.code_words import Path as Place
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.menu import WIDTH, Entry, Menu
+from atc.retrieval.menu import Path as Place
 from atc.settings import Settings
 from atc.tools.sources import FORMS
 
@@ -172,8 +172,6 @@ def _data(
 
 def _entry(index: ToolIndex, entry: Entry) -> dict[str, Any]:
     made: dict[str, Any] = {"number": entry.path[-1] + 1, "name": entry.name, "tools": entry.count}
-    if entry.codes:
-        made["codes"] = list(entry.codes)
     if not entry.id:
         return made | {"such_as": list(entry.sample)}
     protocol = index.protocol(entry.id)

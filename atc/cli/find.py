@@ -13,22 +13,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from atc.cli import index_codes, options
+from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models import resolve_model
 from atc.models.base import Message, Reply
-from atc.retrieval.co_usage import MAX_TOGETHER
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.adapter import OwnAdapters
+from atc.retrieval.co_usage import MAX_TOGETHER, Used, read_used
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import Hit, ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
 from atc.retrieval.retriever import Way, encoder_for
 from atc.retrieval.scorers import added
-from atc.retrieval.used_file import Used, read_used
+from atc.retrieval.vectors import Encoder
 from atc.scorer_names import WITHOUT_VECTORS
 from atc.settings import Settings
 from atc.tools.sources import FORMS
@@ -44,11 +43,6 @@ def index(
     encoder: Annotated[
         str, typer.Option(help="Encoder: minilm (on this machine), a model at your endpoint, or none: by words alone.")
     ] = "minilm",
-    codes: index_codes.Codes = False,
-    levels: index_codes.Levels = None,
-    code_size: index_codes.CodeSize = None,
-    smoothing: index_codes.Smoothing = None,
-    seed: index_codes.Seed = None,
     used_together: Annotated[
         Path | None,
         typer.Option(
@@ -62,13 +56,10 @@ def index(
     as_json: options.Json = False,
 ) -> None:
     """Index tools, so that the right ones are found among thousands. Run it again: only changed tools are embedded."""
-    wanted = index_codes.wanted(codes, levels, code_size, smoothing, seed)
     tools = options.opened(sources, openapi=openapi)
     used = read_used(used_together, frozenset(tools)) if used_together is not None else None
     began = time.perf_counter()
-    chosen = _encoder(encoder, needed=codes)
-    if wanted is not None:
-        index_codes.check(wanted, chosen, len(tools))
+    chosen = _encoder(encoder)
     with stages() as report:
         if (folder / "index.json").exists():
             made = ToolIndex.load(folder, chosen)
@@ -80,13 +71,8 @@ def index(
         if used is not None:
             made.use_together(used.sets.items())
             made.save(folder)
-        if wanted is not None:  # after the index was saved: who stops it here has one without codes
-            index_codes.make(made, wanted, report)
-            made.save(folder, report)
     for notice in made.notices:
         err.print(notice, style="yellow", markup=False)
-    if used is not None and wanted is None and made.codes is not None:
-        err.print("the codes know nothing of that file yet: --codes makes them anew", style="yellow", markup=False)
     summary: dict[str, Any] = {
         "index": str(folder), "tools": len(made), "encoder": chosen.name if chosen else None
     }  # fmt: skip
@@ -94,8 +80,6 @@ def index(
         summary["used_together"] = {
             "sets": len(used.sets), "unknown_tools": used.unknown, "sets_too_large": used.too_large
         }  # fmt: skip
-    if (about := index_codes.facts(made)) is not None:
-        summary["codes"] = about
     if as_json:
         print_json(summary | {"seconds": round(time.perf_counter() - began, 3)})
         return
@@ -104,8 +88,6 @@ def index(
     if used is not None:
         sets = "1 set" if len(used.sets) == 1 else f"{len(used.sets):,} sets"
         out.print(f"{sets} of tools used together{_left_out(used)}", markup=False)
-    if about is not None:
-        out.print(index_codes.line(about), markup=False, highlight=False)
 
 
 def _left_out(used: Used) -> str:
@@ -222,12 +204,8 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
         out.print(Text(clean(str(prerequisite))), style="dim")
 
 
-def _encoder(name: str, *, needed: bool) -> Encoder | None:
-    """Return the encoder of a name; ``None`` for words alone, also if that of this machine is not installed.
-
-    Raises:
-        EncoderUnavailable: it is not installed, and it is needed.
-    """
+def _encoder(name: str) -> Encoder | None:
+    """Return the encoder of a name; ``None`` for words alone, also if that of this machine is not installed."""
     if name == "none":
         return None
     if name != "minilm":
@@ -236,8 +214,6 @@ def _encoder(name: str, *, needed: bool) -> Encoder | None:
     try:
         encoder.check()
     except EncoderUnavailable as problem:
-        if needed:
-            raise EncoderUnavailable(f"codes are made of vectors: {problem}") from None
         err.print(f"by words alone: {problem}", style="yellow", markup=False)
         return None
     return encoder

@@ -218,7 +218,7 @@ def forget(
         chosen = {known_tool(name, protocols): protocols[name] for name in names or protocols}
     with _store() as store:
         facts = store.forget(chosen, whole=not (names or source.only))
-    from atc.retrieval.own_adapters import OwnAdapters
+    from atc.retrieval.adapter import OwnAdapters
 
     rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
     if as_json:

@@ -18,10 +18,10 @@ from atc.learn.examples import Pair, TooLittle, read_examples
 from atc.learn.keeping import Compared
 from atc.plugins import LEARN
 from atc.programs.lessons.reading import tasks_of
+from atc.retrieval.adapter import OwnAdapters
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_cache import INDEXES, kept_index
 from atc.retrieval.minilm import MiniLM
-from atc.retrieval.own_adapters import OwnAdapters
 from atc.retrieval.retriever import MAX_EMBEDDED
 from atc.settings import Settings
 from atc.tools.tool import Toolset

@@ -405,7 +405,7 @@ def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:
 
 def _forget(settings: Settings) -> int:
     from atc.catalogue import store_in
-    from atc.retrieval.own_adapters import OwnAdapters
+    from atc.retrieval.adapter import OwnAdapters
 
     lessons = store_in(settings.catalogue)
     try:

@@ -29,10 +29,10 @@ from atc.learn.keeping import (
     too_few_held_out,
 )
 from atc.retrieval.adapter import MAX_DIMENSIONS, MAX_TOOLS, Adapter
-from atc.retrieval.encoder import Floats, normalised
-from atc.retrieval.fusion import SHARES
-from atc.retrieval.scorers import Query, Rows, own_scorers
+from atc.retrieval.encoder import Floats
+from atc.retrieval.scorers import SHARES, Query, Rows, own_scorers
 from atc.retrieval.snapshot import id_digest
+from atc.retrieval.vectors import Floats, normalised
 
 if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex

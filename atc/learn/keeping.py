@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from atc.learn.examples import Pair, TooLittle, usable
-from atc.retrieval.encoder import Encoder, Floats
-from atc.retrieval.fusion import SHARES, fused, top
 from atc.retrieval.metrics import ndcg
-from atc.retrieval.scorers import Query, Scorer
+from atc.retrieval.scorers import SHARES, Query, Scorer, fused, top
+from atc.retrieval.vectors import Encoder, Floats
 
 if TYPE_CHECKING:
     from atc.retrieval.snapshot import Snapshot

@@ -239,7 +239,7 @@ def to_allow(decision: Decision, permissions: Permissions) -> str:
         return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question{_too_much(decision)})"
     if not decision.line:
         return ""
-    where = permissions.path or "a permissions file (`--permissions FILE`)"
+    where = permissions.path or "a permissions file (`--set permissions=FILE`)"
     return f"; the user can allow it with this in {where}:\n{decision.line}"
 
 

@@ -1,7 +1,7 @@
 """The replies of a query planner (ToolQP §3.1, Fig. 7): how they are read; and what stands in any of its turns.
 
 A conversation is: the task, a plan with sub-goals, then one ``<query>`` a turn, each answered by the tools that it
-found, until ``<stop_retrieval>``. :mod:`atc.retrieval.turns` writes it. Small models seldom keep to a format, so
+found, until ``<stop_retrieval>``. :mod:`atc.retrieval.dialogue` writes it. Small models seldom keep to a format, so
 reading never fails: it makes the best of what was said.
 """
 
@@ -11,8 +11,12 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Literal, get_args
 
-from atc.prompting import fenced
+from atc.errors import UsageError
+from atc.models.base import Message, Role
+from atc.prompting import fenced, prompt
 from atc.tools.protocol import Protocol
 
 STOP = "<stop_retrieval>"
@@ -290,3 +294,154 @@ def harmless(text: str, limit: int = MAX_TEXT) -> str:
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     line = _ROLE_MARK.sub(r"(\1)", fenced(line.replace("<", "‹").replace(">", "›")))
     return line if len(line) <= limit else f"{line[: limit - 2].rstrip()} …"
+
+
+# -- how turns are written ---------------------------------------------------------------------------------------------
+# How the turns of a query planner are written (ToolQP §3.1, Fig. 7), at run time and in training data alike.
+#
+# Every message of a conversation comes from one :class:`Turns`, so that a planner that was trained on trajectories
+# meets the turns that it was trained on. How replies are read is in :mod:`atc.retrieval.dialogue`.
+
+Form = Literal["list", "paper"]
+"""Of a plan: ``list``, numbered sub-goals in ``<plan>``; ``paper`` (Fig. 7), a plan in words in ``<task_breakdown>``
+and a JSON list of sub-goals in ``<sub_goals>``."""
+
+MAX_WORDS = 2_000
+"""Characters of a plan in words."""
+_PLAN_TOKENS: dict[Form, int] = {"list": 250, "paper": 500}
+
+
+@dataclass(frozen=True)
+class Turns:
+    """The writer of a conversation.
+
+    Attributes:
+        form: of the plan.
+        eager: the sub-goals are searched for at once, and what all of them find stands in one turn after the plan;
+            else the planner begins with a query for the first (the paper).
+        example: a worked example stands before the task; without one the planner is asked zero-shot (the paper).
+        providers: tools that supply what found ones require stand first among the results.
+        patient: a query that finds nothing new is answered like any other (the paper); else it ends the search.
+    """
+
+    form: Form = "list"
+    eager: bool = True
+    example: bool = True
+    providers: bool = True
+    patient: bool = False
+
+    def __post_init__(self) -> None:
+        if self.form not in get_args(Form):
+            raise UsageError(f"a plan has no form {self.form!r}: give one of {', '.join(get_args(Form))}")
+
+    @property
+    def plan_tokens(self) -> int:
+        """Tokens that a plan may take."""
+        return _PLAN_TOKENS[self.form]
+
+    # -- what the planner is told --------------------------------------------------------------------------------------
+
+    def opening(self, task: str) -> list[Message]:
+        """The messages before the planner's first turn."""
+        from atc.retrieval.dialogue import worked_example
+
+        system = Message("system", prompt(self._named("system")), fixed=True)
+        example = worked_example(self) if self.example else ()
+        return [system, *example, Message("user", self.task(task))]
+
+    def task(self, task: str) -> str:
+        """The message that gives the task."""
+        task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
+        return prompt(self._named("task"), task=fenced(task))
+
+    def begin(self) -> str:
+        """The message after the plan, where the planner searches for the first sub-goal itself."""
+        return prompt(self._named("begin"))
+
+    def results(self, tools: Iterable[Protocol]) -> str:
+        """The message after a query, or after the plan where the sub-goals were searched for.
+
+        Args:
+            tools: all that are shown, the best first.
+        """
+        shown = list(tools)
+        return prompt(self._named("results"), results=show_results(shown, len(shown)))
+
+    # -- what the planner says -----------------------------------------------------------------------------------------
+
+    def plan(self, plan: Plan) -> str:
+        """A plan as the planner says it. In the form ``list`` its words are the sub-goals."""
+        goals = [harmless(goal) for goal in plan.goals]
+        if self.form == "list":
+            return "\n".join(["<plan>", *(f"{number}. {goal}" for number, goal in enumerate(goals, 1)), "</plan>"])
+        words = harmless(plan.text, MAX_WORDS) or "; ".join(goals)
+        listed = json.dumps(goals, ensure_ascii=False)
+        return f"<task_breakdown>\n{words}\n</task_breakdown>\n<sub_goals>\n{listed}\n</sub_goals>"
+
+    def query(self, query: str) -> str:
+        """A query as the planner says it."""
+        return show_query(query)
+
+    @property
+    def stop(self) -> str:
+        """How the planner ends the search."""
+        return STOP
+
+    def _named(self, part: str) -> str:
+        return f"turns_{part}" if self.form == "list" else f"turns_paper_{part}"
+
+
+PRODUCT = Turns()
+"""As a run with ``retrieval=planned`` speaks."""
+
+
+# -- the worked example ------------------------------------------------------------------------------------------------
+# The worked example that a planner is shown (the paper has none; :attr:`atc.retrieval.dialogue.Turns.example`).
+#
+# Without it a small model plans what no tool does ("verify the result") and gives the instruction for a query as its
+# query. It is written by the same writer as the turns, so that it is in their format.
+
+_TASK = "How many pages has the longest book of the author of 'Mio'? And what does it cost in yen?"
+_GOALS = ("list the books of an author", "get the pages and the price of a book", "convert an amount to a currency")
+_WORDS = (
+    "For a question about the books of an author, find tools that list an author's books, that give the pages and the "
+    "price of a book, and that convert an amount of money to another currency."
+)
+_QUERIES = (
+    "list the books of an author; author_id; books",
+    "pages and price of a book; book_id; books",
+    "convert an amount to a currency; amount, to; money",
+)
+_MISSING = "find a book by its title; title, author_id; books"
+
+
+@cache
+def worked_example(turns: Turns) -> tuple[Message, ...]:
+    """A task, its plan, what that finds, one query for an identifier that is missing, and the end."""
+    by_author = _tool("list_books", "The books of an author.", "author_id")
+    of_book = _tool("get_book", "Pages, language and price of a book.", "book_id")
+    convert = _tool("convert_amount", "An amount of money in another currency.", "amount", "to")
+    currencies = _tool("list_currencies", "All currencies.")
+    by_title = _tool("search_books", "Books by words of their title, with their authors.", "title")
+    libraries = _tool("search_libraries", "Libraries by their name.", "name")
+
+    steps = [(_MISSING, [by_title, libraries])]
+    if turns.eager:
+        after_plan = turns.results([by_author, of_book, convert, currencies])
+    else:
+        after_plan = turns.begin()
+        found = ([by_author, by_title], [of_book, by_author], [convert, currencies])
+        steps = [*zip(_QUERIES, found, strict=True), *steps]
+    messages = [_message("user", turns.task(_TASK)), _message("assistant", turns.plan(Plan(_WORDS, _GOALS)))]
+    messages.append(_message("user", after_plan))
+    for query, tools in steps:
+        messages += [_message("assistant", turns.query(query)), _message("user", turns.results(tools))]
+    return (*messages, _message("assistant", turns.stop))
+
+
+def _message(role: Role, content: str) -> Message:
+    return Message(role, content, fixed=True)
+
+
+def _tool(name: str, description: str, *required: str) -> Protocol:
+    return Protocol(name=name, description=description, parameters={"type": "object", "required": list(required)})

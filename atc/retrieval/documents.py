@@ -1,20 +1,117 @@
-"""The documents of an index while it is made: of a long stream they lie in a file, so that memory stays bounded."""
+"""The documents of an index: the fields of a tool's protocol that are indexed, and how protocols are held.
+
+Of a long stream they lie in a file while the index is made, so that memory stays bounded.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import tempfile
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 from typing import Protocol as Interface
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError
+from atc.graph.suppliers import fields_of
 from atc.tools.protocol import Protocol
+
+MAX_FIELD = 4_000
+"""Characters of a field that count: no tool gains by a description without end."""
+
+MAX_PARAMETERS = 64
+"""Parameters that count, and response fields: twice as many."""
+
+_ENCODED, _DESCRIBED = 1_000, 20
+"""Characters that the encoder is given, about what it reads; and those of a description that speaks for itself."""
+
+
+@dataclass(frozen=True)
+class DocumentFields:
+    """The texts of one tool that are indexed.
+
+    Attributes:
+        name: the tool's name, and the one it has at its source where that differs.
+        service: the parts of the id before its last: ``toolbench/Finance/yahoo/quote`` is of ``Finance yahoo``.
+        description: what the tool does.
+        parameters: the names of its parameters.
+        details: the descriptions of its parameters.
+        returns: the names of its response's fields.
+    """
+
+    name: str
+    service: str
+    description: str
+    parameters: str
+    details: str
+    returns: str
+
+
+def document_fields(id: str, protocol: Protocol) -> DocumentFields:
+    """Take a protocol apart.
+
+    Args:
+        id: the id of the tool in its index; the parts before its last ``/`` name the service.
+        protocol: what is known about the tool.
+    """
+    given = protocol.parameters.get("properties")
+    parameters = list(given.items())[:MAX_PARAMETERS] if isinstance(given, dict) else []
+    returned = dict.fromkeys(step for step in _returned(protocol))
+    return DocumentFields(
+        name=_name(protocol)[:MAX_FIELD],
+        service=" ".join(id.split("/")[:-1])[:MAX_FIELD],
+        description=protocol.description[:MAX_FIELD],
+        parameters=" ".join(str(name) for name, _ in parameters)[:MAX_FIELD],
+        details=" ".join(_described(schema) for _, schema in parameters)[:MAX_FIELD],
+        returns=" ".join(returned)[:MAX_FIELD],
+    )
+
+
+def service_of(id: str, protocol: Protocol) -> str:
+    """The service of a tool: by its id, else by the source of its protocol."""
+    return id.rpartition("/")[0] or protocol.source.service
+
+
+def text_for_encoder(found: DocumentFields) -> str:
+    """One short text: the name and the description, and more only of a tool that is hardly described.
+
+    Longer texts find less and take a third longer to encode (docs/benchmarks/search.md).
+    """
+    name = _spaced(found.name.split()[0])
+    if len(found.description) >= _DESCRIBED:
+        return f"{name}: {found.description}"[:_ENCODED]
+    parts = (name, _spaced(found.service), found.description, _spaced(found.parameters))
+    return ": ".join(part for part in parts if part)[:_ENCODED]
+
+
+def _name(protocol: Protocol) -> str:
+    original = protocol.source.operation
+    return protocol.name if not original or original == protocol.name else f"{protocol.name} {original}"
+
+
+def _returned(protocol: Protocol) -> Iterator[str]:
+    for path in islice(fields_of(protocol.returns), 2 * MAX_PARAMETERS):
+        yield path[-1]
+
+
+def _described(schema: Any) -> str:
+    text = schema.get("description", "") if isinstance(schema, Mapping) else ""
+    return text[:MAX_FIELD] if isinstance(text, str) else ""
+
+
+def _spaced(text: str) -> str:
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/\s]+", " ", text).strip()
+
+
+# -- where they lie while an index is made -----------------------------------------------------------------------------
 
 Document = Protocol | bytes
 """A protocol as it is held in memory, or its line of JSON."""
@@ -121,3 +218,67 @@ class Joined:
 
     def __len__(self) -> int:
         return len(self.part)
+
+
+# -- what protocols share ----------------------------------------------------------------------------------------------
+# Protocols as an index gives them back, without a line of JSON between: what protocols share stays shared.
+#
+# The tools of a large OpenAPI document share its definitions, and each protocol has all that it reaches. Written out,
+# the 452 protocols of Stripe are 169 MB; held so, they are little more than the document of 2.5 MB.
+
+_INTEGERS = 2**63  # larger ones are left to JSON, which has limits of its own
+
+
+class Interner:
+    """Makes protocols whose equal parts are one object. A value that several protocols share is read once.
+
+    It keeps what it has read, for the length of one reading of tools.
+    """
+
+    def __init__(self) -> None:
+        self._seen: dict[int, tuple[Any, Any]] = {}  # by id, beside the value itself, so that the id stays its own
+
+    def of(self, protocol: Protocol) -> Protocol | None:
+        """The protocol that its line of JSON would give, keys in order; ``None`` where only JSON itself can tell."""
+        try:
+            of = self._interned
+            examples = tuple(
+                example.model_copy(update={"arguments": of(example.arguments), "response": of(example.response)})
+                for example in protocol.examples
+            )
+            schemas = {"parameters": self._interned(protocol.parameters), "returns": self._interned(protocol.returns)}
+            return Protocol.model_validate({**dict(protocol), **schemas, "examples": examples})
+        except (ValueError, TypeError, RecursionError):
+            return None
+
+    def _interned(self, value: Any) -> Any:
+        """The value with the keys of its objects sorted.
+
+        Raises:
+            ValueError: it has something that JSON does not have, or contains itself.
+        """
+        kind = type(value)
+        if value is None or kind is str or kind is bool:
+            return value
+        if kind is float and math.isfinite(value):
+            return value
+        if kind is int and -_INTEGERS <= value < _INTEGERS:
+            return value
+        if kind is not dict and kind is not list:
+            raise ValueError(f"{kind.__name__} is not plain JSON")
+        if id(value) not in self._seen:
+            self._seen[id(value)] = (value, _UNFINISHED)
+            made: Any = [self._interned(each) for each in value] if kind is list else self._sorted(value)
+            self._seen[id(value)] = (value, made)
+        made = self._seen[id(value)][1]
+        if made is _UNFINISHED:
+            raise ValueError("it contains itself, or something that is not plain JSON")
+        return made
+
+    def _sorted(self, value: dict[Any, Any]) -> dict[str, Any]:
+        if not all(type(key) is str for key in value):
+            raise ValueError("a key is no text")
+        return {key: self._interned(value[key]) for key in sorted(value)}
+
+
+_UNFINISHED = object()

@@ -15,7 +15,7 @@ import tenacity
 
 from atc.errors import AtcError, EncoderUnavailable, SettingsError
 from atc.models.endpoint_errors import Endpoint, Failure, broken, explain, retried
-from atc.retrieval.encoder import Floats, normalised, readable
+from atc.retrieval.vectors import Floats, normalised, readable
 
 _CHARACTERS = 8_000
 

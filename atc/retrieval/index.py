@@ -12,18 +12,14 @@ import numpy as np
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.retrieval import index_store
-from atc.retrieval.changing import changed
+from atc.retrieval.changing import changed, forget
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.code_column import fault_of
-from atc.retrieval.code_words import WIDTH, Menu
-from atc.retrieval.codes import Codes
-from atc.retrieval.embedding import forget
-from atc.retrieval.encoder import Encoder, Floats
 from atc.retrieval.index_store import BLOCKS, Coded
+from atc.retrieval.menu import WIDTH, Menu
 from atc.retrieval.scorers import Column, Query, Scorer, joined, own_scorers
 from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
-from atc.retrieval.tokenizer import LEVELS, SIZE, SMOOTHING, tokenize
+from atc.retrieval.vectors import Encoder, Floats
 from atc.retrieval.words import words
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.tools.protocol import Protocol
@@ -135,11 +131,6 @@ class ToolIndex:
         return self._snapshot
 
     @property
-    def codes(self) -> Codes | None:
-        """The codes of the tools, in the order of the ids, where they were made."""
-        return self._snapshot.codes
-
-    @property
     def notices(self) -> tuple[str, ...]:
         """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
         return self._snapshot.notices
@@ -207,57 +198,6 @@ class ToolIndex:
             raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
         if gone:
             self._change(gone, [], None)
-
-    def make_codes(
-        self,
-        *,
-        levels: int = LEVELS,
-        size: int = SIZE,
-        smoothing: float = SMOOTHING,
-        seed: int = 0,
-        progress: Progress | None = None,
-    ) -> Codes:
-        """Give each tool a short sequence of codes, in place of those that it has; saved with the index.
-
-        What was used together counts where the index has it. Tools that are added later get the nearest free codes.
-
-        Args:
-            levels: codes of a tool.
-            size: codes of a level at most; a small index gets fewer.
-            smoothing: how near tools come that are used together, from 0 on.
-            seed: of all random choices.
-            progress: told of each stage.
-
-        Raises:
-            UsageError: the index has no vectors, or a number is out of range.
-        """
-        snapshot = self._snapshot
-        if snapshot.vectors is None or self._coded is None:
-            raise UsageError("codes are made of vectors, and the index has none: build it with an encoder")
-        codes = tokenize(
-            snapshot.vectors.floats(),
-            snapshot.co_usage,
-            levels=levels,
-            size=size,
-            smoothing=smoothing,
-            seed=seed,
-            encoder=self._coded.digest,
-            progress=progress,
-        )
-        self.use_codes(codes)
-        return codes
-
-    def use_codes(self, codes: Codes | None) -> None:
-        """Take codes that were made elsewhere, such as trained ones; ``None``: have none.
-
-        Raises:
-            UsageError: they do not fit the index.
-        """
-        vectors, encoder = self._snapshot.vectors, self.encoder_digest
-        wide = vectors.values.shape[1] if vectors is not None else 0
-        if codes is not None and (why := fault_of(codes, len(self), encoder, wide)):
-            raise UsageError(f"these codes do not fit the index: {why}")
-        self._snapshot = replace(self._snapshot, codes=codes, notices=())
 
     def use_together(self, used: Iterable[tuple[Collection[str], float]]) -> None:
         """Take what was used together, in place of what the index has of it; saved with the index.
@@ -328,7 +268,7 @@ class ToolIndex:
         ]
 
     def menu(self, width: int = WIDTH) -> Menu:
-        """The tools as a menu of a few words a page (:mod:`atc.retrieval.code_words`); a later change is not in it.
+        """The tools as a menu of a few words a page (:mod:`atc.retrieval.menu`); a later change is not in it.
 
         Args:
             width: entries of a page, 2 or more.

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from atc.errors import ToolIndexError, UsageError
 from atc.files import make_private
-from atc.retrieval.encoder import Encoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.index_store import FORMAT, MANIFEST, VERSION
 from atc.retrieval.snapshot import Progress, line_of
+from atc.retrieval.vectors import Encoder
 from atc.tools.tool import Toolset
 
 INDEXES = "indexes"

@@ -13,7 +13,7 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,18 +26,25 @@ from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError
 from atc.files import lock
-from atc.retrieval import nearest
-from atc.retrieval.counts import Counts
-from atc.retrieval.encoder import Encoder
-from atc.retrieval.index_columns import column_arrays, column_of, read_columns
-from atc.retrieval.lexical import LexicalIndex
+from atc.retrieval import vectors
+from atc.retrieval.co_usage import MOST, CoUsage
+from atc.retrieval.lexical import Counts, LexicalIndex
 from atc.retrieval.snapshot import DIGEST, Progress, Snapshot, line_of
-from atc.retrieval.vectors import Vectors
+from atc.retrieval.vectors import Encoder, Vectors
 
 FORMAT, VERSION = "atc-tool-index", 2
 """The version changes with the files' layout, and with the words, fields and weights that they were made of."""
 
 MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
+_USED = "used-"
+"""How the names of files begin that say what was used together. An index works without them."""
+_OLD = ("codes", "codebook-")
+"""How the names of files begin that older versions kept for each tool's codes, and that are not read any more."""
+_USED_LEFT_OUT = (
+    "what was used together is left out, for its part of the index is damaged: "
+    "`atc tools index --used-together FILE` reads it anew"
+)
+_ROUNDED = 1.01  # sums in 32 bits are rounded
 _ATTEMPTS, _PAUSE_S = 5, 0.05
 _EVERY = 1_000
 """Documents between two reports of progress."""
@@ -172,11 +179,12 @@ def _write_files(folder: Path, snapshot: Snapshot, progress: Progress) -> None:
     }
     if snapshot.vectors is not None:
         arrays |= {"vectors": snapshot.vectors.values, "scales": snapshot.vectors.scales}
-    arrays |= column_arrays(snapshot)
+    if (used := snapshot.co_usage) is not None:
+        arrays |= {f"{_USED}pairs": used.pairs, f"{_USED}counts": used.counts, f"{_USED}totals": used.totals}
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array, allow_pickle=False)
-    if snapshot.vectors is not None and len(snapshot) > nearest.EXACT:
-        nearest.Nearest.write(snapshot.vectors, folder / GRAPH, partial(progress, "connecting"))
+    if snapshot.vectors is not None and len(snapshot) > vectors.EXACT:
+        vectors.Nearest.write(snapshot.vectors, folder / GRAPH, partial(progress, "connecting"))
 
 
 def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -187,7 +195,6 @@ def _manifest(snapshot: Snapshot, encoder: Coded | None, files: dict[str, dict[s
         "generation": f"g-{hashlib.sha256(listing).hexdigest()[:16]}",
         "documents": len(snapshot),
         "encoder": None if encoder is None or snapshot.vectors is None else vars(encoder),
-        "codes": None if snapshot.codes is None else vars(snapshot.codes.facts),
         "files": files,
     }
 
@@ -273,22 +280,24 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
 
 def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | None]:
     home = folder / manifest["generation"]
-    damaged = set()
-    for name, wanted in manifest["files"].items():
+    files = {name: wanted for name, wanted in manifest["files"].items() if not name.startswith(_OLD)}
+    damaged = False
+    for name, wanted in files.items():
         if ".." in Path(name).parts or Path(name).is_absolute():
             raise ValueError(f"{MANIFEST} names a file elsewhere")
         if not _is_as_wanted(home / name, wanted, folder, manifest):
-            if (column := column_of(name)) is None:
+            if not name.startswith(_USED):
                 raise ValueError(f"{name} is not what {MANIFEST} says")
-            damaged.add(column)
+            damaged = True
     arrays = {
         Path(name).stem: np.load(home / name, mmap_mode="r", allow_pickle=False)
-        for name in manifest["files"]
-        if name.endswith(".npy") and "/" not in name and column_of(name) not in damaged
+        for name in files
+        if name.endswith(".npy") and "/" not in name and not (damaged and name.startswith(_USED))
     }
     ids = json.loads((home / "ids.json").read_bytes())
     lexical = LexicalIndex.load(home / "lexical")
     encoder = Coded(**manifest["encoder"]) if manifest["encoder"] else None
+    used = _co_usage(arrays, len(ids))
     snapshot = Snapshot(
         ids=ids,
         documents=MappedLines(home / "documents.jsonl", arrays["offsets"]),
@@ -298,8 +307,9 @@ def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | Non
         lexical=lexical,
         # older versions may have kept the vectors elsewhere: then only their encoder is known
         vectors=Vectors(arrays["vectors"], arrays["scales"]) if encoder and not manifest.get("engine") else None,
-        nearest=nearest.Nearest.open(home / GRAPH) if GRAPH in manifest["files"] else None,
-        **read_columns(manifest.get("codes"), arrays, damaged, len(ids), encoder.digest if encoder else ""),
+        nearest=vectors.Nearest.open(home / GRAPH) if GRAPH in files else None,
+        co_usage=used,
+        notices=(_USED_LEFT_OUT,) if used is None and any(name.startswith(_USED) for name in files) else (),
     )
     if not len(ids) == manifest["documents"] == len(snapshot.documents) == len(snapshot.counts) == len(lexical):
         raise ValueError("its files hold different numbers of documents")
@@ -307,19 +317,38 @@ def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | Non
 
 
 def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: dict[str, Any]) -> bool:
-    """Whether a file is what the manifest says. Of a column it may be missing, unless a writer has just replaced it."""
+    """Whether a file is what the manifest says. One of :data:`_USED` may be missing, unless a writer replaced it."""
     try:
         if _described(path) != wanted:
             return False
-        if column_of(path.name) is not None:
+        if path.name.startswith(_USED):
             np.load(path, mmap_mode="r", allow_pickle=False)
         return True
     except FileNotFoundError:
-        if column_of(path.name) is None or _read_manifest(folder)["generation"] != manifest["generation"]:
+        if not path.name.startswith(_USED) or _read_manifest(folder)["generation"] != manifest["generation"]:
             raise
     except (ValueError, EOFError):
         pass
     return False
+
+
+def _co_usage(arrays: Mapping[str, NDArray[Any]], documents: int) -> CoUsage | None:
+    """What was used together; ``None`` where there is nothing of it, or what cannot be."""
+    pairs, counts, totals = (arrays.get(f"{_USED}{name}") for name in ("pairs", "counts", "totals"))
+    if pairs is None or counts is None or totals is None:
+        return None
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or counts.shape != (len(pairs),) or totals.shape != (documents,):
+        return None
+    if not np.issubdtype(pairs.dtype, np.integer) or (pairs[:, 0] >= pairs[:, 1]).any():
+        return None
+    if (pairs < 0).any() or (pairs >= documents).any():
+        return None
+    for array in (counts, totals):
+        if not np.issubdtype(array.dtype, np.floating) or not ((array >= 0) & (array <= np.float64(MOST))).all():
+            return None
+    if (counts > _ROUNDED * np.minimum(totals[pairs[:, 0]], totals[pairs[:, 1]])).any():
+        return None  # a pair was used no oftener than each of its tools: other counts would join all to all
+    return CoUsage(pairs, counts, totals)
 
 
 def _damaged(folder: Path, what: str) -> ToolIndexError:

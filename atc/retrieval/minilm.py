@@ -21,7 +21,7 @@ from atc.extras import install_command
 from atc.models.catalogue import Chunk, ModelFile
 from atc.models.fetch import HUB_ALONE, Progress, Source, fetch_file, models_dir
 from atc.models.machine import this_machine
-from atc.retrieval.encoder import Floats, normalised, readable
+from atc.retrieval.vectors import Floats, normalised, readable
 
 MAX_TOKENS = 256
 """Tokens of a text that are read."""

@@ -4,7 +4,7 @@ After ToolQP (§3.1): turn 1 is a plan, every later turn one functional query, w
 the model says that it has what it needs. Three things are ours. The sub-goals are searched for at once, as they are: a
 plan already says what is sought, and a small model's queries seldom say it better. Prerequisites of found tools stand
 beside the results (:mod:`atc.retrieval.prerequisites`). And a task that one tool fits clearly is not planned
-(:mod:`atc.retrieval.skip_planning`). :data:`~atc.retrieval.turns.PAPER` leaves out the first two.
+(:mod:`atc.retrieval.planner`). Turns that are not ``eager`` leave out the first two.
 
 A :class:`Conversation` is held with any planner: with a model, which :class:`QueryPlanner` asks, or with replies that
 were verified, as training data has them.
@@ -12,29 +12,124 @@ were verified, as training data has them.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+import re
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message
-from atc.retrieval.asking import sampled
-from atc.retrieval.dialogue import MAX_QUERIES, TOP, parse_plan, parse_query
+from atc.retrieval.dialogue import MAX_QUERIES, PRODUCT, TOP, Turns, parse_plan, parse_query
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
-from atc.retrieval.rank_fusion import Fusion, anchored_similarity
 from atc.retrieval.retriever import Ask
-from atc.retrieval.skip_planning import one_tool_suffices
-from atc.retrieval.task_parts import DEPTH as PART_DEPTH
-from atc.retrieval.task_parts import one_ranking, parts_of
-from atc.retrieval.turns import PRODUCT, Turns
+from atc.retrieval.search import DEPTH as PART_DEPTH
+from atc.retrieval.search import one_ranking, parts_of
+
+# -- one ranking out of several ----------------------------------------------------------------------------------------
+# One ranking out of those of several queries (ToolQP §3.1 "Retrieval Aggregation", and what it is compared with).
+
+LIKENESS = 0.7
+"""Weight of the bare cosine in a query's score of a tool; the rest is the tool's place in the ranking."""
+QUERIES_SHARE = 0.75
+"""Weight of the best query's score of a tool, beside 1 for the task's own words."""
+
+Fusion = Callable[[Sequence[Sequence[Hit]]], list[str]]
+
+
+def peak_rank(rankings: Sequence[Sequence[Hit]]) -> list[str]:
+    """Each tool at the best place that any query gave it (ToolQP §3.1); at the same place the earlier query's first.
+
+    So a sub-task that took many queries gets no more room than one that took a single one. What is put first, say the
+    user's own words, is the anchor: its first tool stays the first.
+    """
+    best: dict[str, tuple[int, int]] = {}
+    for turn, ranking in enumerate(rankings):
+        for place, hit in enumerate(ranking):
+            best[hit.id] = min(best.get(hit.id, (place, turn)), (place, turn))
+    return sorted(best, key=lambda tool: (best[tool], tool))
+
+
+def anchored_similarity(rankings: Sequence[Sequence[Hit]]) -> list[str]:
+    """Order tools by their score in the first ranking plus their best score in another, on the scale of cosines.
+
+    Places forget how good a ranking is: a query that fits nothing has a first place too, and a small model writes such
+    queries ("combine the results"). So a score counts as much as the best cosine of its ranking, and for a query
+    mostly the cosine itself. Where words alone were searched nothing tells how good a ranking is: then, and with one
+    ranking only, it is :func:`peak_rank`.
+
+    Both shares were chosen by ``python -m benchmarks.retrieval --method plan-only`` (docs/benchmarks/search.md).
+    """
+    if len(rankings) < 2 or any(hit.dense is None for ranking in rankings for hit in ranking):
+        return peak_rank(rankings)
+    own = dict(_sure(rankings[0]))
+    by_query: dict[str, float] = {}
+    for ranking in rankings[1:]:
+        for hit, (tool, place) in zip(ranking, _sure(ranking), strict=True):
+            by_query[tool] = max(by_query.get(tool, 0.0), LIKENESS * (hit.dense or 0.0) + (1 - LIKENESS) * place)
+    return _by({tool: own.get(tool, 0.0) + QUERIES_SHARE * by_query.get(tool, 0.0) for tool in own | by_query})
+
+
+def _sure(ranking: Sequence[Hit]) -> Iterator[tuple[str, float]]:
+    """Scores, the best of which is the ranking's best cosine."""
+    best = max((hit.score for hit in ranking), default=0.0)
+    cosine = max((hit.dense or 0.0 for hit in ranking), default=0.0)
+    for hit in ranking:
+        yield hit.id, hit.score / best * max(0.0, cosine) if best > 0 else 0.0
+
+
+def _by(scores: Mapping[str, float]) -> list[str]:
+    return sorted(scores, key=lambda tool: (-scores[tool], tool))
+
+
+# -- when a search needs no plan ---------------------------------------------------------------------------------------
+# When a search needs no plan: a task of a single step that one tool fits clearly (ToolQP, Limitations: left open).
+#
+# How often that is so, and how good the ranking is then: ``python -m benchmarks.retrieval_clear``.
+
+MARGIN = 0.1
+"""The lead that the first tool needs; the best of both views has 1. Chosen by the benchmark named above."""
+STEP_WORDS = 30
+_BEST = 0.999
+_END = re.compile(r"[.?!;。？！]\s+|\n")
+_STEPS = re.compile(
+    r"(?i)\b(?:and|then|also|after|before|both|each|every|all|as well|finally|next|plus|followed|compare|respectively"
+    r"|once|if|additionally)\b"
+)
+
+
+def single_step(task: str) -> bool:
+    """Whether a task's words speak of one step: one short sentence without a word that joins or repeats steps.
+
+    The words are English. In other languages more tasks count as one step, and :func:`one_tool_suffices` still asks for
+    a tool that leads by words and by meaning.
+    """
+    sentences = [part for part in _END.split(task.strip()) if len(part.split()) > 2]
+    return len(sentences) <= 1 and len(task.split()) <= STEP_WORDS and not _STEPS.search(task)
+
+
+def one_tool_suffices(task: str, hits: Sequence[Hit]) -> bool:
+    """Whether a plan would add nothing: a single step, and one tool that leads, first by words and by meaning.
+
+    Args:
+        task: the user's words.
+        hits: what they find, by words and meaning; where meaning was not searched, no tool suffices.
+    """
+    if not hits or hits[0].dense is None or not single_step(task):
+        return False
+    first, second = (_by_itself(hit) for hit in hits[:2]) if len(hits) > 1 else (_by_itself(hits[0]), 0.0)
+    return first >= _BEST and first - second >= MARGIN
+
+
+def _by_itself(hit: Hit) -> float:
+    """What words and meaning say for a tool at least, without what it gained by use."""
+    return hit.score - hit.parts.get("co-usage", 0.0)
+
 
 DEPTH = 20
 """Tools kept of each query, to rank by."""
 QUERY_TOKENS = 60
-PAPER_TEMPERATURES = (0.0, 0.5)
-"""Of the plan and of the queries of a planner that is prompted (App. B, Tab. 5)."""
 
 
 @dataclass(frozen=True)
@@ -194,14 +289,6 @@ class Conversation:
         self._tell(self._results(self.found.turns[-1:]))
         return True
 
-    def brings(self, query: str) -> bool:
-        """Whether the search would go on after a query."""
-        if self._turns.patient:
-            return True
-        if query.casefold() in {turn.query.casefold() for turn in self.found.turns}:
-            return False
-        return not {hit.id for hit in self._index.search(query, limit=DEPTH)[:TOP]} <= self.found.shown
-
     def _tell(self, text: str) -> None:
         self.messages.append(Message("user", text))
 
@@ -235,13 +322,7 @@ class QueryPlanner:
         queries: that the model may write at most.
         graph: what was learnt of the tools, by id.
         turns: how the conversation is written; a planner that was trained is given those of its training data.
-        temperatures: of the plan and of the queries; :data:`PAPER_TEMPERATURES` are the paper's. 0 is
-            ``ask`` as it is.
-        seed: of the queries' sampling; each turn has its own, so that a search can be repeated.
         own_words: let the task's own words have a part in the ranking (without them: Tab. 4).
-
-    Raises:
-        UsageError: there are temperatures, and ``ask`` takes none.
     """
 
     def __init__(
@@ -255,14 +336,11 @@ class QueryPlanner:
         queries: int = MAX_QUERIES,
         graph: ToolGraph | None = None,
         turns: Turns = PRODUCT,
-        temperatures: tuple[float, float] = (0.0, 0.0),
-        seed: int = 0,
         own_words: bool = True,
     ) -> None:
         self._index, self._queries, self._adaptive = index, queries, adaptive
         self._turns = turns if eager is None else replace(turns, eager=eager)
-        self._ask, self._temperatures, self._seed = ask, temperatures, seed
-        self._asks()  # what cannot be asked is said at once
+        self._ask = ask
         self._prerequisites, self._graph, self._own_words = prerequisites, graph, own_words
 
     async def search(self, task: str) -> Trajectory:
@@ -292,8 +370,7 @@ class QueryPlanner:
 
     def _asks(self) -> tuple[Ask, Ask]:
         """How one search asks for its plan, and for its queries."""
-        of_plan, of_query = self._temperatures
-        return sampled(self._ask, of_plan, self._seed), sampled(self._ask, of_query, self._seed)
+        return self._ask, self._ask
 
     async def _next(self, done: Trajectory, ask: Ask, tokens: int) -> str:
         """The model's next turn."""

@@ -17,7 +17,7 @@ from atc.graph.identifiers import GENERIC, NAMES, VERBS, names_a_supplier, words
 from atc.graph.suppliers import Scope, Supplier, is_handed_out
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
-from atc.retrieval.document_fields import service_of
+from atc.retrieval.documents import service_of
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Parameter, Protocol, parameters_of
 

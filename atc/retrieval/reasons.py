@@ -6,11 +6,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 from atc.graph.edges import Feed
 from atc.graph.suppliers import Supplier
-from atc.retrieval.fusion import DENSE_SHARE
-from atc.retrieval.planner import Trajectory
+from atc.retrieval.planner import Trajectory, one_tool_suffices
 from atc.retrieval.prerequisites import SURE, Prerequisite
+from atc.retrieval.scorers import DENSE_SHARE
 from atc.retrieval.search import Hit
-from atc.retrieval.skip_planning import one_tool_suffices
 from atc.sketch import Sketch, Why
 from atc.tools.tool import Toolset
 

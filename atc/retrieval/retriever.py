@@ -18,17 +18,16 @@ from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:
     from atc.graph.tool_graph import ToolGraph
-    from atc.retrieval.encoder import Encoder
+    from atc.retrieval.adapter import OwnAdapters
+    from atc.retrieval.dialogue import Turns
     from atc.retrieval.index import ToolIndex
-    from atc.retrieval.own_adapters import OwnAdapters
-    from atc.retrieval.runs_together import RunsTogether
     from atc.retrieval.scorers import Column
     from atc.retrieval.snapshot import Progress
-    from atc.retrieval.turns import Turns
+    from atc.retrieval.together import RunsTogether
+    from atc.retrieval.vectors import Encoder
 
 Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
-"""Asks a model: the messages, and how many tokens it may reply with. One that takes ``temperature`` and ``seed`` is
-asked with them where the reply is sampled (:mod:`atc.retrieval.asking`)."""
+"""Asks a model: the messages, and how many tokens it may reply with."""
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]
@@ -128,9 +127,9 @@ class IndexRetriever:
         """
         if len(tools) <= limit:
             return all_of(tools)
+        from atc.retrieval.dialogue import PRODUCT
         from atc.retrieval.planner import QueryPlanner, search_without_plan
         from atc.retrieval.reasons import sketch_of
-        from atc.retrieval.turns import PRODUCT
 
         made = await self._of(tools, report)
         columns, notices = self._given_columns(made) if self._given_columns is not None else ((), ())
@@ -164,7 +163,7 @@ class IndexRetriever:
         if graph is None or not (graph.learnt.follows or graph.learnt.feeds):
             return ()
         if self._runs is None or self._runs.learnt is not graph.learnt:
-            from atc.retrieval.runs_together import RunsTogether
+            from atc.retrieval.together import RunsTogether
 
             self._runs = RunsTogether(graph.learnt)
         return (self._runs,)
@@ -221,7 +220,7 @@ def by_index(settings: Settings) -> IndexRetriever:
         if not settings.learn or "adapter" not in settings.scorers:
             return others, ()
         if adapters is None:
-            from atc.retrieval.own_adapters import OwnAdapters
+            from atc.retrieval.adapter import OwnAdapters
 
             adapters = OwnAdapters(settings.catalogue)
         return (*adapters.columns(index), *others), adapters.notices

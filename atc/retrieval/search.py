@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.fusion import Floats, fused, top
-from atc.retrieval.nearest import PROPOSED
-from atc.retrieval.scorers import Query, Rows, Scorer, shares_of
+from atc.retrieval.scorers import Floats, Query, Rows, Scorer, fused, shares_of, top
 from atc.retrieval.snapshot import Snapshot
 from atc.retrieval.together import UsedTogether
+from atc.retrieval.vectors import PROPOSED
 from atc.scorer_names import ScorerName
 
 Mode = Literal["hybrid", "lexical", "dense"]
@@ -129,3 +130,92 @@ def _union(scorers: Sequence[Scorer], query: Query, limit: int, rows: Rows) -> R
 def _scores(scorers: Sequence[Scorer], query: Query, rows: Rows | None) -> dict[ScorerName, Floats]:
     given = ((scorer.name, scorer.scores(query, rows)) for scorer in scorers)
     return {name: scores for name, scores in given if scores is not None}
+
+
+# -- a long task and its parts -----------------------------------------------------------------------------------------
+# A long task taken apart without a model, and one ranking out of those of the task and of its parts.
+#
+# One vector of a task of many services is near none of them, and its many words speak for tools that have a few of
+# each. So each part is searched for too. Punctuation of any language ends a part; beside it a few English words do. The
+# whole task stays the anchor: what it finds best stands before what one part alone finds best.
+
+LEAST_WORDS = 4
+"""Words of a part; what is shorter belongs to its neighbour."""
+MAX_PARTS = 8
+"""Parts of a task at most; of more, neighbours are put together."""
+MAX_TEXT = 8_000
+"""Characters of a task that are taken apart."""
+SHARE = 0.5
+"""Weight of the best part's score of a tool beside 1 for the whole task's; docs/benchmarks/search.md has others."""
+DEPTH = 100
+"""Tools at least that each search finds, so that the rankings have something in common."""
+_SENTENCES = re.compile(r"(?<=[.!?;:])\s+|[\n\r\u2028\u2029。！？；।۔؟•]+")
+# it begins at the first of some spaces alone: from each of many, all that follow would be looked at again
+_CLAUSES = re.compile(
+    r"(?:,|(?<!\s))\s*\b(?:and also|as well as|and then|additionally|also|then|furthermore|moreover|plus|after that"
+    r"|finally|along with|in addition)\b[,:]?\s*|,\s+and\s+",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"\w+")
+
+
+def parts_of(task: str) -> list[str]:
+    """The parts of a task, in its order; one or none where it cannot be taken apart."""
+    parts = [part for sentence in _SENTENCES.split(task[:MAX_TEXT]) for part in _joined(_CLAUSES.split(sentence))]
+    parts = [part for part in parts if _words(part) >= LEAST_WORDS]
+    if len(parts) <= MAX_PARTS:
+        return parts
+    ends = [len(parts) * place // MAX_PARTS for place in range(MAX_PARTS + 1)]
+    return [" ".join(parts[begin:end]) for begin, end in pairwise(ends)]
+
+
+def one_ranking(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+    """The tools by their score for the whole task, and :data:`SHARE` of their best score for a part.
+
+    Args:
+        rankings: of the whole task, then of each part. Each counts as parts of its best score.
+        limit: how many at most.
+    """
+    whole: dict[str, float] = {}
+    part: dict[str, float] = {}
+    shown: dict[str, tuple[float, Hit]] = {}  # from the ranking that speaks most for it
+    for number, ranking in enumerate(rankings):
+        best = max((hit.score for hit in ranking), default=0.0)
+        for hit in ranking if best > 0 else ():
+            score = hit.score / best * (SHARE if number else 1.0)
+            scores = part if number else whole
+            scores[hit.id] = max(scores.get(hit.id, 0.0), score)
+            if score > shown.get(hit.id, (0.0, hit))[0]:
+                shown[hit.id] = (score, hit)
+    total = {id: whole.get(id, 0.0) + part.get(id, 0.0) for id in shown}
+    order = sorted(total, key=lambda id: (-total[id], id))[:limit]
+    before = _best_places(rankings)
+    return [
+        replace(shown[id][1], score=total[id] / (1 + SHARE), rank=rank, before=before.get(id))
+        for rank, id in enumerate(order, 1)
+    ]
+
+
+def _best_places(rankings: Sequence[Sequence[Hit]]) -> dict[str, int]:
+    """The best place of each tool in any ranking, without what it gained by use."""
+    places: dict[str, int] = {}
+    for ranking in rankings:
+        for hit in ranking:
+            if hit.before is not None:
+                places[hit.id] = min(places.get(hit.id, hit.before), hit.before)
+    return places
+
+
+def _joined(clauses: Sequence[str]) -> list[str]:
+    """Clauses, each with enough words; a short one joins the one before it."""
+    found: list[str] = []
+    for clause in (each.strip() for each in clauses):
+        if clause and found and (_words(clause) < LEAST_WORDS or _words(found[-1]) < LEAST_WORDS):
+            found[-1] += f" {clause}"
+        elif clause:
+            found.append(clause)
+    return found
+
+
+def _words(text: str) -> int:
+    return sum(1 for _ in _WORDS.finditer(text))

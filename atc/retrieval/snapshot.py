@@ -16,14 +16,19 @@ from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError, UsageError
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.codes import Codes
-from atc.retrieval.counts import Counts, count, merge
-from atc.retrieval.document_fields import DocumentFields, document_fields, service_of, text_for_encoder
-from atc.retrieval.documents import Document, Documents, Joined, Spool
-from atc.retrieval.interning import Interner
-from atc.retrieval.lexical import LexicalIndex
-from atc.retrieval.nearest import Nearest
-from atc.retrieval.vectors import Vectors
+from atc.retrieval.documents import (
+    Document,
+    DocumentFields,
+    Documents,
+    Interner,
+    Joined,
+    Spool,
+    document_fields,
+    service_of,
+    text_for_encoder,
+)
+from atc.retrieval.lexical import Counts, LexicalIndex, count, merge
+from atc.retrieval.vectors import Nearest, Vectors
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 
@@ -55,7 +60,6 @@ class Snapshot:
         lexical: the scores of words.
         vectors: the vectors, or ``None`` where no encoder was there.
         nearest: proposes rows in an index that was saved and is too large to compare all.
-        codes: of the documents, where they were made.
         co_usage: what was used together, where it was given.
         notices: what the user may want to know of how it was read, a sentence each.
     """
@@ -68,7 +72,6 @@ class Snapshot:
     lexical: LexicalIndex
     vectors: Vectors | None = None
     nearest: Nearest | None = None
-    codes: Codes | None = None
     co_usage: CoUsage | None = None
     notices: tuple[str, ...] = ()
 

@@ -14,15 +14,14 @@ from typer.testing import CliRunner
 
 from atc.cli import app
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.code_space import into_space
-from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.tokenizer import coded, tokenize
-from atc.retrieval.transport import prices
 from atc.retrieval.vectors import Floats
 from atc.tools.protocol import Protocol
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_measures import CodeFigures, better, held_out, measured
+from atc_research.toolweaver.tokenizer import coded, tokenize
+from atc_research.toolweaver.tool_codes import carried, into_space, read_codes
+from atc_research.toolweaver.transport import prices
 
 CLI = CliRunner()
 
@@ -224,16 +223,15 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
         found = CLI.invoke(app, arguments)
         assert found.exit_code == 0, found.stderr
         assert json.loads(found.stdout)["kept"] is answer
-        codes = ToolIndex.load(tmp_path / "a").snapshot.codes
+        codes = read_codes(tmp_path / "a", ToolIndex.load(tmp_path / "a").snapshot, Own.digest)
         assert (codes is not None) is answer
         assert not (tmp_path / "a" / learning.FOLDER).exists()
     assert codes is not None
     assert codes.facts.method == "trained"
-    made = ToolIndex.load(tmp_path / "a", Own())
-    made.add([Protocol(name="another", description="comes later")])
-    assert made.codes is not None
-    assert len(made.codes.values) == 201, "a tool that comes later is encoded without torch"
-    assert len(made.codes.books[0][0]) == 64
+    later = carried(codes, np.append(np.arange(200), -1), vectors(1, 9))
+    assert later is not None
+    assert len(later.values) == 201, "a tool that comes later is encoded without torch"
+    assert len(later.books[0][0]) == 64
 
     found = CLI.invoke(app, [*arguments, "--layers", "many"])
     assert found.exit_code == 2
@@ -243,10 +241,3 @@ def test_the_command_keeps_trained_codes_only_where_they_are_better(
     found = CLI.invoke(app, ["learn", "codes", "--index", str(tmp_path / "b"), "--json"])
     assert found.exit_code == 1
     assert "used together" in json.loads(found.stdout)["why"]
-
-
-def test_codes_of_another_catalogue_are_refused(tmp_path: Path) -> None:
-    made = index(tmp_path, 5, None)
-    codes = Codes(np.zeros((4, 2), np.int16), (vectors(2), vectors(2)), CodesFacts("closed-form"))
-    with pytest.raises(ValueError, match="do not fit the index"):
-        made.use_codes(codes)

@@ -11,10 +11,10 @@ import pytest
 from typer.testing import CliRunner
 
 from atc.cli import app
-from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from atc_research.extras import TRAIN
+from atc_research.toolweaver.tool_codes import Codes, CodesFacts, write_codes
 from tests.support.retrieval import HashedWords
 from tests.support.tiny_model import model_in
 
@@ -25,12 +25,11 @@ def index_in(folder: Path, codes: dict[str, tuple[int, int]] | None = None) -> P
     """An index of three tools, with codes where they are given."""
     tools = [(id, Protocol(name=id.replace("/", "_"), description=f"About {id}.")) for id in TOOLS]
     encoder = HashedWords()
-    index = ToolIndex.build(tools, encoder)
+    index = ToolIndex.build(tools, encoder, folder)
     if codes:
         values = np.array([codes[id] for id in index.ids], np.int16)
         books = (np.zeros((4, encoder.dimensions), np.float32),) * 2
-        index.use_codes(Codes(values, books, CodesFacts("closed-form", encoder=encoder.digest)))
-    index.save(folder)
+        write_codes(folder, Codes(values, books, CodesFacts("closed-form", encoder=encoder.digest)), index.ids)
     return folder
 
 
@@ -50,7 +49,7 @@ def test_what_is_missing_is_said(tmp_path: Path) -> None:
     there = ("--model", tmp_path, "-o", tmp_path / "out")
     code, said = run("queries", pairs_in(tmp_path), "--index", plain, *there)
     assert code == 2
-    assert "has no codes: make them with `atc tools index --codes`" in said
+    assert "has no codes: make them with `atc learn codes --closed-form`" in said
     index = index_in(tmp_path / "index", TOOLS)
     code, said = run("queries", pairs_in(tmp_path), "--index", index, *there, "--start", "zero")
     assert (code, "take words or random" in said) == (2, True)

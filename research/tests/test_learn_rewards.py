@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from atc.retrieval.dialogue import STOP, Plan, parse_plan, show_query
-from atc.retrieval.turns import PAPER, PRODUCT
+from atc.retrieval.dialogue import PRODUCT, STOP, Plan, parse_plan, show_query
+from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.rewards import (
     Weights,
     cosine,

@@ -11,12 +11,12 @@ import pytest
 from atc.learn.examples import Example
 from atc.models import FakeModel
 from atc.models.base import Message, Reply
-from atc.retrieval.dialogue import STOP, TOP, parse_plan, parse_query
+from atc.retrieval.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import QueryPlanner
-from atc.retrieval.turns import PAPER, PRODUCT, Turns
 from atc.tools.protocol import Protocol, Source
 from atc_research.toolqp.hints import LEVELS, hints, names_tool, without_name
+from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import DEPTH, QUERIES, RANK_THRESHOLD, Skipped, Synthesiser, Trajectory
 from tests.support.learn import GOOD, PLAN, TOOLS, TRIP, Teacher, catalogue, goal_of
 

@@ -11,10 +11,11 @@ import pytest
 
 from atc.errors import UsageError
 from atc.learn.examples import Example
-from atc.retrieval.turns import PAPER, Turns
+from atc.retrieval.dialogue import Turns
 from atc_research.toolqp.dataset import Output
 from atc_research.toolqp.document_teacher import DocumentSynthesiser
 from atc_research.toolqp.hints import names_tool
+from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import RANK_THRESHOLD, Skipped, Trajectory
 from tests.support.decoder import read, writer
 from tests.support.learn import TRIP, catalogue

@@ -16,9 +16,9 @@ from typer.testing import CliRunner
 from atc.errors import EnvironmentProblem, UsageError
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
-from atc.retrieval.document_fields import document_fields, text_for_encoder
-from atc.retrieval.encoder import normalised
+from atc.retrieval.documents import document_fields, text_for_encoder
 from atc.retrieval.index import Mode
+from atc.retrieval.vectors import normalised
 from benchmarks import retrieval
 from benchmarks.codes_queries import requests_in
 from benchmarks.expansion import EXPANSIONS

@@ -10,9 +10,9 @@ import pytest
 
 from atc.models import FakeModel
 from atc.models.base import Message, Reply
-from atc.retrieval.document_fields import document_fields, text_for_encoder
-from atc.retrieval.encoder import Floats, normalised
+from atc.retrieval.documents import document_fields, text_for_encoder
 from atc.retrieval.index import Hit, ToolIndex
+from atc.retrieval.vectors import Floats, normalised
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 from benchmarks.expansion import EXPANSIONS, HyDE, Intents, QueryToDocument, QueryToExpansion, by_mean_vector

@@ -14,7 +14,7 @@ from atc.cli import app
 from atc.cli.browse import found
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
-from tests.retrieval.test_code_words import many
+from tests.retrieval.test_menu import many
 from tests.support.retrieval import HashedWords, protocol
 
 

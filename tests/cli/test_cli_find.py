@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from atc.cli import app, find
 from atc.models.fake import FakeModel
 from tests.support.cli import TOOLS
-from tests.support.retrieval import HashedWords
 
 
 @pytest.fixture(autouse=True)
@@ -93,59 +92,6 @@ def test_without_the_encoder_words_are_used_and_it_is_said(monkeypatch: pytest.M
     assert (ran.exit_code, "by words alone" in ran.stdout) == (0, True)
     assert "atc model pull minilm" in ran.stderr
     assert json.loads(atc("index", "tools.py", "-o", "ix2", "--json").stdout)["encoder"] is None
-    coded = atc("index", "tools.py", "-o", "ix3", "--codes")
-    assert (coded.exit_code, "atc model pull minilm" in coded.stderr, Path("ix3").exists()) == (3, True, False)
-    assert "by words alone" not in coded.stderr
-
-
-def test_an_index_gets_codes_and_keeps_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(find, "MiniLM", HashedWords)
-    made = atc("index", "atlas", "-o", "coded", "--codes", "--seed", "3", "--code-size", "8", "--json")
-    about = json.loads(made.stdout)["codes"]
-    assert (about["levels"], about["size"], about["distinct"], about["seed"]) == (2, [8, 8], 34, 3)
-    monkeypatch.setattr(find.ToolIndex, "make_codes", None)  # made again without --codes, they stay
-    again = atc("index", "atlas", "-o", "coded", "--json")
-    assert json.loads(again.stdout)["codes"] == about
-    assert "8 × 8 codes" in atc("index", "atlas", "-o", "coded").stdout
-    Path("used.jsonl").write_text('{"tools": ["sun_times", "find_cities"]}')
-    used = atc("index", "atlas", "-o", "coded", "--used-together", "used.jsonl")
-    assert (used.exit_code, "--codes makes them anew" in used.stderr) == (0, True)
-    assert "1 set of tools used together" in used.stdout
-
-
-def test_codes_that_were_stopped_or_have_no_room_leave_an_index_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    def stopped(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(find, "MiniLM", HashedWords)
-    with monkeypatch.context() as patched:
-        patched.setattr(find.ToolIndex, "make_codes", stopped)
-        assert atc("index", "tools.py", "-o", "coded", "--codes").exit_code not in (0, 1)
-    assert "codes" not in json.loads(atc("index", "tools.py", "-o", "coded", "--json").stdout)
-    assert atc("index", "tools.py", "-o", "coded", "--codes", "--code-size", "2").exit_code == 0
-    ran = atc("index", "tools.py", "atlas", "-o", "coded", "--json")
-    assert "no room" in ran.stderr
-    assert "codes" not in json.loads(ran.stdout)
-
-
-@pytest.mark.parametrize(
-    ("options", "message", "code"),
-    [
-        (["--levels", "3"], "give --codes", 2),
-        (["--codes", "--levels", "0"], "levels", 2),
-        (["--codes", "--code-size", "2"], "tell at most 4", 2),
-        (["--codes", "--smoothing", "-1"], "from 0 on", 2),
-        (["--codes", "--encoder", "none"], "--encoder none makes none", 2),
-    ],
-)
-def test_codes_that_cannot_be_made_are_refused_before_any_work(
-    monkeypatch: pytest.MonkeyPatch, options: list[str], message: str, code: int
-) -> None:
-    monkeypatch.setattr(find, "MiniLM", HashedWords)
-    ran = atc("index", "atlas", "-o", "coded", *options)
-    assert ran.exit_code == code
-    assert message in ran.stderr
-    assert not Path("coded").exists()
 
 
 def test_what_is_used_together_comes_from_a_file() -> None:

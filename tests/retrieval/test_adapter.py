@@ -18,11 +18,9 @@ from hypothesis import strategies as some
 from atc.catalogue import Catalogue
 from atc.errors import UsageError
 from atc.retrieval import snapshot as snapshots
-from atc.retrieval.adapter import Adapter
-from atc.retrieval.fusion import fused
+from atc.retrieval.adapter import MAX_FILES, Adapter, OwnAdapters
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.own_adapters import MAX_FILES, OwnAdapters
-from atc.retrieval.scorers import Query
+from atc.retrieval.scorers import Query, fused
 from atc.settings import Settings
 from atc.sketch import Sketch
 from atc.tools.tool import Tool, Toolset

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from atc.errors import ToolIndexError, UsageError
+from atc.errors import ToolIndexError
 from atc.retrieval import index_store
 from atc.retrieval.co_usage import MOST, CoUsage
-from atc.retrieval.codes import Codes
 from atc.retrieval.index import ToolIndex
-from tests.support.ranking import SmallEncoder, index, tools
+from tests.support.ranking import SmallEncoder, index
 from tests.support.retrieval import protocol
 
 WIDE = SmallEncoder.dimensions
@@ -37,7 +36,6 @@ def folder(tmp_path: Path) -> Path:
     made = index()
     ids = made.ids
     made.use_together([(ids[:3], 4), (ids[2:5], 1)])
-    made.make_codes()
     made.save(tmp_path / "index")
     return tmp_path / "index"
 
@@ -61,40 +59,6 @@ def works(made: ToolIndex) -> bool:
     return made.search("chess", 1)[0].id == "do_chess" and bool(made.search("weather", 1))
 
 
-FOREIGN_CODES: dict[str, dict[str, NDArray[Any]]] = {
-    "books of other dimensions": {f"codebook-{level}": np.zeros((22, 5), np.float32) for level in (0, 1)},
-    "books without dimensions": {f"codebook-{level}": np.zeros((22, 0), np.float32) for level in (0, 1)},
-    "a book that overflows": {"codebook-0": np.full((22, WIDE), 3e38, np.float32)},
-    "an encoder without its first layer": {"codes-encoder-weight-5": np.zeros((3, 3), np.float32)},
-    "an encoder without offsets": {"codes-encoder-weight-0": np.zeros((WIDE, WIDE), np.float32)},
-    "an encoder of no shape": {
-        "codes-encoder-weight-0": np.zeros((), np.float32),
-        "codes-encoder-bias-0": np.zeros((), np.float32),
-    },
-    "an encoder of other vectors": {
-        "codes-encoder-weight-0": np.zeros((WIDE, 3), np.float32),
-        "codes-encoder-bias-0": np.zeros(WIDE, np.float32),
-    },
-    "a network that overflows": {"codes-encoder-weight-0": np.full((WIDE, WIDE), 1e308)},
-}
-
-
-@pytest.mark.parametrize("arrays", FOREIGN_CODES.values(), ids=FOREIGN_CODES)
-def test_codes_that_do_not_fit_the_vectors_are_left_out(folder: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    made = forged(folder, **arrays)
-    assert made.codes is None
-    assert "--codes` makes them anew" in made.notices[0]
-    assert works(made)
-
-
-def test_a_head_that_an_older_version_trained_is_ignored_with_a_line(folder: Path) -> None:
-    made = forged(folder, **{"codes-head-00": np.zeros((10**9, 0), np.float32)})
-    assert made.codes is not None
-    assert not made.codes.arrays
-    assert "is ignored: `atc learn`" in made.notices[0]
-    assert works(made)
-
-
 FOREIGN_COUNTS: dict[str, dict[str, NDArray[Any]]] = {
     "counts that overflow": {"used-counts": np.full(6, 1e308), "used-totals": np.full(10, 1e308)},
     "tools used less often than their pairs": {"used-totals": np.zeros(10, np.float32)},
@@ -109,21 +73,10 @@ def test_counts_that_cannot_be_are_left_out(folder: Path, arrays: dict[str, NDAr
     assert works(made)
 
 
-def test_huge_counts_are_alike_as_small_ones_are() -> None:
+def test_huge_counts_are_capped() -> None:
     rows = {"a": 0, "b": 1, "c": 2}
     used = CoUsage.of([(["a", "b"], 1e300), (["a", "c"], 1e300), (["b", "c"], 1e-30)], rows, 3)
     assert used.totals.max() <= np.float32(MOST)
-    assert np.allclose(used.similarity, [1, 1, 0], atol=0.3)
-    large = CoUsage(used.pairs, np.full(3, 3e20, np.float32), np.full(3, 3e20, np.float32))
-    assert np.allclose(large.similarity, 1.0)
-
-
-def test_codes_of_other_vectors_are_not_taken() -> None:
-    made = index()
-    other = ToolIndex.build(tools(), SmallEncoder()).make_codes()
-    narrow = Codes(other.values, tuple(book[:, :5] for book in other.books), other.facts)
-    with pytest.raises(UsageError, match="5 dimensions"):
-        made.use_codes(narrow)
 
 
 def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,9 +87,9 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(folder: Path, monkeypat
         path.unlink()
         os.mkfifo(path)
 
-    piped("codes.npy")
+    piped("used-pairs.npy")
     made = ToolIndex.load(folder, SmallEncoder())
-    assert made.codes is None
+    assert made.snapshot.co_usage is None
     assert works(made)
     for name, said in (("ids.json", "missing"), ("index.json", "is no file")):
         piped(name)

@@ -16,13 +16,20 @@ from atc.models.base import Message, Reply
 from atc.result import Effect
 from atc.retrieval.dialogue import STOP, Plan
 from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.metrics import ndcg, recall
-from atc.retrieval.planner import PAPER_TEMPERATURES, QueryPlanner, Trajectory, with_providers
+from atc.retrieval.metrics import ndcg
+from atc.retrieval.planner import (
+    QueryPlanner,
+    Trajectory,
+    anchored_similarity,
+    one_tool_suffices,
+    peak_rank,
+    single_step,
+    with_providers,
+)
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
-from atc.retrieval.rank_fusion import anchored_similarity, peak_rank
-from atc.retrieval.skip_planning import one_tool_suffices, single_step
-from atc.retrieval.turns import PAPER
 from atc.tools.protocol import Protocol, Source
+from atc_research.toolqp.paper_planner import PAPER, SampledPlanner
+from atc_research.toolqp.rewards import recall
 from tests.support.retrieval import HashedWords, protocol
 from tests.support.time import little_work
 
@@ -127,7 +134,7 @@ def test_the_plan_and_the_queries_have_their_temperatures_and_seeds(index: ToolI
         asked.append((given.get("temperature"), given.get("seed")))  # type: ignore[arg-type]
         return Reply(f"<query>thing number {len(asked)}</query>", "stop", 10, 5, 0.1)
 
-    planner = QueryPlanner(index, ask, turns=PAPER, adaptive=False, queries=2, temperatures=PAPER_TEMPERATURES, seed=7)
+    planner = SampledPlanner(index, ask, turns=PAPER, adaptive=False, queries=2, seed=7)
     for _ in range(2):  # a search can be repeated
         asked.clear()
         asyncio.run(planner.search("rain"))
@@ -139,9 +146,9 @@ def test_an_ask_without_temperatures_is_refused_before_the_search(index: ToolInd
         raise AssertionError
 
     with pytest.raises(UsageError, match="temperature and seed"):
-        QueryPlanner(index, ask, temperatures=PAPER_TEMPERATURES)
+        SampledPlanner(index, ask)
     with pytest.raises(UsageError, match="between 0 and 2"):
-        QueryPlanner(index, ask, temperatures=(0.0, 3.0))
+        SampledPlanner(index, ask, (0.0, 3.0))
 
 
 @pytest.mark.parametrize("reply", ["", "<query>", "I cannot do that.", "```", "\x00", "9" * 5000, '{"a": [}'])

@@ -17,11 +17,10 @@ import pytest
 from atc.errors import EncoderUnavailable, ModelError, ModelUnavailable, SettingsError
 from atc.models import fetch
 from atc.retrieval import minilm, vectors
-from atc.retrieval.encoder import readable
 from atc.retrieval.endpoint import EndpointEncoder
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MODEL, TOKENIZER, MiniLM, pull
-from atc.retrieval.vectors import Vectors
+from atc.retrieval.vectors import Vectors, readable
 from tests.support.fake_openai_server import Step, answers, serving
 from tests.support.retrieval import some
 

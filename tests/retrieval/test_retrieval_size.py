@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from atc.errors import ToolIndexError, UsageError
-from atc.retrieval import counts, documents, index_store, nearest, snapshot
-from atc.retrieval.embedding import BLOCK
+from atc.retrieval import documents, index_store, lexical, snapshot, vectors
+from atc.retrieval.changing import BLOCK
 from atc.retrieval.index import ToolIndex
 from tests.support.retrieval import HashedWords, built, files, many, protocol, some
 
@@ -18,7 +18,7 @@ STAGES = ["reading", "ordering", "embedding", "writing", "connecting"]
 
 def test_every_stage_is_told_to_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("usearch")
-    monkeypatch.setattr(nearest, "EXACT", 3)
+    monkeypatch.setattr(vectors, "EXACT", 3)
     told: dict[str, list[tuple[int, int]]] = {}
     ToolIndex.build(many(BLOCK + 4), HashedWords(), tmp_path, lambda stage, *of: told.setdefault(stage, []).append(of))
     assert list(told) == STAGES
@@ -32,7 +32,7 @@ def test_ctrl_c_in_any_stage_leaves_what_was_there(tmp_path: Path, monkeypatch: 
     pytest.importorskip("usearch")
     built(tmp_path)
     before = files(tmp_path)
-    monkeypatch.setattr(nearest, "EXACT", 3)
+    monkeypatch.setattr(vectors, "EXACT", 3)
 
     def stopped(stage: str, done: int, total: int) -> None:
         if stage == at:
@@ -48,11 +48,11 @@ def test_ctrl_c_in_any_stage_leaves_what_was_there(tmp_path: Path, monkeypatch: 
 
 def test_the_graph_does_not_depend_on_its_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("usearch")
-    vectors = ToolIndex.build(many(50), HashedWords()).snapshot.vectors
-    assert vectors is not None
-    nearest.Nearest.write(vectors, tmp_path / index_store.GRAPH)
-    monkeypatch.setattr(nearest, "_AT_ONCE", 7)
-    nearest.Nearest.write(vectors, tmp_path / "steps")
+    made = ToolIndex.build(many(50), HashedWords()).snapshot.vectors
+    assert made is not None
+    vectors.Nearest.write(made, tmp_path / index_store.GRAPH)
+    monkeypatch.setattr(vectors, "_CONNECTED", 7)
+    vectors.Nearest.write(made, tmp_path / "steps")
     assert (tmp_path / "steps").read_bytes() == (tmp_path / index_store.GRAPH).read_bytes()
 
 
@@ -89,7 +89,7 @@ def test_documents_of_a_long_stream_lie_in_a_file(tmp_path: Path, monkeypatch: p
 
 def test_an_index_is_the_same_however_many_words_are_sorted_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ToolIndex.build([*some(), *many(30)]).snapshot
-    monkeypatch.setattr(counts, "_AT_ONCE", 3)
+    monkeypatch.setattr(lexical, "_AT_ONCE", 3)
     parts = ToolIndex.build([*some(), *many(30)]).snapshot
     assert whole.counts.vocabulary == parts.counts.vocabulary
     for name in ("pointers", "words", "weights"):
@@ -99,6 +99,6 @@ def test_an_index_is_the_same_however_many_words_are_sorted_at_once(monkeypatch:
 
 
 def test_more_words_than_memory_has_room_for_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counts, "MOST", 20)
+    monkeypatch.setattr(lexical, "MOST", 20)
     with pytest.raises(UsageError, match=r"20 words at most.* build several"):
         ToolIndex.build(many(30))

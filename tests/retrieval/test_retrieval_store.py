@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
-from atc.retrieval import index_store, nearest
-from atc.retrieval.embedding import BLOCK
+from atc.retrieval import index_store, vectors
+from atc.retrieval.changing import BLOCK
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.vectors import Vectors
 from tests.support.retrieval import HashedWords, built, files, generation, many, protocol, some
@@ -82,7 +82,7 @@ def test_beyond_a_size_near_neighbours_are_proposed_and_the_answers_stay(
     pytest.importorskip("usearch")
     tools = [*many(1_000), *((p.name, p) for p in some())]
     exact = ToolIndex.build(tools, HashedWords())
-    monkeypatch.setattr(nearest, "EXACT", 500)
+    monkeypatch.setattr(vectors, "EXACT", 500)
     index = ToolIndex.build(tools, HashedWords(), tmp_path)
     assert (generation(tmp_path) / index_store.GRAPH).is_file()
     for mode in ("lexical", "dense", "hybrid"):
@@ -103,13 +103,13 @@ def test_nearly_all_of_the_nearest_are_proposed(tmp_path: Path) -> None:
     random = np.random.default_rng(5)
     centres = random.standard_normal((40, 32))
     rows = (centres[random.integers(0, 40, 4_000)] + random.standard_normal((4_000, 32))).astype(np.float32)
-    vectors = Vectors.of(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-    nearest.Nearest.write(vectors, tmp_path / "graph")
-    graph = nearest.Nearest.open(tmp_path / "graph")
+    made = Vectors.of(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    vectors.Nearest.write(made, tmp_path / "graph")
+    graph = vectors.Nearest.open(tmp_path / "graph")
     assert graph is not None
     found = 0
     for query in rows[::200]:
-        best = np.argsort(-vectors.scores(query))[:10]
+        best = np.argsort(-made.scores(query))[:10]
         found += len(set(best) & set(graph.rows(query, 10)))
     assert found >= 0.97 * 10 * len(rows[::200])
 
@@ -118,7 +118,7 @@ def test_without_its_library_a_very_large_index_is_compared_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("usearch")
-    monkeypatch.setattr(nearest, "EXACT", 3)
+    monkeypatch.setattr(vectors, "EXACT", 3)
     index = built(tmp_path)
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     assert ToolIndex.load(tmp_path, HashedWords()).search("car") == index.search("car")

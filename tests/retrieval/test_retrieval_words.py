@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from atc.retrieval.document_fields import MAX_FIELD, document_fields, text_for_encoder
+from atc.retrieval.documents import MAX_FIELD, document_fields, text_for_encoder
 from atc.retrieval.words import MAX_WORD, words
 from atc.tools.protocol import Protocol, Source
 from tests.support.retrieval import protocol

@@ -6,11 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.retrieval import task_parts
+from atc.retrieval import search
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import search_without_plan
-from atc.retrieval.search import Hit
-from atc.retrieval.task_parts import LEAST_WORDS, MAX_PARTS, MAX_TEXT, one_ranking, parts_of
+from atc.retrieval.search import LEAST_WORDS, MAX_PARTS, MAX_TEXT, Hit, one_ranking, parts_of
 from tests.support.retrieval import HashedWords, protocol, some
 
 
@@ -74,4 +73,4 @@ def test_a_task_of_one_part_is_searched_as_it_is_and_one_of_several_costs_one_ba
 def test_spaces_without_end_are_looked_at_once() -> None:
     words = "find a nice film for tonight", "tell me how cold it is"
     assert parts_of(f"{words[0]} ,  and then \t{words[1]}") == [*words]
-    assert task_parts._CLAUSES.search(" " * 100_000) is None  # once from each of them would take a minute
+    assert search._CLAUSES.search(" " * 100_000) is None  # once from each of them would take a minute

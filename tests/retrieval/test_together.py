@@ -15,13 +15,12 @@ from atc import Toolset
 from atc.errors import UsageError
 from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
-from atc.retrieval import nearest
+from atc.retrieval import vectors
 from atc.retrieval.co_usage import MAX_TOGETHER, CoUsage
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.retriever import IndexRetriever
-from atc.retrieval.runs_together import RunsTogether
 from atc.retrieval.scorers import Query
-from atc.retrieval.together import SERVICE, TOOL, Together
+from atc.retrieval.together import SERVICE, TOOL, RunsTogether, Together
 from atc.tools.tool import Tool
 from tests.support.retrieval import HashedWords, protocol, some
 
@@ -96,7 +95,7 @@ def test_a_service_strengthens_only_what_the_task_speaks_for() -> None:
 def test_a_large_index_proposes_what_was_used_with_likely_tools(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(nearest, "EXACT", 2)
+    monkeypatch.setattr(vectors, "EXACT", 2)
     index = used(ToolIndex.build(some(), HashedWords()), *WEATHER_AND_WORDS)
     index.save(tmp_path)
     hits = ToolIndex.load(tmp_path, HashedWords()).search("the weather by the hour")

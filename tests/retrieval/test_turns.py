@@ -8,17 +8,19 @@ from atc.errors import UsageError
 from atc.retrieval.dialogue import (
     MAX_GOALS,
     MAX_TEXT,
+    PRODUCT,
     STOP,
     TOP,
     Plan,
+    Turns,
     parse_plan,
     parse_query,
     show_query,
     show_results,
+    worked_example,
 )
-from atc.retrieval.example import worked_example
-from atc.retrieval.turns import PAPER, PRODUCT, Turns
 from atc.tools.protocol import Protocol
+from atc_research.toolqp.paper_planner import PAPER
 from tests.support.time import little_work
 
 GOALS = ("find the city", "get its weather")

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from atc.errors import UsageError
-from atc.retrieval import used_file
-from atc.retrieval.co_usage import MAX_TOGETHER
-from atc.retrieval.used_file import MAX_LINE, read_used
+from atc.retrieval import co_usage
+from atc.retrieval.co_usage import MAX_LINE, MAX_TOGETHER, read_used
 
 KNOWN = frozenset(f"tool_{n}" for n in range(80))
 
@@ -67,7 +66,7 @@ def test_a_wrong_line_is_said_with_its_number(line: str, why: str, tmp_path: Pat
 
 
 def test_there_is_an_end_to_pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(used_file, "MAX_PAIRS", 2)
+    monkeypatch.setattr(co_usage, "MAX_PAIRS", 2)
     path = written(tmp_path, '{"tools": ["tool_1", "tool_2"]}', '{"tools": ["tool_1", "tool_2", "tool_3"]}')
     with pytest.raises(UsageError, match="line 2: there are more than 2 pairs"):
         read_used(path, KNOWN)

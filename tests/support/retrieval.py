@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import EncoderUnavailable
-from atc.retrieval.encoder import normalised
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.stopwords import STOP_WORDS
-from atc.retrieval.words import words
+from atc.retrieval.vectors import normalised
+from atc.retrieval.words import STOP_WORDS, words
 from atc.tools.protocol import Protocol
 
 SAME = {"automobile": "car", "forecast": "weather"}
@@ -22,7 +21,7 @@ SAME = {"automobile": "car", "forecast": "weather"}
 
 
 class HashedWords:
-    """An :class:`~atc.retrieval.encoder.Encoder`.
+    """An :class:`~atc.retrieval.vectors.Encoder`.
 
     Args:
         name: also what its digest is made of.

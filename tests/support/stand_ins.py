@@ -16,7 +16,6 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import yaml
 from cryptography import x509
@@ -26,7 +25,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
 from atc.learn.examples import Pair
-from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 from benchmarks import batch_kills
@@ -105,19 +103,10 @@ GROUPS = {
 
 
 def grouped_index(folder: Path) -> None:
-    """An index whose codes are the groups above, and three tools in each group."""
-    codes = {
-        f"{kind}_{one}_{number}": (first, second, number)
-        for first, (kind, some) in enumerate(GROUPS.items())
-        for second, one in enumerate(some)
-        for number in range(3)
-    }
-    encoder = Encoder()
-    index = ToolIndex.build([protocol(id, f"About {id.replace('_', ' ')}.") for id in codes], encoder)
-    books = (np.zeros((3, encoder.dimensions), np.float32),) * 3
-    facts = CodesFacts("closed-form", encoder=encoder.digest)
-    index.use_codes(Codes(np.array([codes[id] for id in index.ids], np.int16), books, facts))
-    index.save(folder / "tools-index")
+    """An index of the groups above, three tools in each, their vectors near by group."""
+    named = [f"{kind}_{one}_{number}" for kind, some in GROUPS.items() for one in some for number in range(3)]
+    tools = [protocol(id, f"About {id.replace('_', ' ')}.") for id in named]
+    ToolIndex.build(tools, Encoder(), folder / "tools-index")
 
 
 def write_files(folder: Path, url: str) -> None:
@@ -248,12 +237,16 @@ def with_trainings() -> None:
 
 def tools_used_together(folder: Path) -> None:
     """An index that knows which tools are used together: those of each half."""
-    with_trainings()
     index = ToolIndex.build(many_tools(), Encoder())
     half = len(index) // 2
     index.use_together([(pair, 3) for some in (index.ids[:half], index.ids[half:]) for pair in combinations(some, 2)])
-    index.make_codes()
     index.save(folder / "tools-index")
+
+
+def an_index_to_train_on(folder: Path) -> None:
+    """The same index, where there is what trains on it."""
+    with_trainings()
+    tools_used_together(folder)
 
 
 def a_model_and_chats(folder: Path) -> None:
@@ -370,14 +363,15 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "benchmarks/search.md-0": data_of_catalogues,
     "benchmarks/training.md-0": a_decoder_and_catalogues,
     "codes.md-1": runs_and_an_index,
-    "codes.md-3": grouped_index,
+    "codes.md-2": grouped_index,
     "comparison.md-0": the_benchmarks,
     "docker.md-0": an_engine,
     "mcp-server.md-0": a_client_with_a_server,
     "mcp-server.md-2": credentials,
     "mcp-server.md-3": a_client_with_a_server,
     "research/training.md-1": tools_used_together,
-    "research/training.md-2": a_model_and_chats,
+    "research/training.md-2": an_index_to_train_on,
+    "research/training.md-3": a_model_and_chats,
     "ruler.md-0": the_benchmarks,
     "ruler.md-2": data_of_paths,
 }

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from atc.pages.kit import page_of
-from atc.retrieval.code_words import Entry, Menu
-from atc.retrieval.code_words import Path as Place
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.menu import Entry, Menu
+from atc.retrieval.menu import Path as Place
 from atc.retrieval.snapshot import Progress
 
 MOST_TOOLS = 60_000

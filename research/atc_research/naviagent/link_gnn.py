@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from atc.errors import EnvironmentProblem
 from atc.graph.identifiers import QUALIFIERS, words_of
 from atc.graph.suppliers import fields_of
-from atc.retrieval.encoder import Encoder
+from atc.retrieval.vectors import Encoder
 from atc.tools.protocol import Protocol, parameters_of
 from atc_research.extras import TRAIN
 from atc_research.naviagent.link_features import MAX_FIELDS, Matrix

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from atc.errors import ModelError
 from atc.models.base import Model, ModelRequest, Reply
-from atc.retrieval.dialogue import MAX_GOALS, Plan, first_sentence, harmless
-from atc.retrieval.document_fields import document_fields
+from atc.retrieval.dialogue import MAX_GOALS, PRODUCT, Plan, Turns, first_sentence, harmless
+from atc.retrieval.documents import document_fields
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.stopwords import STOP_WORDS
-from atc.retrieval.turns import PRODUCT, Turns
+from atc.retrieval.words import STOP_WORDS
 from atc.tools.protocol import Protocol
 from atc_research.toolqp.hints import names_tool, without_name
 from atc_research.toolqp.trajectories import KEEP_FAILED, Attempt, Synthesiser, _Work

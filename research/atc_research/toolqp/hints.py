@@ -9,7 +9,7 @@ from itertools import islice
 
 from atc.graph.identifiers import VERBS
 from atc.retrieval.dialogue import harmless
-from atc.retrieval.document_fields import document_fields
+from atc.retrieval.documents import document_fields
 from atc.tools.protocol import Protocol
 
 LEVELS = 5

@@ -17,11 +17,12 @@ from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_
 from atc.errors import LexicalOnly, UsageError
 from atc.learn.examples import read_examples
 from atc.models import Budget, BudgetedModel, Model, resolve_model
+from atc.retrieval.dialogue import PRODUCT
 from atc.retrieval.index import ToolIndex
-from atc.retrieval.turns import PAPER, PRODUCT
 from atc.settings import Settings
 from atc_research.toolqp.dataset import Output, Progress, synthesise
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
+from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import Skipped, Synthesiser, Trajectory
 
 

@@ -11,9 +11,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from atc.retrieval.dialogue import MAX_QUERIES, STOP, parse_plan
-from atc.retrieval.metrics import ndcg, recall
-from atc.retrieval.turns import Form
+from atc.retrieval.dialogue import MAX_QUERIES, STOP, Form, parse_plan
+from atc.retrieval.metrics import ndcg
 
 K = 5
 """Places that count (nDCG@5 and Recall@5 of App. C.4)."""
@@ -26,6 +25,17 @@ _WORDS = re.compile(
     r"\s*<task_breakdown>[^<>]*\w[^<>]*</task_breakdown>\s*<sub_goals>(\s*\[[^<>]*\]\s*)</sub_goals>\s*"
 )
 _QUERY = re.compile(r"\s*<query>[^<>]*\w[^<>]*</query>\s*")
+
+
+def recall(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
+    """The share of the wanted tools that is among the first ``k`` (ToolQP §4.1); one that is named twice counts once.
+
+    Raises:
+        ValueError: nothing is wanted, or ``k`` is below 1.
+    """
+    if not gold or k < 1:
+        raise ValueError("a ranking is judged by at least one wanted tool and one place")
+    return len({*gold} & {*list(dict.fromkeys(ranked))[:k]}) / len({*gold})
 
 
 @dataclass(frozen=True)

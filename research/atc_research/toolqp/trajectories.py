@@ -21,16 +21,20 @@ from atc.prompting import fenced
 from atc.retrieval.dialogue import (
     MAX_QUERIES,
     MAX_TASK,
+    MAX_WORDS,
+    PRODUCT,
     TOP,
     Plan,
+    Turns,
     harmless,
     parse_plan,
     parse_query,
     show_results,
 )
 from atc.retrieval.index import ToolIndex
+from atc.retrieval.planner import DEPTH as SEARCHED
 from atc.retrieval.planner import Conversation
-from atc.retrieval.turns import MAX_WORDS, PRODUCT, Turns
+from atc.retrieval.planner import Trajectory as Search
 from atc.retrieval.words import words
 from atc.tools.protocol import Protocol
 from atc_research.prompting import prompt
@@ -216,7 +220,7 @@ class Synthesiser:
             keep = work.chance.random() < self._keep_failed
             room = QUERIES - len(history) - (len(aligned) - number)
             for attempt in attempts[-1 - room :] if keep and room else attempts[-1:]:
-                if talk.brings(attempt.query):  # what ends the search is no turn to learn
+                if self._brings(talk.found, attempt.query):  # what ends the search is no turn to learn
                     talk.queried(self._turns.query(attempt.query))
                     history.append(attempt)
             work.done.append((goal, attempts[-1].query))
@@ -231,6 +235,14 @@ class Synthesiser:
             self._seed,
             self._turns,
         )
+
+    def _brings(self, found: Search, query: str) -> bool:
+        """Whether a search would go on after a query."""
+        if self._turns.patient:
+            return True
+        if query.casefold() in {turn.query.casefold() for turn in found.turns}:
+            return False
+        return not {hit.id for hit in self._index.search(query, limit=SEARCHED)[:TOP]} <= found.shown
 
     # -- the plan ----------------------------------------------------------------------------------------------------
 

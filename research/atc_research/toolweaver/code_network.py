@@ -14,9 +14,9 @@ from itertools import pairwise
 import numpy as np
 
 from atc.errors import EnvironmentProblem
-from atc.retrieval.code_space import BIAS, WEIGHT
 from atc.retrieval.vectors import Floats
 from atc_research.extras import TRAIN
+from atc_research.toolweaver.tool_codes import BIAS, WEIGHT
 
 try:
     import torch
@@ -130,7 +130,7 @@ class Network(nn.Module):
         return made
 
     def exported(self) -> dict[str, Floats]:
-        """The encoder's weights by the names under which :func:`~atc.retrieval.code_space.into_space` reads them."""
+        """The encoder's weights by the names under which :func:`~.tool_codes.into_space` reads them."""
         linear = [self.encoder.straight, *(self.encoder.layers or ())]
         arrays = {f"{WEIGHT}{n}": layer.weight for n, layer in enumerate(linear)}
         arrays |= {f"{BIAS}{n}": layer.bias for n, layer in enumerate(linear)}
@@ -148,7 +148,7 @@ def evenly(distances: torch.Tensor, rounds: int, epsilon: float) -> torch.Tensor
 
     The potentials are kept in the log domain, so that nothing over- or underflows. They are put into the kernel every
     few rounds, and scalings are multiplied in between, which is some ten times quicker than logarithms of sums. That is
-    why each step of a training has this form, and :mod:`atc.retrieval.transport`, which makes codes once, has not.
+    why each step of a training has this form, and :mod:`.transport`, which makes codes once, has not.
 
     Args:
         distances: of shape ``(rows, codes)``.

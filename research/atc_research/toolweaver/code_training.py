@@ -22,6 +22,7 @@ from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.vectors import Floats
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_network import Network
+from atc_research.toolweaver.smoothing import similarity
 
 try:
     import torch
@@ -171,7 +172,7 @@ def _pairs(co_usage: CoUsage | None) -> tuple[torch.Tensor, torch.Tensor]:
     """Pairs and A_uv (Eq. 5); what is no number counts as nothing."""
     if co_usage is None or not len(co_usage.pairs):
         return torch.zeros((0, 2), dtype=torch.int64), torch.zeros(0)
-    similar = np.nan_to_num(co_usage.similarity, nan=0.0, posinf=1.0, neginf=0.0)
+    similar = np.nan_to_num(similarity(co_usage), nan=0.0, posinf=1.0, neginf=0.0)
     return torch.from_numpy(co_usage.pairs.astype(np.int64)), torch.from_numpy(similar.astype(np.float32))
 
 

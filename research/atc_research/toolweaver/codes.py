@@ -15,17 +15,16 @@ import numpy as np
 
 from atc.errors import UsageError
 from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.code_space import into_space
-from atc.retrieval.codes import Codes, CodesFacts
 from atc.retrieval.snapshot import Snapshot
-from atc.retrieval.tokenizer import LEVELS, SIZE, coded, tokenize, useful_size
 from atc.retrieval.vectors import Floats
 from atc_research.toolweaver.code_measures import LEAST, CodeFigures, better, held_out, measured
 from atc_research.toolweaver.code_network import Network
 from atc_research.toolweaver.code_training import Options, train
+from atc_research.toolweaver.tokenizer import LEVELS, SIZE, coded, tokenize, useful_size
+from atc_research.toolweaver.tool_codes import Codes, CodesFacts, into_space, vectors_of
 
 TRAINED = "trained"
-"""The method of :class:`~atc.retrieval.codes.CodesFacts`."""
+"""The method of :class:`~atc_research.toolweaver.tool_codes.CodesFacts`."""
 FOLDER = ".codes-training"
 """Of the index: holds what an interrupted training goes on from."""
 
@@ -83,18 +82,18 @@ def learn(
         OSError: nothing can be kept in the folder.
     """
     o, report = options or Options(), told or (lambda stage, done, total: None)
-    vectors = _vectors(snapshot)
+    vectors = vectors_of(snapshot)
     useful_size(len(vectors), levels, size)  # refuses what cannot be
     if snapshot.co_usage is None or not len(snapshot.co_usage.pairs):
         raise TooLittle(
             "the index does not say which tools are used together, and without that training has nothing beyond the "
-            "codes that need none: make those with `atc tools index --codes`"
+            "codes that need none: make those with `atc learn codes --closed-form`"
         )
     some, out = held_out(snapshot.co_usage, snapshot.ids)
     if len(out) < LEAST:
         raise TooLittle(
             f"{len(snapshot.co_usage.pairs)} pairs of tools were used together, and one in five is held out to compare "
-            f"on: it takes some {5 * LEAST} pairs. `atc tools index --codes` makes codes that need no training"
+            f"on: it takes some {5 * LEAST} pairs. `atc learn codes --closed-form` makes codes that need no training"
         )
     plain = tokenize(
         vectors,
@@ -161,14 +160,6 @@ def codes_of(network: Network, vectors: Floats, facts: CodesFacts, told: Told | 
 def forget(folder: Path) -> None:
     """Delete what an interrupted training would go on from."""
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _vectors(snapshot: Snapshot) -> Floats:
-    if snapshot.vectors is None:
-        raise UsageError(
-            "the index has no vectors, and codes are made of them: build it with an encoder (`atc tools index`)"
-        )
-    return snapshot.vectors.floats()
 
 
 def _named(part: str, report: Told) -> Told:

@@ -1,15 +1,18 @@
-"""``atc learn codes``: codes of tools by a trained network, kept where they are better than those that need none."""
+"""``atc learn codes``: codes of the tools of an index, in closed form or by a trained network where that is better."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import typer
 
 from atc.cli import options
 from atc.cli.console import SOLVED, err, guarded, not_enough, out, print_json, stages
 from atc.errors import UsageError
+from atc_research.toolweaver.tokenizer import LEVELS, SIZE, tokenize
+from atc_research.toolweaver.tool_codes import Codes, vectors_of, write_codes
 
 if TYPE_CHECKING:
     from atc_research.toolweaver.codes import Learnt
@@ -26,6 +29,11 @@ def codes(
     layers: Annotated[
         str, typer.Option("--layers", help="Sizes of hidden layers, such as 1024,512,256,128; a linear map without.")
     ] = "",
+    levels: Annotated[int, typer.Option("--levels", help="Codes of a tool.")] = LEVELS,
+    size: Annotated[int, typer.Option("--code-size", help="Codes of a level at most.")] = SIZE,
+    closed_form: Annotated[
+        bool, typer.Option("--closed-form", help="Make codes that need no training, without torch.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Train codes of tools (needs torch), and keep them only where they are better than codes that need no training.
@@ -36,6 +44,11 @@ def codes(
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """
     from atc.retrieval.index import ToolIndex
+
+    if closed_form:
+        made = _closed_form(index, levels, size, smoothing, seed, as_json)
+        _print_closed_form(made, as_json)
+        raise typer.Exit(SOLVED)
     from atc_research.toolweaver import codes as learning
     from atc_research.toolweaver.code_training import Options
 
@@ -46,7 +59,16 @@ def codes(
     kept = index / learning.FOLDER
     with stages(silent=as_json) as report:
         try:
-            found = learning.learn(tools.snapshot, tools.encoder_digest, options=o, seed=seed, kept=kept, told=report)
+            found = learning.learn(
+                tools.snapshot,
+                tools.encoder_digest,
+                levels=levels,
+                size=size,
+                options=o,
+                seed=seed,
+                kept=kept,
+                told=report,
+            )
         except learning.TooLittle as error:
             raise not_enough(error, as_json=as_json) from None
         except KeyboardInterrupt:
@@ -54,16 +76,44 @@ def codes(
                 err.print("atc: the index is as it was; run the same command again to go on", markup=False)
             raise
     if found.codes is not None:
-        tools.use_codes(found.codes)
-        tools.save(index)
+        write_codes(index, found.codes, tools.ids)
     learning.forget(kept)
     if as_json:
         print_json(_summary(found, len(tools)))
     else:
         _print(found)
-        if tools.codes is None:
-            out.print("it has no codes; `atc tools index --codes` makes those in closed form")
+        if found.codes is None:
+            out.print("`atc learn codes --closed-form` makes those in closed form")
     raise typer.Exit(SOLVED)
+
+
+def _closed_form(index: Path, levels: int, size: int, smoothing: float, seed: int, silent: bool) -> Codes:
+    from atc.retrieval.index import ToolIndex
+
+    tools = ToolIndex.load(index)
+    vectors, used = vectors_of(tools.snapshot), tools.snapshot.co_usage
+    with stages(silent=silent) as report:
+        made = tokenize(
+            vectors,
+            used,
+            levels=levels,
+            size=size,
+            smoothing=smoothing,
+            seed=seed,
+            encoder=tools.encoder_digest,
+            progress=report,
+        )
+    write_codes(index, made, tools.ids)
+    return made
+
+
+def _print_closed_form(codes: Codes, as_json: bool) -> None:
+    sizes, used = [len(book) for book in codes.books], len(np.unique(codes.values[:, 0]))
+    if as_json:
+        print_json({"tools": len(codes.values), "levels": codes.levels, "size": sizes, "first_codes_used": used})
+    else:
+        shown = " × ".join(map(str, sizes))
+        out.print(f"each tool has its own of {shown} codes; {used} first codes are in use", highlight=False)
 
 
 def _sizes(layers: str) -> tuple[int, ...]:
@@ -98,6 +148,6 @@ def _print(found: Learnt) -> None:
             markup=False,
         )
     if found.codes is not None:
-        out.print("the trained codes are in the index now")
+        out.print("the trained codes are beside the index now")
     else:
-        out.print("the index stays as it was: the trained codes are not better")
+        out.print("the codes stay as they were: the trained codes are not better")

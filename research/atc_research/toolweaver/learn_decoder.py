@@ -21,7 +21,6 @@ from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
 from atc.errors import UsageError
 from atc.retrieval import index_store
-from atc.retrieval.codes import Codes
 from atc.retrieval.snapshot import Snapshot, protocol_of
 from atc.settings import Settings
 from atc.traces.reading import FAILS
@@ -29,6 +28,7 @@ from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore
 from atc_research.toolweaver.code_tokens import MAX_TOKENS, CodeMask, codes_by_tool, known
 from atc_research.toolweaver.code_trie import Trie
+from atc_research.toolweaver.tool_codes import Codes, read_codes
 
 if TYPE_CHECKING:
     from atc_research.toolweaver.code_decoder import CodeDecoder, Opened
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="A language model that names tools by their codes, for research: no run uses it.")
 
-Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc tools index --codes`).")]
+Index = Annotated[Path, typer.Option(help="Folder of an index with codes (`atc learn codes`).")]
 Model = Annotated[Path, typer.Option(help="The model: a folder of transformers, or a GGUF file.")]
 Output = Annotated[Path, typer.Option("-o", "--output", help="Folder to write; a training goes on where it stopped.")]
 Device = Annotated[str, typer.Option(help="Device of torch: cpu, cuda or another.")]
@@ -187,10 +187,11 @@ def ask(
 
 
 def _opened_index(index: Path) -> tuple[Snapshot, Codes]:
-    snapshot, _ = index_store.read(index)
-    if snapshot.codes is None:
-        raise UsageError(f"the index in {index} has no codes: make them with `atc tools index --codes`")
-    return snapshot, snapshot.codes
+    snapshot, encoder = index_store.read(index)
+    codes = read_codes(index, snapshot, encoder.digest if encoder else "")
+    if codes is None:
+        raise UsageError(f"the index in {index} has no codes: make them with `atc learn codes --closed-form`")
+    return snapshot, codes
 
 
 def _decoder(
