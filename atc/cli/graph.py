@@ -28,7 +28,6 @@ from atc.cli.console import (
     write,
 )
 from atc.errors import UsageError
-from atc.graph.edge_text import WORDS
 from atc.graph.edges import Counts, Evidence, Feed, Substitute
 from atc.graph.substitutes import same_parameters
 from atc.graph.tool_graph import ToolGraph
@@ -36,7 +35,15 @@ from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.observed import is_documented
 from atc.tools.protocol import Protocol, parameters_of
-from atc.wording.sketches import WORDS_OF_SUBSTITUTES, known_tool, path_text, place_text, read_feed, read_parameter
+from atc.wording.sketches import (
+    WORDS,
+    WORDS_OF_SUBSTITUTES,
+    known_tool,
+    path_text,
+    place_text,
+    read_feed,
+    read_parameter,
+)
 
 if TYPE_CHECKING:
     from atc.graph.search import ToolPath

@@ -29,7 +29,6 @@ from atc.learn.keeping import (
     too_few_held_out,
 )
 from atc.retrieval.adapter import MAX_DIMENSIONS, MAX_TOOLS, Adapter
-from atc.retrieval.encoder import Floats
 from atc.retrieval.scorers import SHARES, Query, Rows, own_scorers
 from atc.retrieval.snapshot import id_digest
 from atc.retrieval.vectors import Floats, normalised
