@@ -1,4 +1,4 @@
-"""Locks on files: one process at a time. Released by closing the file, and by the end of the process."""
+"""Files of the host: locks on them, files that are written whole, and folders that only their owner can read."""
 
 from __future__ import annotations
 

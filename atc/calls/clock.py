@@ -1,4 +1,4 @@
-"""A clock that the host stops while a person or a model is waited for.
+"""The time of a run: what the host spends, and a clock that it stops while a person or a model is waited for.
 
 A program's wall clock and the time limit of a call measure what the program and its tools take. A question to a person
 is neither: while the host waits for its answer, both stand still, and only the run's own budget goes on. Nothing that a

@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, get_args
 
-from atc.calls import question
 from atc.calls.abridged import Abridged, abridged
 from atc.errors import UsageError
 from atc.invisible import visible
@@ -389,9 +388,9 @@ def answerer_of(choice: AskUser) -> Answerer | None:
     """The function that answers; ``None`` where nobody does now."""
     if callable(choice):
         return choice
-    return ask_at_terminal if choice == "ask" and question.has_terminal() else None
+    return ask_at_terminal if choice == "ask" and has_terminal() else None
 
 
 async def ask_at_terminal(text: str) -> str | None:
     """Ask the user on standard error and read a line of standard input."""
-    return await question.ask_words(HEADING, text, MAX_REPLY) or None
+    return await ask_words(HEADING, text, MAX_REPLY) or None

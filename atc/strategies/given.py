@@ -19,7 +19,7 @@ from atc.programs.dialects.awaits import in_plain_python, unclear_tools
 from atc.programs.extract import unfenced
 from atc.programs.program import Program
 from atc.programs.repair.edits import RepairContext
-from atc.programs.repair.schema import FRAME, repair_program
+from atc.programs.repair.pipeline import FRAME, repair_program
 from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy

@@ -19,7 +19,7 @@ from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.edits import RepairContext
-from atc.programs.repair.schema import FRAME, PASSES, Pass, repair_program
+from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
 from atc.result import Call, Revision
 from atc.settings import Settings

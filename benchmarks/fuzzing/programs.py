@@ -8,7 +8,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.dialects.awaits import in_plain_python
 from atc.programs.program import NotParsed, Program, parse
 from atc.programs.repair.edits import RepairContext
-from atc.programs.repair.schema import repair_program
+from atc.programs.repair.pipeline import repair_program
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 from benchmarks.fuzzing.target import Broken, Target

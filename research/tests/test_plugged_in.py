@@ -28,12 +28,12 @@ tools.parameters tools.stubs traces.events traces.stores.base
 public name of ``atc``."""
 BEHIND_THE_TRAININGS = """
 blocking catalogue cli cli.console cli.learn errors graph.edges graph.identifiers
-graph.name_affinity graph.store graph.suppliers graph.tool_graph learn.examples locks models models.base
-private_folders programs.lessons.reading prompting retrieval retrieval.clustering retrieval.co_usage
+graph.store graph.suppliers graph.tool_graph learn.examples files models models.base
+programs.lessons.reading prompting retrieval retrieval.clustering retrieval.co_usage
 retrieval.code_space retrieval.codes retrieval.dialogue retrieval.document_fields
 retrieval.encoder retrieval.index retrieval.metrics retrieval.minilm retrieval.planner retrieval.snapshot
 retrieval.stopwords retrieval.tokenizer retrieval.turns retrieval.vectors retrieval.words schemas.validate settings
-tools.parameters tools.protocol traces.reading traces.stores traces.stores.base whole_file
+tools.parameters tools.protocol traces.reading traces.stores traces.stores.base
 """.split()
 """The modules of ATC that the trainings reach into: they look at what a run searches with from within, the index above
 all. The list may only get shorter, too."""

@@ -12,7 +12,7 @@ import pytest
 
 from atc.errors import UsageError
 from atc.facts import FindingCase, FindingKind, RepairKind
-from atc.programs.repair.schema import PASSES
+from atc.programs.repair.pipeline import PASSES
 from atc.programs.rules import IDS
 from atc.traces.events import Event
 from benchmarks.fired_rules import fired_rules

@@ -11,7 +11,7 @@ import pytest
 from atc import Effect, Protocol
 from atc.programs.program import Program
 from atc.programs.repair.edits import RepairContext
-from atc.programs.repair.schema import FRAME, repair_program
+from atc.programs.repair.pipeline import FRAME, repair_program
 
 TOOLS = ("find", "details")
 

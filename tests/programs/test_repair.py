@@ -10,7 +10,7 @@ import pytest
 from atc import Effect, Protocol
 from atc.programs.program import Program
 from atc.programs.repair.edits import RepairContext
-from atc.programs.repair.schema import SCHEMA, repair_program
+from atc.programs.repair.pipeline import SCHEMA, repair_program
 
 
 def record(**fields: Any) -> dict[str, Any]:

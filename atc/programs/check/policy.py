@@ -3,7 +3,7 @@
 :class:`Policy` is RestrictedPython's transformer with nothing left to transform: it visits and decides, and the code
 that runs is the code that was written. This is **not** the boundary (the jail is): it spares a run that would fail, and
 keeps oddities out of programs. A name that is made at run time (``getattr(x, "__glob" + "als__")``) passes it. What the
-jail does not have is :mod:`atc.programs.check.policy`'s.
+jail does not have is at the beginning.
 
 From RestrictedPython come the rule that syntax is refused unless a ``visit_`` method knows it, the places where a
 program binds a name, and the attributes that lead from an object to its frames and code. What it refuses beside that

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TypeGuard
 
 from atc.facts import Finding
-from atc.programs.dialects import awaits, tool_names
+from atc.programs.dialects import tool_names
 from atc.programs.dialects.tool_names import Text
 from atc.programs.program import Program
 from atc.programs.repair.edits import Edit, Rewrite, apply, end_of, start_of
@@ -338,13 +338,13 @@ def in_plain_python(
     made: list[Rewrite] = []
     if _FORMS.search(program.source) is None:
         return program, ()
-    for dialect in (tool_names.rewrites, awaits.rewrites):
+    for dialect in (tool_names.rewrites, rewrites):
         for _ in range(_ROUNDS):
             found = dialect(program, protocols, inputs) if program.tree is not None else ()
-            program, rewrites = apply(program, found)
-            if not rewrites:
+            program, applied = apply(program, found)
+            if not applied:
                 break
-            made += rewrites
+            made += applied
     return program, tuple(made)
 
 

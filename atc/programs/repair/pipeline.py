@@ -23,7 +23,7 @@ from atc.programs.analysis.values import Value, schemas_at
 from atc.programs.check.calls import Names
 from atc.programs.dialects.awaits import in_plain_python
 from atc.programs.program import Program
-from atc.programs.repair import frame, schema
+from atc.programs.repair import frame
 from atc.programs.repair.edits import Edit, Repair, RepairContext, Rewrite, apply, insert_after, replace
 from atc.programs.syntax import span_of
 from atc.result import Effect
@@ -219,8 +219,8 @@ FRAME = (
           "last-variable": frame.take_last_variable}, first=True),
 )  # fmt: skip
 SCHEMA = Pass({
-    "name-spelling": schema.correct_names, "list-in-object": schema.take_lists, "key-spelling": schema.correct_keys,
-    "argument-spelling": schema.correct_arguments,
+    "name-spelling": correct_names, "list-in-object": take_lists, "key-spelling": correct_keys,
+    "argument-spelling": correct_arguments,
 }, rounds=6)  # fmt: skip
 PASSES = (*FRAME, SCHEMA)
 
