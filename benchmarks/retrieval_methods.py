@@ -245,11 +245,6 @@ class Bench:
         """The model; each of its replies is counted at its first cost, wherever it comes from now."""
         return Counted(self._asked(), self._count)
 
-    @property
-    def model_name(self) -> str:
-        """Of the model that is asked."""
-        return self._asked().name
-
     def _count(self, reply: Reply) -> None:
         tokens, kept = reply.prompt_tokens + reply.completion_tokens, reply.seconds if reply.cached else 0.0
         self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.kept_s + kept)

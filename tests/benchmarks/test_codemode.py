@@ -18,7 +18,7 @@ from atc.tools.tool import Toolset
 from benchmarks.codemode_arms import Scripted, at_once, awaited, one_by_one, ours, plain
 from benchmarks.codemode_desk import Context, opened
 from benchmarks.codemode_github import Examples
-from benchmarks.codemode_plain import made_tools, plain_server
+from benchmarks.codemode_plain import definition, made_tools, plain_server
 from benchmarks.codemode_tasks import CodeTask, chained, layers
 from benchmarks.codemode_tokens import footprint, gguf_facts, tokenizer_of
 from benchmarks.systems.mcp_client import ANSWER, RUN, read_reply
