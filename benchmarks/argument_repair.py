@@ -4,13 +4,12 @@
 
 * **False refusals**: how many of them the schema gate refuses, by the documents as they are, after ToolBench's own
   renaming of parameters is undone, and after the repairs by rule (RETO §3.4, Alg. 1, tier 1).
-* **Corruptions** (:mod:`benchmarks.argument_repair_corrupt`): small mistakes, each with what was meant, once as reads
+* **Corruptions** (:mod:`benchmarks.argument_repair_mistakes`): small mistakes, each with what was meant, once as reads
   and once as calls of tools that may write.
 * **Real errors**: calls that services refused for their arguments, with an answered call of the same tool beside them.
 * **Time** of one repair.
 
-Rules are chosen on the tools of one half by hash, and reported on the other. ``--tier2 MODEL`` puts forty of the
-mistakes that rules refuse to a model (:mod:`benchmarks.argument_repair_model`).
+Rules are chosen on the tools of one half by hash, and reported on the other.
 """
 
 from __future__ import annotations
@@ -31,9 +30,8 @@ from atc.result import Effect
 from atc.schemas.repair import Repaired, repair_arguments
 from atc.schemas.validate import problems
 from atc.tools.protocol import JsonSchema
-from benchmarks.argument_repair_corrupt import KINDS, Arguments, Corrupted, corruptions
 from benchmarks.argument_repair_data import HALVES, Recorded, Tool, agents_errors, recorded_calls
-from benchmarks.argument_repair_model import SAMPLE, Question, ask_model, sample
+from benchmarks.argument_repair_mistakes import KINDS, Arguments, Corrupted, corruptions
 from benchmarks.common import percentile, print_json, share, show
 
 Outcome = Literal["restored", "refused", "wrong", "beyond", "as given"]
@@ -41,7 +39,6 @@ Outcome = Literal["restored", "refused", "wrong", "beyond", "as given"]
 write; accepted without a repair, for the schema does not forbid it."""
 OUTCOMES: tuple[Outcome, ...] = ("restored", "refused", "wrong", "beyond", "as given")
 EFFECTS = {"read": Effect.READ, "write": Effect.UNKNOWN}
-ASKED = ("restored", "refused", "wrong")
 SHOWN = 40
 _LOSSLESS = frozenset({"respelt", "format", "left_out", "nearest"})
 
@@ -53,7 +50,6 @@ class Figures:
     outcomes: Counter[tuple[str, str, str, Outcome]] = field(default_factory=Counter)
     examples: dict[tuple[str, str, Outcome], list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     seconds: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    refused: dict[str, list[Question]] = field(default_factory=lambda: defaultdict(list))
 
     def count(self, effect: str, tool: Tool, corrupted: Corrupted, repaired: Repaired) -> None:
         outcome = outcome_of(corrupted, repaired, writes=effect == "write")
@@ -61,9 +57,6 @@ class Figures:
         shown = self.examples[effect, corrupted.kind, outcome]
         if len(shown) < SHOWN and tool.half == HALVES[0]:
             shown.append({"tool": tool.id, "given": corrupted.arguments, "sent": repaired.arguments})
-        if outcome == "refused" and tool.half == HALVES[1]:
-            schema = tool.enumerated if corrupted.enumerated else tool.schema
-            self.refused[effect].append(Question(corrupted.kind, schema, corrupted.arguments, corrupted.meant))
 
 
 def outcome_of(corrupted: Corrupted, repaired: Repaired, *, writes: bool) -> Outcome:
@@ -212,9 +205,6 @@ def main(
         str,
         typer.Option("--show", help="Print calls of this kind of corruption, of the half that rules are chosen on."),
     ] = "",
-    tier2: Annotated[
-        str, typer.Option(help=f"Put {SAMPLE} refused mistakes to this model; as `atc run --model` takes it.")
-    ] = "",
     as_json: Annotated[bool, typer.Option("--json", help="The tables as JSON.")] = False,
 ) -> None:
     """Measure how well arguments are repaired."""
@@ -231,7 +221,6 @@ def main(
         beside = [call for call in calls if call.of_arguments and call.mended]
         errors = {"recorded": real(beside), "agents'": real(agents)}
         found = refusals(calls)
-        asked = {effect: _asked(figures, effect, tier2) for effect in EFFECTS} if tier2 else {}
     except KeyboardInterrupt:
         err.print("interrupted: nothing is kept, the whole takes about a minute", markup=False)
         raise typer.Exit(INTERRUPTED) from None
@@ -239,9 +228,7 @@ def main(
     if as_json:
         times = {name: _times(seconds) for name, seconds in figures.seconds.items()}
         given = {name: {**counted, "changed": changed} for name, (counted, changed) in errors.items()}
-        print_json(
-            {"refusals": found, "half": half, "corruptions": tables, "real": given, "ms": times, "tier 2": asked}
-        )
+        print_json({"refusals": found, "half": half, "corruptions": tables, "real": given, "ms": times})
         return
     _show(found, tables, half)
     columns = ["errors", *next(iter(errors.values()))[0]]
@@ -252,17 +239,8 @@ def main(
     )
     rows = [[name, *_times(seconds).values()] for name, seconds in figures.seconds.items()]
     show("Processor time of a repair by rule, ms, the least of three", ["calls", "number", "p50", "p99"], rows)
-    for effect, kinds in asked.items():
-        columns = ["mistake", "asked", *ASKED]
-        cells = [[kind, sum(counted.values()), *(counted[o] for o in ASKED)] for kind, counted in kinds.items()]
-        show(f"Refused by rule, put to {tier2}, as {effect}s", columns, cells)
     for line in _examples(figures, shown) if shown else ():
         print(line)
-
-
-def _asked(figures: Figures, effect: str, model: str) -> dict[str, Counter[str]]:
-    chosen = sample(figures.refused[effect], SAMPLE // len(EFFECTS))
-    return ask_model(chosen, model, EFFECTS[effect], same)
 
 
 def _times(seconds: Sequence[float]) -> dict[str, float]:

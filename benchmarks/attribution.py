@@ -21,8 +21,7 @@ from atc.programs.program import Program
 from atc.sandboxes.process.driver import ProcessSandbox
 from benchmarks.atlas import load_tasks, reference_answer
 from benchmarks.common import Ran, print_json, run_program, share, show
-from benchmarks.faults import FaultCase, drifting_tools, failing_tools, toolset_for
-from benchmarks.faulty_programs import written_cases
+from benchmarks.faults import FaultCase, drifting_tools, failing_tools, toolset_for, written_cases
 
 TARGET = 0.97
 POLICY = CallPolicy(call_timeout_s=0.8, read_attempts=1, retry_wait_s=0.001)

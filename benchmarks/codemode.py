@@ -2,7 +2,7 @@
 
 ``tokens``: a client's context and round trips for the same tasks over plain MCP, over servers with search and execute,
 and over ``atc mcp``; with scripted replies, so that they measure the machinery. ``footprint``: the definitions alone.
-``scale`` and ``latency``: time. ``client`` and ``types``: a real model as the client, over plain MCP and ours, and with
+``latency``: time. ``client`` and ``types``: a real model as the client, over plain MCP and ours, and with
 types and without; forty tries each, kept as JSON lines.
 """
 
@@ -23,9 +23,8 @@ from benchmarks.codemode_github import GithubTasks
 from benchmarks.codemode_latency import latency
 from benchmarks.codemode_others import ServerTasks
 from benchmarks.codemode_run import ARMS, FASTMCP_PYTHON, as_json, fastmcp_version, run_sources
-from benchmarks.codemode_scale import COUNTS, as_process, run_footprint, run_in_process
 from benchmarks.codemode_tasks import AtlasTasks, CompToolBenchTasks, Source
-from benchmarks.codemode_tokens import tokenizer_of
+from benchmarks.codemode_tokens import COUNTS, run_footprint, tokenizer_of
 from benchmarks.common import print_json, show
 from benchmarks.gateway import Caps
 from benchmarks.tasks import listed
@@ -100,28 +99,6 @@ def footprint(
         print_json({"tokenizer": tokenizer.name, "rows": rows})
         return
     show(f"Definitions at the start, in tokens ({tokenizer.name})", list(rows[0]), [list(row.values()) for row in rows])
-
-
-@app.command()
-@guarded
-def scale(
-    counts: Annotated[str, typer.Option(help="Numbers of tools, within this process.")] = "100,1000,5000",
-    servers: Annotated[int, typer.Option(min=0, help="Servers of their own behind `atc mcp`; 0: none.")] = 50,
-    each: Annotated[int, typer.Option(min=1, help="Tools of each server.")] = 100,
-    starts: Annotated[int, typer.Option(min=1, help="Starts of `atc mcp`; the first has no kept lists.")] = 3,
-    rounds: Annotated[int, typer.Option(min=2, help="Searches.")] = 40,
-    data: Data = None,
-    as_json_: AsJson = False,
-) -> None:
-    """Time until ready, and of a search, for many tools and many servers."""
-    inside = run_in_process(data, numbers_of(counts), rounds) if counts else []
-    started = asyncio.run(as_process(servers, each, starts, rounds)) if servers else []
-    if as_json_:
-        print_json({"in_process": inside, "process": started})
-        return
-    for title, rows in (("In one process", inside), (f"atc mcp before {servers} servers, each start", started)):
-        if rows:
-            show(title, list(rows[0]), [list(row.values()) for row in rows])
 
 
 @app.command(name="latency")

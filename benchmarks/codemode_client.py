@@ -12,12 +12,11 @@ from typing import Any
 
 from atc.cli.console import err
 from benchmarks.environments import open_environment
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Caps, Gateway, upstream
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.systems import System
 from benchmarks.systems.mcp_client import CODE, CODE_NONE, CODE_OBSERVED, PLAIN
 from benchmarks.tasks import Plan, run_plan
-from benchmarks.upstream import upstream
 
 ARMS: dict[str, tuple[System, ...]] = {"client": (PLAIN, CODE), "types": (CODE_NONE, CODE_OBSERVED)}
 SAMPLES: dict[str, dict[str, int]] = {"client": {"comptoolbench": 12, "atlas": 8}, "types": {"comptoolbench": 20}}

@@ -24,8 +24,7 @@ from atc.tools.tool import Toolset
 from benchmarks.atlas import check, load_tasks, reference_answer
 from benchmarks.environments.base import GoldCall, Task
 from benchmarks.environments.comptoolbench import CompToolBench, leaves, solved
-from benchmarks.quick import order
-from benchmarks.read_tasks import in_part
+from benchmarks.read_tasks import in_part, order
 
 Json = dict[str, Any]
 

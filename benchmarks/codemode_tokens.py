@@ -5,14 +5,26 @@ A GGUF file holds its model's vocabulary and merges. The library ``tokenizers`` 
 
 from __future__ import annotations
 
+import asyncio
 import mmap
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from atc.errors import UsageError
+from mcp import Client
+
+from atc.errors import EnvironmentProblem, UsageError
+from atc.faces.mcp_server.gateway import Gateway
+from atc.faces.mcp_server.server import Face
+from atc.settings import Settings
+from atc.tools.names import UniqueNames
+from atc.tools.tool import Tool, Toolset
+from benchmarks.codemode_desk import as_shown, listed
+from benchmarks.codemode_plain import definition, made_tools
+from benchmarks.retrieval_data import ALL, Catalogues
 
 CHARACTERS = 4.0
 """Of a token, where no tokenizer is at hand."""
@@ -110,3 +122,50 @@ class _Reader:
             inner, count = self._unpack("IQ")
             return [self._value(inner) for _ in range(count)]
         return self._unpack(_FORMATS[kind])[0]
+
+
+COUNTS = (5, 20, 100, 1_000, 5_000, 50_000)
+
+
+def real_tools(data: Path | None, count: int) -> Toolset:
+    """So many tools of real services, each with a name of its own; made ones where no data is at hand.
+
+    Raises:
+        EnvironmentProblem: the data has fewer.
+    """
+    if data is None:
+        return made_tools(count)
+    protocols = [protocol for _, (_, protocol) in zip(range(count), Catalogues(data).pool(ALL), strict=False)]
+    if len(protocols) < count:
+        raise EnvironmentProblem(f"{data} has {len(protocols)} tools, not {count}")
+    names = UniqueNames(())
+    return Toolset(Tool(each.model_copy(update={"name": names.take(each.name)})) for each in protocols)
+
+
+async def footprint(tools: Toolset, tokenizer: Tokenizer, folder: Path) -> dict[str, Any]:
+    """Tokens of the definitions, ours and those of plain MCP, for these tools."""
+    gateway = Gateway(tools, _settings(folder))
+    try:
+        async with Client(Face(gateway).server) as client:
+            own = await listed(client)
+    finally:
+        await gateway.aclose()
+    plain = [as_shown(definition(tool.protocol)) for tool in tools.values()]
+    return {
+        "tools": len(tools),
+        "offered": ", ".join(tool.name for tool in own),
+        "atc": tokenizer.count("\n".join(map(as_shown, own))),
+        "atc, with output schemas": tokenizer.count("\n".join(as_shown(tool, output=True) for tool in own)),
+        "plain": sum(tokenizer.count("\n".join(plain[at : at + 1000])) for at in range(0, len(plain), 1000)),
+    }
+
+
+def _settings(folder: Path) -> Settings:
+    return Settings.load().model_copy(update={"runs_dir": folder / "runs", "catalogue": folder / "catalogue"})
+
+
+def run_footprint(data: Path | None, counts: Sequence[int], tokenizer: Tokenizer) -> list[dict[str, Any]]:
+    """The footprint for each number of tools."""
+    with TemporaryDirectory(prefix="atc-codemode-") as folder:
+        tools = [*real_tools(data, max(counts)).values()]
+        return [asyncio.run(footprint(Toolset(tools[:count]), tokenizer, Path(folder))) for count in counts]

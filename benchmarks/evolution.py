@@ -1,6 +1,6 @@
 """What the memory of runs costs, and what it is worth where a service drifts.
 
-``python -m benchmarks.evolution [--json] [--runs 10000] [--tasks 4] [--sweep]``, four parts:
+``python -m benchmarks.evolution [--json] [--runs 10000] [--tasks 4]``, four parts:
 
 * **Atlas**: the 40 reference programs of ``benchmarks/atlas_tasks.toml`` are run and learnt from: how many teach, how
   many of their reads count, and which edges the names in the schemas do not give.
@@ -11,7 +11,7 @@
   the timetable takes changes every ten rounds, and one of them is down for a while. Programs run for real (jail,
   broker, attribution), but no language model writes them: a script takes the suppliers in the order of the graph, with
   or without what was learnt, and the next one after a fault. So this measures how fast the memory's order follows the
-  service. It says nothing about what a model would write. ``--sweep`` repeats it for other η and τ of Eq. 12.
+  service. It says nothing about what a model would write.
 """
 
 from __future__ import annotations
@@ -323,22 +323,11 @@ def of_phases(arm: Arm, tasks: int) -> list[str]:
     return made
 
 
-def with_constants(folder: Path, tasks: int, long_term: float, days: int) -> Arm:
-    """The rounds with learning, for other η and τ."""
-    kept = weights.LONG_TERM, weights.WINDOW_DAYS
-    weights.LONG_TERM, weights.WINDOW_DAYS = long_term, days
-    try:
-        return asyncio.run(drift(folder, tasks, True))
-    finally:
-        weights.LONG_TERM, weights.WINDOW_DAYS = kept
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--runs", type=int, default=10_000, help="runs that are learnt")
     parser.add_argument("--tasks", type=int, default=4, help="tasks a round")
-    parser.add_argument("--sweep", action="store_true", help="drift for other constants, too")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="atc-evolution-") as name:
         folder = Path(name)
@@ -352,23 +341,13 @@ def main() -> int:
                 for way in ("without", "with")
             },
         }
-        if options.sweep:
-            figures["sweep"] = {
-                f"η {eta}, τ {tau}": of_phases(
-                    with_constants(folder / f"{eta}-{tau}", options.tasks, eta, tau), options.tasks
-                )
-                for eta in (0.3, 0.5, 0.7)
-                for tau in (3, 7, 14)
-            }
     if options.json:
         print_json(figures)
         return 0
     for title in ("atlas", "learning", "two writers"):
         show(title, ["", ""], [[key, value] for key, value in figures[title].items()])
-    for title in ("drift", "sweep"):
-        if title in figures:
-            show(f"{title}: solved, calls a task", ["", "rounds 1-10", "11-20", "21-30"],
-                 [[way, *phases] for way, phases in figures[title].items()])  # fmt: skip
+    show("drift: solved, calls a task", ["", "rounds 1-10", "11-20", "21-30"],
+         [[way, *phases] for way, phases in figures["drift"].items()])  # fmt: skip
     lost = figures["two writers"]["counted"] != figures["two writers"]["expected"] or figures["two writers"]["failed"]
     return 1 if lost else 0
 

@@ -16,9 +16,9 @@ import secrets
 import socket
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,63 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from atc.errors import ToolError
+from atc.models.embedded import EmbeddedModel
+from atc.models.embedded_process import EmbeddedServer
+from atc.models.resolve import choose_model
 from atc.tools.protocol import original_arguments
 from benchmarks.environments.base import Episode
 from benchmarks.transcript import Transcript
-from benchmarks.upstream import Upstream
+
+CONTEXT_TOKENS = 16_384
+"""Of the embedded model: other systems' prompts grow with each step."""
+CACHE_MIB = 4_096
+"""What the embedded model keeps of prompts: systems and environments take turns."""
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """An OpenAI-compatible endpoint.
+
+    Attributes:
+        url: up to and without ``/chat/completions``.
+        model: its name there; ``name``: as it is reported.
+        context_tokens: what prompt and reply may take together.
+        direct: never go through a proxy.
+    """
+
+    url: str
+    model: str
+    name: str
+    context_tokens: int
+    api_key: str = field(default="", repr=False)
+    direct: bool = False
+
+
+@contextmanager
+def upstream(spec: str | None, threads: int | None = None, base_url: str | None = None) -> Iterator[Upstream]:
+    """The endpoint of a model, started where it is the embedded one.
+
+    Args:
+        spec: as ``atc run --model`` takes it.
+        base_url: of an endpoint; else what the environment says.
+
+    Raises:
+        UsageError: the spec means nothing, or contradicts the endpoint.
+        ModelUnavailable: there is no such model on this machine, or no endpoint is set up.
+    """
+    choice = choose_model(spec, base_url=base_url)
+    if choice.kind == "endpoint":
+        url = (choice.base_url or "https://api.openai.com/v1").rstrip("/")
+        yield Upstream(url, choice.model, choice.model, 32_768, choice.api_key or "")
+        return
+    model = EmbeddedModel(choice.model, threads=threads or os.cpu_count(), context_tokens=CONTEXT_TOKENS)
+    model.check()
+    server = EmbeddedServer(replace(model.settings, cache_mib=CACHE_MIB))
+    try:
+        yield Upstream(server.url, model.settings.alias, model.name, CONTEXT_TOKENS, server.api_key, direct=True)
+    finally:
+        server.stop()
+
 
 _log = logging.getLogger(__name__)
 PATIENCE_S = 1_800.0

@@ -13,9 +13,8 @@ import typer
 
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
-from benchmarks.publishing import FOLDER
 from benchmarks.read_tasks import is_read
-from benchmarks.rows import Row, latest, read_rows
+from benchmarks.rows import FOLDER, Row, latest, read_rows
 from benchmarks.summary import RULER, Line, summarise
 
 ROWS = FOLDER / "honest.jsonl"

@@ -26,7 +26,7 @@ from atc.resources import resource_dir
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.process.zygote import zygote_settings
-from benchmarks.processor_time import children
+from benchmarks.sandbox_targets import children
 
 _PARENT = """
 import json, os, sys, time

@@ -12,8 +12,7 @@ import typer
 
 from atc.cli.console import guarded
 from benchmarks.honest_table import print_or_write
-from benchmarks.publishing import FOLDER
-from benchmarks.rows import Row, latest, read_rows
+from benchmarks.rows import FOLDER, Row, latest, read_rows
 from benchmarks.summary import RULER
 
 ROWS = FOLDER / "large.jsonl"

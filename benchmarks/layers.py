@@ -8,9 +8,11 @@ out of the habits that it is asked with. ``--others`` adds tools that a task doe
 from __future__ import annotations
 
 import hashlib
-from collections import defaultdict
+import random
+from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,9 +22,186 @@ import typer
 
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
+from atc.graph.edges import Learnt
+from atc.graph.tool_graph import ToolGraph
+from atc.tools.protocol import Protocol
 from benchmarks.common import print_json, show
-from benchmarks.layers_data import LayerData, LayerTask, layer_data
-from benchmarks.layers_methods import Layers, Method, methods
+from benchmarks.retrieval_data import protocol_of, records
+
+LAYERS = 5
+"""Layers at most (L of the paper); what would stand in later ones stands in the last."""
+NEAR, FAR = 3, 2
+"""Tools that a task does not need: of the same service, and of the same source."""
+
+
+@dataclass(frozen=True)
+class LayerTask:
+    """A task whose tools stand in layers.
+
+    Attributes:
+        layers: of each tool that the task needs the layer, shuffled; of a tool on several the first one.
+        others: tools of the same source that it does not need.
+    """
+
+    id: str
+    source: str
+    layers: Mapping[str, int]
+    others: tuple[str, ...] = ()
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the tools stand in more layers than one."""
+        return len(set(self.layers.values())) > 1
+
+
+@dataclass(frozen=True)
+class LayerData:
+    """All tasks, and the protocols of their tools."""
+
+    tasks: Sequence[LayerTask]
+    protocols: Mapping[str, Protocol]
+
+    @property
+    def sources(self) -> list[str]:
+        """The sources that have a task with several layers."""
+        return sorted({task.source for task in self.tasks if task.ordered})
+
+    def of(self, tools: Sequence[str]) -> dict[str, Protocol]:
+        """The protocols of some tools."""
+        return {tool: self.protocols[tool] for tool in tools}
+
+
+def layer_data(directory: Path) -> LayerData:
+    """The tasks of all sources.
+
+    Raises:
+        EnvironmentProblem: the data is not there.
+    """
+    found = [each for each in records(directory / "trajectories/trajectories.jsonl.gz") if each.get("layers")]
+    used = {call["tool"] for record in found for call in record["calls"]}
+    protocols: dict[str, Protocol] = {}
+    for file in ("corpus_other", "corpus_toolbench"):
+        for each in records(directory / f"retrieval/{file}.jsonl.gz"):
+            if each["id"] in used:
+                protocols[each["id"]] = protocol_of(each)
+    tasks = []
+    for record in found:
+        layers: dict[str, int] = {}
+        for call, layer in zip(record["calls"], record["layers"], strict=True):
+            layers[call["tool"]] = min(layers.get(call["tool"], LAYERS - 1), layer)
+        if layers.keys() <= protocols.keys():
+            source = "nestful" if record["source"].startswith("nestful") else record["source"]
+            order = list(layers)
+            random.Random(record["id"]).shuffle(order)
+            shuffled = {tool: layers[tool] for tool in order}
+            tasks.append(LayerTask(record["id"], source, shuffled))
+    return LayerData(_with_others(tasks), protocols)
+
+
+def _with_others(tasks: Sequence[LayerTask]) -> list[LayerTask]:
+    """The tasks, each with tools that it does not need: always the same ones."""
+    of_source: defaultdict[str, set[str]] = defaultdict(set)
+    for task in tasks:
+        of_source[task.source].update(task.layers)
+    made = []
+    for task in tasks:
+        rng = random.Random(f"{task.id} others")
+        pool = sorted(of_source[task.source] - task.layers.keys())
+        services = {_service(tool) for tool in task.layers}
+        near = [tool for tool in pool if _service(tool) in services]
+        drawn = rng.sample(near, min(NEAR, len(near))) + rng.sample(pool, min(FAR, len(pool)))
+        made.append(replace(task, others=tuple(dict.fromkeys(drawn))))
+    return made
+
+
+def _service(tool: str) -> str:
+    return tool.rpartition("/")[0]
+
+
+Layers = Mapping[str, int]
+
+
+class Method(ABC):
+    """A way to put the tools of a task in layers."""
+
+    name: str
+
+    @abstractmethod
+    def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
+        """The layer of each tool.
+
+        Args:
+            tools: of the task, in any order; there may be some that it does not need.
+        """
+
+
+class AllInOne(Method):
+    """All tools in one layer."""
+
+    name = "all in one"
+
+    def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
+        return dict.fromkeys(tools, 0)
+
+
+class Habits:
+    """In which layers the tools of a source stood in its other tasks: each left out where it is asked about."""
+
+    def __init__(self, data: LayerData) -> None:
+        self._seen: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        for task in data.tasks:
+            for tool, layer in task.layers.items():
+                self._seen[task.source, tool][layer] += 1
+
+    def of(self, task: LayerTask, tools: Sequence[str]) -> dict[str, dict[int, float]]:
+        """As the store of what runs taught would know them before this task."""
+        found = {}
+        for tool in tools:
+            seen = Counter(self._seen[task.source, tool])
+            if tool in task.layers:
+                seen[task.layers[tool]] -= 1
+            if kept := {layer: float(times) for layer, times in seen.items() if times > 0}:
+                found[tool] = kept
+        return found
+
+
+class Known(Method):
+    """What the product does: schemas, then habits where they are given."""
+
+    def __init__(self, name: str, data: LayerData, habits: Habits | None = None) -> None:
+        self.name, self._data, self._habits = name, data, habits
+
+    def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
+        learnt = Learnt(habits=self._habits.of(task, tools)) if self._habits else Learnt()
+        found = ToolGraph(self._data.of(tools), learnt).layers(tools)
+        return {tool: min(place, LAYERS - 1) for place, some in enumerate(found) for tool in some}
+
+
+class Habit(Method):
+    """The tool's own habit alone: the mean of its layers in other tasks of the source."""
+
+    name = "habit"
+
+    def __init__(self, habits: Habits) -> None:
+        self._habits = habits
+
+    def layers(self, task: LayerTask, tools: Sequence[str]) -> Layers:
+        found = dict.fromkeys(tools, 0)
+        for tool, seen in self._habits.of(task, tools).items():
+            found[tool] = int(sum(layer * times for layer, times in seen.items()) / sum(seen.values()) + 0.5)
+        return found
+
+
+def methods(data: LayerData) -> list[Method]:
+    """The methods, in the order of the tables."""
+    habits = Habits(data)
+    return [
+        AllInOne(),
+        Known("schemas", data),
+        Habit(habits),
+        Known("schemas, habit", data, habits),
+    ]
+
 
 MOST = 400
 """Tasks of one source that are asked about."""

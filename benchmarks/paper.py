@@ -27,13 +27,12 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import UsageError
 from benchmarks.attempt import terms
 from benchmarks.environments import ENVIRONMENTS, Environment, open_environment
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.read_tasks import Part
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import paired, summarise
 from benchmarks.systems import ALPHA, MAX_ALPHA, PAPER_ALPHA
 from benchmarks.tasks import RESULTS, Plan, listed, run_plan, seeds_of, systems_of
-from benchmarks.upstream import Upstream, upstream
 
 _ALPHAS = range(MAX_ALPHA + 1)
 GROUPS: Mapping[str, Mapping[str, str | None]] = {

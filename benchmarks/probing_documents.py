@@ -42,9 +42,8 @@ from benchmarks.environments.base import Environment, Task
 from benchmarks.environments.documented import Documented, Kind, names_alone
 from benchmarks.environments.restbench import PathEnvironment, RestBench, as_short
 from benchmarks.environments.toolflow import ToolFlow
-from benchmarks.probing import atlas
-from benchmarks.probing_run import Truth, judge, served
-from benchmarks.probing_truth import Score, arguments_of, fields_of_schema
+from benchmarks.probing import atlas, judge, served
+from benchmarks.probing_truth import Score, Truth, arguments_of, fields_of_schema
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(__file__).with_name("results") / "documents"

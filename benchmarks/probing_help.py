@@ -22,13 +22,12 @@ import typer
 
 from atc.cli.console import err, guarded, out, print_json
 from benchmarks.environments import Environment
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Caps, Gateway, upstream
 from benchmarks.probing_documents import PROBED, opened, redocumented
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import print_table, summarise
 from benchmarks.systems import SYSTEMS
 from benchmarks.tasks import RESULTS, Plan, run_plan, seeds_of, systems_of
-from benchmarks.upstream import upstream
 
 
 def environments(name: str, prober: str, data: Path | None) -> list[Environment]:

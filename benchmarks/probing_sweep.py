@@ -29,10 +29,9 @@ from atc.cli.console import err, guarded, print_json
 from atc.errors import UsageError
 from atc.probing import explore
 from benchmarks.common import show
-from benchmarks.probing import atlas
-from benchmarks.probing_run import Run, Service, measure
-from benchmarks.probing_truth import Score, compare
-from benchmarks.replay_service import recorded
+from benchmarks.probing import Run, atlas, measure
+from benchmarks.probing_records import recorded
+from benchmarks.probing_truth import Score, Service, compare
 from benchmarks.systems.atc import sources_digest
 
 FILE = Path(__file__).with_name("results") / "probing_sweep.jsonl"

@@ -20,9 +20,11 @@ An example tells less than a schema: a whole number in it may be a measure (eith
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
+
+from starlette.types import ASGIApp
 
 from atc.tools.types import OBSERVED
 
@@ -284,3 +286,28 @@ def _words(types: Types) -> str:
 
 def _ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What is so of one tool."""
+
+    arguments: Fields
+    returns: Fields
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service to probe.
+
+    Attributes:
+        app: makes it, given its own address; its document is at ``/openapi.json``.
+        truth: of the tools that only read, by their name. ``writes``: paths that change something.
+        note: what to know of the figures.
+    """
+
+    name: str
+    app: Callable[[str], ASGIApp]
+    truth: dict[str, Truth]
+    writes: frozenset[str] = frozenset()
+    note: str = ""

@@ -8,10 +8,14 @@ by ``--sealed`` alone, for a last measurement. A task is the same one where its 
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from atc.tools.stubs import render_stubs
+from benchmarks.environments.base import Environment, Task
 from benchmarks.environments.documented import tasks_from
 
 FILE = Path(__file__).with_name("read_tasks.txt")
@@ -48,3 +52,45 @@ def in_part(environment: str, task: str, part: Part) -> bool:
     if part == "sealed":
         return sealed
     return not sealed and (part == "open" or not is_read(environment, task))
+
+
+TASKS, DRAWN, MOST = 24, 12, 4
+"""Tasks in all; drawn of each environment to choose among; taken of each at most."""
+
+
+def order(environment: Environment, task: Task) -> str:
+    """Where a task stands in the draw: always at the same place, as if at random."""
+    return hashlib.sha256(f"{tasks_from(environment.name)}/{task.id}".encode()).hexdigest()
+
+
+def quick_tasks(environments: Sequence[Environment]) -> dict[str, set[str]]:
+    """The tasks of a quick run by their environment: stated ones, the same ones every time.
+
+    Raises:
+        EnvironmentProblem: an environment's data is missing.
+    """
+    sized = sorted(
+        (_characters(environment, task), environment.name, task.id)
+        for environment in environments
+        for task in sorted(_stated(environment), key=lambda task: order(environment, task))[:DRAWN]
+    )
+    taken: dict[str, set[str]] = {}
+    for _, name, task in sized:
+        taken.setdefault(name, {task})
+    room = TASKS - len(taken)
+    counts = Counter(taken.keys())
+    for _, name, task in sized:
+        if room > 0 and task not in taken[name] and counts[name] < MOST:
+            taken[name].add(task)
+            counts[name] += 1
+            room -= 1
+    return taken
+
+
+def _stated(environment: Environment) -> list[Task]:
+    return [task for task in environment.tasks() if task.stated]
+
+
+def _characters(environment: Environment, task: Task) -> int:
+    """Of what a model reads of a task."""
+    return len(task.text) + len(render_stubs(environment.open(task).tools.protocols))

@@ -149,6 +149,18 @@ class Catalogues:
         return path
 
 
+def records(path: Path) -> Iterator[dict[str, Any]]:
+    """The records of a file of JSON lines.
+
+    Raises:
+        EnvironmentProblem: it is not there.
+    """
+    if not path.is_file():
+        raise EnvironmentProblem(f"{path} is not there: give the data's directory with --data DIR or in ATC_DATA")
+    with gzip.open(path) as file:
+        yield from map(json.loads, file)
+
+
 def _text(record: dict[str, Any]) -> str:
     own = [record.get(name) or "" for name in ("name", "description")]
     service = dict.fromkeys(record.get(name) or "" for name in ("tool", "group", "category"))

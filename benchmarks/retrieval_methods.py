@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -14,20 +15,50 @@ import bm25s
 import numpy as np
 
 from atc.cli.console import err
-from atc.errors import UsageError
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
 from atc.retrieval.dialogue import Turns
-from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import QueryPlanner, search_without_plan, with_providers
+from atc.retrieval.index import Hit, Mode, ToolIndex
+from atc.retrieval.planner import (
+    Fusion,
+    QueryPlanner,
+    anchored_similarity,
+    peak_rank,
+    search_without_plan,
+    with_providers,
+)
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.vectors import Encoder
 from atc.scorer_names import ScorerName
 from atc_research.toolqp.paper_planner import PAPER, TEMPERATURES, SampledPlanner
-from benchmarks.document_queries import LARGEST, QueriesEncoder, queries_of
-from benchmarks.expansion import COUNT, EXPANSIONS, Intents
-from benchmarks.rank_fusions import FUSIONS
 from benchmarks.retrieval_data import Catalogues
+
+
+def reciprocal_rank(rankings: Sequence[Sequence[Hit]], k: int = 60) -> list[str]:
+    """Each tool by the sum of 1 / (k + place) over all queries (Cormack et al. 2009)."""
+    scores: dict[str, float] = defaultdict(float)
+    for ranking in rankings:
+        for place, hit in enumerate(ranking):
+            scores[hit.id] += 1 / (k + place + 1)
+    return sorted(scores, key=lambda tool: (-scores[tool], tool))
+
+
+def multi_view(rankings: Sequence[Sequence[Hit]]) -> list[str]:
+    """Each tool by its best place, and at the same place by its score (after Re-Invoke, Chen et al. 2024, §3.3)."""
+    best: dict[str, tuple[int, float]] = {}
+    for ranking in rankings:
+        for place, hit in enumerate(ranking):
+            best[hit.id] = min(best.get(hit.id, (place, -hit.score)), (place, -hit.score))
+    return sorted(best, key=lambda tool: (best[tool], tool))
+
+
+FUSIONS: Mapping[str, Fusion] = {
+    "peak": peak_rank,
+    "similarity": anchored_similarity,
+    "rrf": reciprocal_rank,
+    "multi_view": multi_view,
+}
+
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
 DEPTH = 20
@@ -164,7 +195,6 @@ class Bench:
         folder: where indexes and replies are kept.
         model: as ``atc run --model`` takes it.
         encoder: of the indexes.
-        documents: tools of a pool that the model is asked to imagine queries for, at most.
     """
 
     def __init__(
@@ -173,12 +203,9 @@ class Bench:
         folder: Path,
         model: str | Model | None,
         encoder: Encoder,
-        documents: int = LARGEST,
     ) -> None:
         self._catalogues, self._folder, self._spec, self._encoder = catalogues, folder, model, encoder
-        self._documents = documents
         self._opened: Opened | None = None
-        self._with_queries: dict[str, ToolIndex] = {}
         self._model: Model | None = None
         self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest(
@@ -186,10 +213,6 @@ class Bench:
             "atc/tools/*.py",
             "atc/graph/*.py",
             "prompts/turns_*",
-            "benchmarks/expansion.py",
-            "benchmarks/document_queries.py",
-            "benchmarks/prompts/expand_*",
-            "benchmarks/prompts/tool_queries.jinja",
         )
         self._progress = ("", 0)
         self.spent = Spent()
@@ -215,32 +238,6 @@ class Bench:
             self._progress = now
             err.print(f"{stage} {done:,} of {total:,} tools", style="dim")
 
-    async def with_queries(self, pool: Opened) -> ToolIndex:
-        """The tools of a pool with vectors of their imagined queries too, which are made when first asked for.
-
-        What a query's ranking costs does not hold what these cost; that is printed once, as the pool's own cost.
-
-        Raises:
-            UsageError: the pool is too large, or it is searched by words, which this does not change.
-            ModelError, ModelUnavailable, BudgetExceeded: from the model.
-        """
-        if pool.base == "lexical":
-            raise UsageError("imagined queries of tools change vectors, not words: take --base dense or hybrid")
-        if pool.pool not in self._with_queries:
-            made = await queries_of(pool.whole, self._asked(), self._on_document, largest=self._documents)
-            err.print(f"{pool.pool}: {made}", markup=False)
-            encoder = QueriesEncoder(self._encoder, made.queries)
-            folder = self._folder / f"{pool.pool}-{self._index_code}-{encoder.digest[:12]}"
-            if (folder / "index.json").exists():
-                index = ToolIndex.load(folder, encoder)
-            else:
-                index = ToolIndex.build(self._catalogues.pool(pool.pool), encoder, folder)
-            self._with_queries[pool.pool] = index
-        return searched_by(self._with_queries[pool.pool], pool.base)
-
-    def _on_document(self, done: int, total: int) -> None:
-        self._on_reply("imagining queries of", done, total)
-
     def version(self, method: Method) -> str:
         """Of the code and the prompts that decide what a method finds, and of the model that it asks."""
         code = self._code if method.ours else _digest("benchmarks/retrieval_methods.py", "benchmarks/retrieval_data.py")
@@ -256,18 +253,13 @@ class Bench:
         """The model; each of its replies is counted at its first cost, wherever it comes from now."""
         return Counted(self._asked(), self._count)
 
-    @property
-    def model_name(self) -> str:
-        """Of the model that is asked."""
-        return self._asked().name
-
     def _count(self, reply: Reply) -> None:
         tokens, kept = reply.prompt_tokens + reply.completion_tokens, reply.seconds if reply.cached else 0.0
         self.spent = Spent(self.spent.calls + 1, self.spent.tokens + tokens, self.spent.kept_s + kept)
 
     def _asked(self) -> Model:
         if self._model is None:
-            self._model = open_model(self._spec, cache_dir=self._folder / "replies", slots=COUNT)
+            self._model = open_model(self._spec, cache_dir=self._folder / "replies")
         return self._model
 
     async def aclose(self) -> None:
@@ -298,15 +290,6 @@ def _in_parts(prerequisites: bool) -> Rank:
     return rank
 
 
-async def _by_documents(bench: Bench, pool: Opened, query: str) -> list[str]:
-    index = await bench.with_queries(pool)
-    return [hit.id for hit in index.search(query, limit=DEPTH)]
-
-
-async def _re_invoke(bench: Bench, pool: Opened, query: str) -> list[str]:
-    return await Intents(bench.model(), await bench.with_queries(pool), base=pool.base).rank(query, DEPTH)
-
-
 def _planned(fusion: str = "similarity", **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
         planner = SampledPlanner if "temperatures" in options else QueryPlanner
@@ -314,22 +297,6 @@ def _planned(fusion: str = "similarity", **options: Any) -> Rank:
         return found.ranked(DEPTH, FUSIONS[fusion])
 
     return rank
-
-
-def _expanded(name: str) -> Rank:
-    async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        return await EXPANSIONS[name](bench.model(), pool.tools, base=pool.base).rank(query, DEPTH)
-
-    return rank
-
-
-_PAPER: Mapping[str, Any] = {
-    "turns": PAPER,
-    "prerequisites": False,
-    "adaptive": False,
-    "temperatures": TEMPERATURES,
-}
-"""A planner as ToolQP prompts it (App. B, Tab. 5): zero-shot, one query at a time, with the plan of Fig. 7."""
 
 
 METHODS: dict[str, Method] = {
@@ -348,17 +315,7 @@ METHODS: dict[str, Method] = {
         Method("plan-only-no-words", _planned("peak", queries=0, own_words=False), asks=True),
         Method("plan-only-rrf", _planned("rrf", queries=0), asks=True),
         Method("plan-only-views", _planned("multi_view", queries=0), asks=True),
-        Method("plan-always", _planned(adaptive=False), asks=True),
-        Method("plan-paper", _planned("peak", **_PAPER), asks=True),
-        Method("plan-no-words", _planned("peak", **_PAPER, own_words=False), asks=True),
-        Method("plan-words", _planned(adaptive=False, turns=Turns("paper")), asks=True),
         Method("plan-warm", _planned(adaptive=False, temperatures=TEMPERATURES), asks=True),
-        Method("plan-peak", _planned("peak"), asks=True),
-        Method("plan-rrf", _planned("rrf"), asks=True),
-        Method("plan-views", _planned("multi_view"), asks=True),
-        *(Method(name, _expanded(name), asks=True) for name in EXPANSIONS),
-        Method("d2q", _by_documents, asks=True),
-        Method("re-invoke-d2q", _re_invoke, asks=True),
     )
 }
 

@@ -30,8 +30,7 @@ from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
-from benchmarks.quick import order
-from benchmarks.read_tasks import in_part
+from benchmarks.read_tasks import in_part, order
 from benchmarks.tasks import listed
 
 REPLIES = 12

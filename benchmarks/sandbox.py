@@ -27,7 +27,6 @@ from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service.client import ServiceSandbox
-from benchmarks.processor_time import children, family_s
 from benchmarks.sandbox_targets import (
     DockerRun,
     LlmSandbox,
@@ -38,6 +37,8 @@ from benchmarks.sandbox_targets import (
     Restricted,
     Smolagents,
     Target,
+    children,
+    family_s,
     local_service,
     private_bytes,
 )

@@ -22,10 +22,9 @@ from benchmarks.common import print_json, show
 from benchmarks.environments import Environment, Episode, Gold, Task
 from benchmarks.environments.service import Service
 from benchmarks.environments.services import Clinic, Library, Shop, Workshop
-from benchmarks.gateway import Gateway
+from benchmarks.gateway import Gateway, upstream
 from benchmarks.rows import Row, read_rows
 from benchmarks.tasks import RESULTS, Plan, run_plan, say, seeds_of, systems_of
-from benchmarks.upstream import upstream
 
 Calls = Sequence[tuple[str, dict[str, Any]]]
 TASKS: Mapping[type[Service], Mapping[str, tuple[str, Calls, Any]]] = {

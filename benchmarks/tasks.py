@@ -23,16 +23,13 @@ from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.attempt import attempt, terms
 from benchmarks.environments import ENVIRONMENTS, VARIANTS, Environment, Task, open_environment
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.picture import draw
-from benchmarks.publishing import publish
-from benchmarks.quick import TASKS, order, quick_tasks
-from benchmarks.read_tasks import Part, in_part
-from benchmarks.rows import Row, append, latest, read_rows
+from benchmarks.read_tasks import TASKS, Part, in_part, order, quick_tasks
+from benchmarks.rows import Row, append, latest, publish, read_rows
 from benchmarks.rule_figures import print_rules, rule_figures
 from benchmarks.summary import print_table, summarise
 from benchmarks.systems import ALPHA, OFFER, PAPER_ALPHA, SYSTEMS, WITHOUT_RULE, System, named_system
-from benchmarks.upstream import Upstream, upstream
 
 RESULTS = Path(__file__).with_name("results")
 QUICK_SYSTEMS, QUICK_CAPS = "atc,codeact", Caps(model_calls=5, tokens=20_000, seconds=120)

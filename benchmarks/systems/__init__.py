@@ -11,10 +11,8 @@ from atc.strategies.paper import Paper
 from atc.strategies.ways import Ways
 from atc_research.naviagent.navigate import Navigate
 from atc_research.reto.layered_calls import LayeredCalls
-from benchmarks.systems.atc import Atc
+from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated
 from benchmarks.systems.base import Answer, Job, System
-from benchmarks.systems.demonstrations import Undemonstrated
-from benchmarks.systems.findings import ChainOfCountedFindings
 from benchmarks.systems.peer import Peer
 from benchmarks.systems.retried import Retried
 

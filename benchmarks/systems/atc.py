@@ -13,10 +13,15 @@ from typing import Any
 from atc.agent import Agent
 from atc.calls.broker import CallPolicy
 from atc.errors import EnvironmentProblem, ModelError
+from atc.facts import Finding
 from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
+from atc.strategies.chain import Chain
+from atc.strategies.chain_policy import MAX_ROUTED, ChainPolicy
+from atc.strategies.writer import Draft
+from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.fired_rules import fired_rules
 from benchmarks.systems.base import Answer, Ended, Job, System
@@ -104,3 +109,44 @@ def sources_digest() -> str:
         for path in sorted(ROOT.glob(pattern)):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+class CountedFindings(ChainPolicy):
+    """Every reply after the first costs one of the α revisions, whether the program before it ran or was sent back.
+
+    As in the default, a broken tool that is routed round costs none, and warnings send back no last program.
+    """
+
+    async def next_program(self) -> Draft | None:
+        return await super().next_program() if self._spent <= self._settings.max_revisions else None
+
+    def _not_told(self, draft: Draft) -> list[Finding]:
+        return super()._not_told(draft) if self._spent < self._settings.max_revisions else []
+
+    @property
+    def _spent(self) -> int:
+        """Programs so far that cost a revision, if another one is written."""
+        broken = sum(r.fault is not None and bool(r.fault.substitutes) for r in self._history)
+        return len(self._history) - min(broken, MAX_ROUTED)
+
+
+class ChainOfCountedFindings(Chain):
+    """The chain with that policy."""
+
+    name = "chain-findings"
+    policy = CountedFindings
+
+
+class Undemonstrated(Atc):
+    """ATC whose tools have lost their demonstrations; what they answer stays documented."""
+
+    def made(self, job: Job, tools: Toolset, **more: Any) -> Agent:
+        shown = Toolset(replace(tool, protocol=undemonstrated(tool.protocol)) for tool in tools.values())
+        return super().made(job, shown, **more)
+
+
+def undemonstrated(protocol: Protocol) -> Protocol:
+    """A protocol whose examples have neither a question nor a program; one that has nothing else goes."""
+    bare = (example.model_copy(update={"description": "", "program": ""}) for example in protocol.examples)
+    kept = tuple(example for example in bare if example.response is not None)
+    return protocol.model_copy(update={"examples": kept})

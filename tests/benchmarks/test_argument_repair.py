@@ -9,16 +9,12 @@ from typing import Any
 
 import pytest
 
-from atc.errors import EnvironmentProblem, UsageError
 from atc.facts import ArgumentRepair
-from atc.models import FakeModel
-from atc.result import Effect
 from atc.schemas.repair import Repaired
 from atc.schemas.validate import Problem
 from benchmarks.argument_repair import main, outcome_of, same
-from benchmarks.argument_repair_corrupt import KINDS, Corrupted, corruptions
 from benchmarks.argument_repair_data import agents_errors, listed_in, recorded_calls, renamed, renaming_undone, tool_of
-from benchmarks.argument_repair_model import Question, ask_model, sample
+from benchmarks.argument_repair_mistakes import KINDS, Corrupted, corruptions
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -232,32 +228,3 @@ def test_from_the_files_to_the_tables(tmp_path: Path, capsys: pytest.CaptureFixt
     assert figures["real"]["recorded"]["calls"] == 1
     main(tmp_path, half="all", shown="valid")
     assert "Refused of 1 answered" in capsys.readouterr().out
-
-
-def test_a_model_repairs_what_rules_do_not_and_is_judged() -> None:
-    schema = {"type": "object", "properties": {"deck": {"enum": ["upper", "lower"]}}, "required": ["deck"]}
-    asked = Question("enum", schema, {"deck": "the upper one"}, {"deck": "upper"})
-    unclear = Question("unclear", schema, {"deck": "any"}, None)
-    model = FakeModel(['{"deck": "upper"}', '{"deck": "lower"}', '{"deck": "cellar"}'])
-    found = ask_model([asked, asked, unclear], model, Effect.READ, same)
-    assert found == {"enum": {"restored": 1, "wrong": 1}, "unclear": {"refused": 1}}
-    assert ask_model([asked], FakeModel(['{"deck": "upper"}']), Effect.WRITE, same) == {"enum": {"refused": 1}}
-
-
-def test_questions_are_drawn_of_all_kinds() -> None:
-    made = [Question(kind, {}, {"n": n}, None) for kind in ("a", "b", "c") for n in range(9)]
-    drawn = sample(made, 7)
-    assert {each.kind for each in drawn} == {"a", "b", "c"}
-    assert drawn == sample(list(reversed(made)), 7)
-    assert len(sample(made[:2], 7)) == 2
-
-
-def test_wrong_input_is_named(tmp_path: Path) -> None:
-    with pytest.raises(EnvironmentProblem, match="--data"):
-        main(None)
-    with pytest.raises(EnvironmentProblem, match="is not there"):
-        main(tmp_path)
-    with pytest.raises(UsageError, match="there is no half 'left'"):
-        main(tmp_path, half="left")
-    with pytest.raises(UsageError, match="there is no kind 'rust'"):
-        main(tmp_path, shown="rust")

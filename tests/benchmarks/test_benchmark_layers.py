@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks import layers
-from benchmarks.layers_data import LayerTask, layer_data
-from benchmarks.layers_methods import Habits, Known, methods
+from benchmarks.layers import Habits, Known, LayerTask, layer_data, methods
 
 
 def app() -> typer.Typer:

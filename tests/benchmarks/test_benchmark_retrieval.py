@@ -13,21 +13,16 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import EnvironmentProblem
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
 from atc.retrieval.documents import document_fields, text_for_encoder
 from atc.retrieval.index import Mode
 from atc.retrieval.vectors import normalised
 from benchmarks import retrieval
-from benchmarks.codes_queries import requests_in
-from benchmarks.expansion import EXPANSIONS
-from benchmarks.retrieval_clear import measured
-from benchmarks.retrieval_data import ALL, Catalogues, Query, protocol_of
+from benchmarks.retrieval import Row, completeness, draw, paired, read_rows, summarise
+from benchmarks.retrieval_data import ALL, Catalogues, protocol_of
 from benchmarks.retrieval_methods import METHODS, Bench
-from benchmarks.retrieval_picture import draw
-from benchmarks.retrieval_report import Row, completeness, paired, read_rows, summarise
-from benchmarks.retrieval_toolret import TOOLRET, data_set_of, toolret_queries
 from tests.support.retrieval import HashedWords
 
 pytestmark = pytest.mark.slow  # the benchmark's own tests, not the product's
@@ -96,9 +91,9 @@ def test_what_a_tool_needs_counts_where_a_task_needs_both(data: Path) -> None:
 
 def test_a_planners_calls_are_counted(data: Path) -> None:
     plan = "<plan>\n1. credits of a movie\n</plan>"
-    lines = ran(data, "plan,plan-always", replies=(plan, "<stop_retrieval>") * 4)
-    assert figure(lines, "plan", "films", "calls") == figure(lines, "plan-always", "macro", "calls") == 2
-    assert figure(lines, "plan-always", "macro", "tokens") > 0
+    lines = ran(data, "plan", replies=(plan, "<stop_retrieval>") * 4)
+    assert figure(lines, "plan", "films", "calls") == 2
+    assert figure(lines, "plan", "films", "tokens") > 0
     assert figure(lines, "plan", "town", "calls") == 0  # each is one tool, clearly
 
 
@@ -117,7 +112,7 @@ def test_one_conversation_serves_all_fusions(data: Path) -> None:
     inner = FakeModel(("<plan>\n1. credits of a movie\n</plan>", "<stop_retrieval>") * 3)
     catalogues = Catalogues(data)
     bench = Bench(catalogues, data / "work", CachedModel(inner, data / "replies"), HashedWords())
-    names = ("plan-always", "plan-only", "plan-only-peak", "plan-only-rrf", "plan-only-views")
+    names = ("plan", "plan-only", "plan-only-peak", "plan-only-rrf", "plan-only-views")
     arms = retrieval.arms_of([METHODS[name] for name in names], ["hybrid"])
     queries = catalogues.queries(sources=["films"])
     asyncio.run(retrieval._run(bench, arms, queries, False, data / "rows.jsonl"))
@@ -135,61 +130,6 @@ def test_with_a_model_queries_take_turns_and_the_table_is_over_what_all_answered
     assert without == ["films", "town", "town"]
     rows = [Row(m, "v", q.pool, q.id, [], 1.0) for q in queries for m in ("a", "b")]
     assert {row.query for row in paired(rows[:-1], ["a", "b"])} == {query.id for query in queries[:-1]}
-
-
-def test_documents_have_the_mean_vector_of_their_imagined_queries(data: Path) -> None:
-    said = "1. is an umbrella of any use in Paris tomorrow\n2. an umbrella for the walk on Sunday please"
-    catalogues = Catalogues(data)
-    inner = FakeModel(["1. send the parcel to my aunt in Rome", said] + ["1. umbrella for a city"] * 2)
-    bench = Bench(catalogues, data / "work", inner, HashedWords(), documents=2)
-    pool = bench.index("town", "dense")
-    found = asyncio.run(bench.with_queries(pool)).search("umbrella")
-    assert found[0].id == "town/weather"
-    assert "umbrella" not in pool.whole.protocol("town/weather").description
-    text = text_for_encoder(document_fields("town/weather", pool.whole.protocol("town/weather")))
-    parts = HashedWords().encode([f"{text}\n{query}" for query in requests_in(said, 10)])
-    expected = float(normalised(parts.mean(axis=0)[None])[0] @ HashedWords().encode(["umbrella"])[0])
-    assert found[0].dense == pytest.approx(expected, abs=0.02)  # vectors are kept in eight bits
-    ranked = asyncio.run(METHODS["re-invoke-d2q"].rank(bench, pool, "umbrella?"))
-    assert ranked[0] == "town/weather"
-    assert len(inner.prompts) == 3  # two tools once, and the intents
-    with pytest.raises(UsageError, match="at most 2"):
-        asyncio.run(bench.with_queries(bench.index("films", "dense")))
-    with pytest.raises(UsageError, match="dense or hybrid"):
-        asyncio.run(bench.with_queries(bench.index("town", "lexical")))
-
-
-def test_toolrets_data_sets_count_alike_and_ultratools_tasks_are_queries(data: Path) -> None:
-    parts = "gorilla/torchhub gorilla/huggingface gorilla/other toolalpaca/y toolalpaca/z bfcl/"
-    queries = [
-        Query(part, "x", frozenset({"a"}), source, source, subset, "single")
-        for part in parts.split()
-        for source, _, subset in [part.partition("/")]
-    ]
-    assert [data_set_of(query) for query in queries] == [
-        "gorilla-pytorch", "gorilla-huggingface", None, "toolalpaca", "toolalpaca", None,
-    ]  # fmt: skip
-    ranked = [["a"], ["b"], ["b"], ["a"], ["b"], ["b"]]
-    rows = [Row("m", "v", q.pool, q.id, found, 1.0) for q, found in zip(queries, ranked, strict=True)]
-    lines = {line["place"]: line for line in summarise(rows, queries)}
-    assert lines["ToolRet code"]["nDCG@10"] == lines["ToolRet custom"]["nDCG@10"] == pytest.approx(0.5)
-    assert (lines["ToolRet"]["sources"], lines["ToolRet"]["queries"]) == (3, 4)
-    assert len(TOOLRET) == 35
-    assert len([each for each in TOOLRET.values() if each.source or each.tools]) == 18
-    (data / "trajectories").mkdir()
-    with gzip.open(data / "trajectories" / "trajectories.jsonl.gz", "wt") as file:
-        for task in ("a task", "a task", "another"):
-            calls = [{"tool": "ultratool/x"}, {"tool": "ultratool/x"}]
-            file.write(json.dumps({"id": task, "source": "ultratool_gnn", "task": task, "calls": calls}) + "\n")
-    assert [(q.pool, q.group) for q in toolret_queries(Catalogues(data))] == [("ultratool", "single")] * 2
-
-
-@pytest.mark.parametrize("name", [*EXPANSIONS])
-def test_every_expansion_ranks_and_is_counted(data: Path, name: str) -> None:
-    lines = ran(data, name, replies=("forecast of rain",) * 60)
-    assert figure(lines, name, "macro", "calls") >= 1
-    assert figure(lines, name, "macro", "tokens") > 0
-    assert figure(lines, name, "macro", "R@10") > 0
 
 
 def test_it_goes_on_where_it_was(data: Path) -> None:
@@ -241,15 +181,6 @@ def test_the_picture_and_the_command(data: Path, tmp_path: Path, monkeypatch: py
 def test_a_ranking_is_complete_where_nothing_is_missing() -> None:
     ranked, gold = ["a", "x", "b", "a"], {"a", "b"}
     assert (completeness(ranked, gold, 2), completeness(ranked, gold, 3)) == (0, 1)
-
-
-def test_how_often_a_task_needs_no_plan_is_counted_by_group(data: Path) -> None:
-    catalogues = Catalogues(data)
-    found = measured(Bench(catalogues, data / "work", None, HashedWords()), catalogues.queries())
-    assert found["single"]["clear_percent"] == 100.0  # "rain?" and "post a message"
-    assert found["single"]["ndcg_of_clear"] == 100.0
-    assert found["multi"]["clear_percent"] == 0.0
-    assert found["multi"]["ndcg_of_clear"] is None
 
 
 def test_missing_data_is_named(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from benchmarks import tasks as ruler
 from benchmarks.environments import Task, open_environment
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.gateway import Caps
-from benchmarks.quick import quick_tasks
+from benchmarks.read_tasks import quick_tasks
 from benchmarks.rows import Row, append, latest, read_rows
 from benchmarks.summary import interval, paired, summarise
 from benchmarks.systems import SYSTEMS, Answer, Job, System

@@ -12,9 +12,8 @@ from benchmarks.environments import VARIANTS, Environment, Episode, Gold, Task
 from benchmarks.environments.base import served
 from benchmarks.environments.documented import Documented, names_alone, tasks_from
 from benchmarks.environments.self_test import judge
-from benchmarks.quick import order
-from benchmarks.read_tasks import is_read, is_sealed
-from benchmarks.systems.demonstrations import undemonstrated
+from benchmarks.read_tasks import is_read, is_sealed, order
+from benchmarks.systems.atc import undemonstrated
 
 WATER = Protocol(
     name="water",

@@ -17,8 +17,7 @@ from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from benchmarks.environments import Episode
 from benchmarks.environments import bfcl as module
-from benchmarks.environments.bfcl import Bfcl, converted, text
-from benchmarks.environments.bfcl_service import INSTALL, answer, load_class, reads
+from benchmarks.environments.bfcl import INSTALL, Bfcl, answer, converted, load_class, reads, text
 from benchmarks.environments.self_test import judge
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's

@@ -14,8 +14,7 @@ import httpx
 import openai
 import pytest
 
-from benchmarks.gateway import Caps, Gateway, Session
-from benchmarks.upstream import Upstream
+from benchmarks.gateway import Caps, Gateway, Session, Upstream
 from tests.support.fake_openai_server import Handler, answers, fails, serving
 from tests.support.gateway import World, a_try, replies, weather_episode
 

@@ -17,9 +17,8 @@ from atc.programs.rules import IDS
 from atc.traces.events import Event
 from benchmarks.fired_rules import fired_rules
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
-from benchmarks.publishing import FOLDER, TEXTS, publish
 from benchmarks.read_tasks import is_read
-from benchmarks.rows import Row, read_rows
+from benchmarks.rows import FOLDER, TEXTS, Row, publish, read_rows
 from benchmarks.rule_figures import rule_figures
 from benchmarks.summary import mcnemar, summarise
 from tests.support.docs import ROOT

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from benchmarks.probing_records import Endpoint, Parameter, identifiers
+from benchmarks.probing_records import Endpoint, Parameter, identifiers, service
 from benchmarks.probing_truth import ANY, Field, Score, arguments_of, compare, fields_of_schema, fields_of_value
-from benchmarks.replay_service import service
 
 
 def typed(*types: str, required: bool | None = None) -> Field:

@@ -11,9 +11,9 @@ from atc.errors import UsageError
 from atc.probing import explore
 from atc.probing.report import Line, Report
 from benchmarks import probing_sweep
-from benchmarks.probing_run import Run, Service, Tool, Truth
+from benchmarks.probing import Run, Tool
 from benchmarks.probing_sweep import added, by_rounds, structural, swept
-from benchmarks.probing_truth import Field, compare
+from benchmarks.probing_truth import Field, Service, Truth, compare
 
 TEXT = Field(frozenset({"string"}), True)
 TRUTH = Truth({".id": TEXT}, {".name": TEXT, ".size": TEXT})

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from benchmarks.processor_time import family_s
+from benchmarks.sandbox_targets import family_s
 
 
 def test_a_child_that_ended_and_one_that_lives_are_both_counted() -> None:

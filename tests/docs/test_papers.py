@@ -81,7 +81,7 @@ def sections(document: Path) -> dict[str, str]:
 def problems_of_command(command: str) -> Iterator[str]:
     words = [word for word in shlex.split(command.strip("`")) if not re.match(r"[A-Z_]+=", word)]
     match words:
-        case ["python", "-m", module, *arguments] if module.startswith("benchmarks."):
+        case ["python", "-m", module, *arguments] if module.startswith(("benchmarks.", "atc_research_benchmarks.")):
             yield from problems_of_benchmark(module, arguments)
         case ["pytest", target] if "::" in target:
             path, name = target.split("::")
@@ -97,7 +97,8 @@ def problems_of_command(command: str) -> Iterator[str]:
 
 
 def problems_of_benchmark(module: str, arguments: list[str]) -> Iterator[str]:
-    file = ROOT / f"{module.replace('.', '/')}.py"
+    folder = ROOT / "research" if module.startswith("atc_research_benchmarks.") else ROOT
+    file = folder / f"{module.replace('.', '/')}.py"
     if not file.is_file():
         yield f"there is no {module}"
         return
@@ -144,7 +145,8 @@ def test_what_a_row_names_exists_and_cites_its_paper() -> None:
 
 def _cites(file: Path) -> bool:
     """Whether a file is code of ATC or of the strategies beside it."""
-    return file.suffix == ".py" and file.relative_to(ROOT).parts[0] in ("atc", "research")
+    parts = file.relative_to(ROOT).parts
+    return file.suffix == ".py" and (parts[0] == "atc" or parts[:2] == ("research", "atc_research"))
 
 
 def problems_of_figure(text: str, target: str, anchor: str) -> Iterator[str]:
@@ -169,8 +171,8 @@ def test_a_figure_that_is_not_there_is_seen(text: str, anchor: str) -> None:
     "command",
     [
         "python -m benchmarks.nowhere",
-        "python -m benchmarks.codes nowhere",
-        "python -m benchmarks.links --nowhere 1",
+        "python -m atc_research_benchmarks.planner nowhere",
+        "python -m atc_research_benchmarks.links --nowhere 1",
         "pytest tests/docs/nowhere.py::test_nothing",
         "pytest tests/docs/test_papers.py::test_nothing",
         "make nowhere",

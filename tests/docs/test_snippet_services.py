@@ -21,10 +21,10 @@ from threading import Timer
 
 import httpx
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from atc.cli import app
-from benchmarks import codes
 from tests.support import stand_ins
 from tests.support.docs import ROOT
 from tests.support.fake_openai_server import serving
@@ -33,7 +33,7 @@ from tests.support.snippets import SERVICES, Snippet, run_by
 BLOCKS = run_by(SERVICES)
 SLOW = {
     "batch.md-1",
-    "benchmarks/training.md-0",
+    "research/benchmarks.md-0",
     "comparison.md-0",
     "docker.md-0",
     "mcp-server.md-1",
@@ -68,8 +68,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc tools browse .*--path", r"^music\b.*: 9 tools\n.* music_spotify_0", {}),
     (r"^atc tools browse .*--html", r"27 tools are in tools\.html", {"tools.html": "music_spotify_2"}),
     (r"^atc tools browse", r"all tools: 27 tools\n.* music, .* 9  music_", {}),
-    (r"^python .*\.codes browse", r"menu of metatool.*menu of toolbench_g3.*menu of toolbench\b", {}),
-    (r"^python .*\.codes decoder", r"2 levels.*held-out.*decoder", {"OUT/metatool-words/figures.json": "perplexity"}),
+    (r"^python .*\.decoder", r"2 levels.*held-out.*decoder", {"OUT/metatool-words/figures.json": "perplexity"}),
     (r"^python .*\.paper", r"table1: .*restbench +atc +whole +1/1 100%", {"benchmarks/results/paper.jsonl": "tmdb:1"}),
     (r"^python .*--summary", RULER, {"solved.svg": "<svg"}),
     (r"^python .*self_test", r"atlas\D+40\D+0\D+0\D+0\D", {}),
@@ -142,10 +141,14 @@ class Place:
             ran = CliRunner().invoke(app, filled, input="y\n")
         return ran.exit_code, ran.output
 
-    def codes(self, command: str) -> tuple[int, str]:
-        """Run a benchmark of codes in this process: it needs the encoder."""
-        self.monkeypatch.setattr("benchmarks.codes_data.RESULTS", self.folder / "results")
-        ran = CliRunner().invoke(codes.app, shlex.split(command)[3:])
+    def decoder(self, command: str) -> tuple[int, str]:
+        """Run the benchmark of a decoder in this process: it needs the encoder."""
+        from atc_research_benchmarks import decoder  # torch
+
+        self.monkeypatch.setattr("benchmarks.search_data.RESULTS", self.folder / "results")
+        benchmark = typer.Typer()
+        benchmark.command()(decoder.main)
+        ran = CliRunner().invoke(benchmark, shlex.split(command)[3:])
         return ran.exit_code, ran.output
 
     def process(self, command: str) -> tuple[int, str]:
@@ -203,7 +206,7 @@ def _process(*arguments: str) -> tuple[int, str]:
 
 WAYS: list[tuple[str, Callable[[Place, str], tuple[int, str]]]] = [
     (r"^export ", Place.export),
-    (r"^python -m benchmarks\.codes ", Place.codes),
+    (r"^python -m atc_research_benchmarks\.decoder ", Place.decoder),
     (r"^python ", Place.process),
     (r"^atc (serve|ui|mcp .*--http)\b", Place.until_it_answers),
     (r"^atc mcp (?!install|uninstall|.*--check)", Place.over_pipes),

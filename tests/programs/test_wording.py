@@ -25,13 +25,11 @@ from atc.strategies.revision import RevisionPrompt
 from atc.tools.fit import Fit
 from benchmarks.atlas import load_tasks
 from benchmarks.attribution import POLICY, cases
-from benchmarks.check import Bench
+from benchmarks.check import Bench, mutants
 from benchmarks.check import summary as check_summary
 from benchmarks.common import Ran, run_program
 from benchmarks.faults import FaultCase as Broken
-from benchmarks.faults import toolset_for
-from benchmarks.faulty_programs import written_cases
-from benchmarks.mutants import mutants
+from benchmarks.faults import toolset_for, written_cases
 from tests.support.broker import House
 from tests.support.tools import make_tool
 

@@ -15,11 +15,10 @@ from atc.tools.tool import Toolset
 from benchmarks.attempt import attempt
 from benchmarks.environments import Environment, Episode, Gold, Task
 from benchmarks.environments.base import served
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Caps, Gateway, Upstream
 from benchmarks.rows import Row
 from benchmarks.systems import SYSTEMS, System
 from benchmarks.tasks import Plan, run_plan
-from benchmarks.upstream import Upstream
 from tests.support.fake_openai_server import Server, Step, answers, serving
 
 GOOD = '```python\nanswer = order(item="pen")["number"]\n```'

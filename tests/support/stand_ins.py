@@ -50,7 +50,7 @@ ENCODERS = (
     "atc.retrieval.minilm.MiniLM",
     "atc.cli.find.MiniLM",
     "atc.cli.learn.MiniLM",
-    "benchmarks.codes_data.MiniLM",
+    "benchmarks.search_data.MiniLM",
 )
 """Where commands find their encoder."""
 FERRY = """\
@@ -360,8 +360,7 @@ BEFORE: dict[str, Callable[[Path], None]] = {
     "README.md-2": a_client_without_servers,
     "approval.md-0": settings_files,
     "batch.md-1": ray,
-    "benchmarks/search.md-0": data_of_catalogues,
-    "benchmarks/training.md-0": a_decoder_and_catalogues,
+    "research/benchmarks.md-0": a_decoder_and_catalogues,
     "codes.md-1": runs_and_an_index,
     "codes.md-2": grouped_index,
     "comparison.md-0": the_benchmarks,

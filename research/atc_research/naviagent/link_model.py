@@ -31,7 +31,7 @@ MAX_BYTES = 100_000
 MAX_PREDICTIONS = 50_000_000
 """Bytes of a file of predicted edges."""
 THRESHOLD = 0.9
-"""Probability from which an edge is told. Chosen on held-out tools: ``python -m benchmarks.links``."""
+"""Probability from which an edge is told. Chosen on held-out tools: ``python -m atc_research_benchmarks.links``."""
 MOST = 3
 """Providers that are predicted for one tool at most."""
 FITS = 0.3
