@@ -31,8 +31,9 @@ from rich.table import Table
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc.retrieval.index import Mode
-from atc.retrieval.metrics import ndcg, recall
+from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
+from atc_research.toolqp.rewards import recall
 from benchmarks.retrieval_data import ALL, MEDIUM, Catalogues, Query
 from benchmarks.retrieval_methods import METHODS, Bench, Method
 

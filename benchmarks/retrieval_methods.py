@@ -17,7 +17,6 @@ import numpy as np
 from atc.cli.console import err
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
-from atc.retrieval.dialogue import Turns
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.planner import (
     Fusion,
@@ -30,7 +29,7 @@ from atc.retrieval.planner import (
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.vectors import Encoder
 from atc.scorer_names import ScorerName
-from atc_research.toolqp.paper_planner import PAPER, TEMPERATURES, SampledPlanner
+from atc_research.toolqp.paper_planner import TEMPERATURES, SampledPlanner
 from benchmarks.retrieval_data import Catalogues
 
 

@@ -17,7 +17,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from atc.retrieval.encoder import Floats
 
 from atc.errors import EnvironmentProblem
 from atc.retrieval import index_store

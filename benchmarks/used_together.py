@@ -27,7 +27,6 @@ from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.planner import search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.scorers import DENSE_SHARE, Column, Cosines, Scorer, Words
 from atc_research.toolqp.rewards import recall
 from benchmarks.retrieval_methods import Floor
 from benchmarks.search_data import G3, RESULTS, CodesData, split

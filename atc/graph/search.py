@@ -45,7 +45,7 @@ _METHODS = frozenset({"get", "post", "put", "delete", "patch"})
 
 @dataclass(frozen=True)
 class Prices:
-    """What a path pays; the price of one call is the unit. Chosen by ``python -m benchmarks.graph_search``.
+    """What a path pays; the price of one call is the unit. Chosen on the known solutions of five sources.
 
     Attributes:
         call: one more tool. ``write``: as much more if it is known to write.

@@ -28,7 +28,7 @@ from atc.cli.console import guarded, out
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.edges import Feed
 from atc.graph.identifiers import affinity, ending, endings, owner_of
-from atc.graph.search import PRICES, best_paths, needs_in
+from atc.graph.search import best_paths, needs_in
 from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol, parameters_of

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
-from atc.retrieval.turns import PAPER
 from rich.progress import Progress
 
 from atc.cli.console import INTERRUPTED, err, guarded
@@ -34,6 +33,7 @@ from atc.retrieval.planner import QueryPlanner
 from atc.settings import Settings
 from atc_research.toolqp.dataset import Output
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
+from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.rewards import recall
 from atc_research.toolqp.trajectories import Skipped, Synthesiser
 from benchmarks.common import print_json

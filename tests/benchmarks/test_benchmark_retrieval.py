@@ -16,9 +16,7 @@ from typer.testing import CliRunner
 from atc.errors import EnvironmentProblem
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
-from atc.retrieval.documents import document_fields, text_for_encoder
 from atc.retrieval.index import Mode
-from atc.retrieval.vectors import normalised
 from benchmarks import retrieval
 from benchmarks.retrieval import Row, completeness, draw, paired, read_rows, summarise
 from benchmarks.retrieval_data import ALL, Catalogues, protocol_of
