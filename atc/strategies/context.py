@@ -45,7 +45,7 @@ from atc.strategies.recover import Recovery
 from atc.strategies.tools_before import tools_before
 from atc.tools.protocol import signatures
 from atc.tools.tool import Toolset
-from atc.traces.events import Emit
+from atc.traces.events import Emit, ProgramStarted
 from atc.traces.stores.base import StoredRun
 
 MAX_OUTPUT = 20_000
@@ -313,7 +313,10 @@ class RunContext:
         broker.begin_program(warnings)
         self._source, self._feeds = program, None
         told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
-        self.emit("program_started", {"attempt": attempt, "warnings": list(told)} | warned_event(warned))
+        started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
+        if warned:
+            started["warned"] = [finding.model_dump() for finding in warned]
+        self.emit("program_started", started)
         limits = limits_from(self.settings)
         job = Job(program, signatures(self.tools), limits, self.inputs, broker.clock, broker.dry_run, broker.host_time)
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
@@ -435,8 +438,3 @@ class RunContext:
     def record(self, revision: Revision) -> None:
         """Keep a program and how it went: the result has it."""
         self.revisions.append(revision)
-
-
-def warned_event(warned: Sequence[Finding]) -> dict[str, Any]:
-    """Return the warnings about a program as its events have them: nothing where there are none."""
-    return {"warned": [finding.model_dump() for finding in warned]} if warned else {}

@@ -23,13 +23,14 @@ from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
 from atc.result import Call, Revision
 from atc.strategies.ask_user import asked_fault
-from atc.strategies.context import RunContext, warned_event
+from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
 from atc.strategies.tool_requests import ToolRequests
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Draft, Writer
+from atc.traces.events import Findings
 from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")
@@ -195,8 +196,11 @@ class ProgramLoop:
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
-        data = {"findings": [finding.model_dump() for finding in findings]} | warned_event(self.warned(draft).found)
-        self.context.emit("findings", {"attempt": len(self.context.revisions), **data})
+        found = [finding.model_dump() for finding in findings]
+        data: Findings = {"attempt": len(self.context.revisions), "findings": found}
+        if about := self.warned(draft).found:
+            data["warned"] = [finding.model_dump() for finding in about]
+        self.context.emit("findings", data)
         self._record(draft, findings=tuple(findings))
 
     def _graph(self) -> ToolGraph:
