@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from atc.prompting import filled
+from atc.plugins.strategies import filled
 
 prompt = partial(filled, Path(__file__).with_name("prompts"))
 """Fill in the template ``prompts/<name>.jinja``."""

@@ -9,13 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset, wording
-from atc.calls.entry import Entry
-from atc.calls.json_values import to_json_value
-from atc.errors import Cause
-from atc.facts import FaultKind
-from atc.prompting import fenced
-from atc.strategies.endings import advised
+from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset
+from atc.plugins.strategies import Cause, Entry, FaultKind, advised, fenced, is_down, to_json_value
 
 MAX_STEPS = 10
 """Replies of the model that act, in one run."""
@@ -161,7 +156,7 @@ async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:
     if not fault.substitutes:
         return fault, ""
     new = [tool for name, tool in context.tools.items() if name not in shown_before]
-    return fault, "\n".join([fenced(wording.is_down(fault.tool or "", fault.substitutes)), *tool_lines(new)])
+    return fault, "\n".join([fenced(is_down(fault.tool or "", fault.substitutes)), *tool_lines(new)])
 
 
 def passed_by(call: Call, fault: Fault) -> bool:

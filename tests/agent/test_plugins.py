@@ -1,4 +1,4 @@
-"""What can be plugged in (atc/plugins.py): one set of rules for all kinds of parts, and each new kind in a run."""
+"""What can be plugged in (atc/plugins): one set of rules for all kinds of parts, and each new kind in a run."""
 
 from __future__ import annotations
 

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atc import Ending, Fault, Message, Outcome, RunContext, Strategy
-from atc.programs.extract import extract
-from atc.strategies.endings import ending_of
-from atc.tools.stubs import render_stub
+from atc.plugins.strategies import ending_of, extract, render_stub
 from atc_research.prompting import prompt
 from atc_research.steps import (
     MAX_STEPS,

@@ -17,8 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import Effect, Ending, Fault, Message, RunContext, Strategy
-from atc.prompting import fenced
-from atc.strategies.endings import STATUS, ending_of
+from atc.plugins.strategies import STATUS, ending_of, fenced
 from atc_research.prompting import prompt
 from atc_research.steps import (
     NO_ACTION,

@@ -11,9 +11,7 @@ import re
 from typing import Any
 
 from atc import Call, Ending, Fault, RunContext, Strategy
-from atc.calls.json_values import to_json_value
-from atc.prompting import fenced
-from atc.strategies.endings import ending_of
+from atc.plugins.strategies import ending_of, fenced, to_json_value
 from atc_research.prompting import prompt
 from atc_research.steps import (
     checked_answer,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from atc import Ending, Fault, Message, RunContext, Strategy
-from atc.strategies.endings import ending_of
+from atc.plugins.strategies import ending_of
 from atc_research.prompting import prompt
 from atc_research.steps import (
     MAX_STEPS,

@@ -7,17 +7,20 @@ from typing import Annotated
 
 import typer
 
-from atc.catalogue import store_in
-from atc.cli import options
-from atc.cli.console import SOLVED, clean, err, guarded, not_enough, out, print_json
-from atc.cli.learn import tools_or_latest
-from atc.errors import UsageError
-from atc.graph.store import GraphStore
-from atc.programs.lessons.reading import all_lessons
-from atc.settings import Settings
-from atc.tools.protocol import Protocol
-from atc.traces.stores import open_store
-from atc.traces.stores.base import RunStore
+from atc import Protocol, Settings, UsageError
+from atc.plugins.commands import (
+    SOLVED,
+    clean,
+    err,
+    guarded,
+    not_enough,
+    options,
+    out,
+    print_json,
+    store_in,
+    tools_or_latest,
+)
+from atc.plugins.learning import GraphStore, RunStore, all_lessons, open_store
 from atc_research.naviagent.link_model import predict_feeds
 from atc_research.naviagent.links import KINDS, OwnModel, Retrained, TooLittle, Used, retrain
 

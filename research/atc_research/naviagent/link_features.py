@@ -17,10 +17,23 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.graph.identifiers import affinity, ending, endings, is_identifier, owner_of, singular, split
-from atc.graph.suppliers import ECHO, fields_of
-from atc.schemas.validate import resolve, types_of
-from atc.tools.protocol import JsonSchema, Parameter, Protocol, parameters_of
+from atc import Protocol
+from atc.plugins.learning import (
+    ECHO,
+    JsonSchema,
+    Parameter,
+    affinity,
+    ending,
+    endings,
+    fields_of,
+    is_identifier,
+    owner_of,
+    parameters_of,
+    resolve,
+    singular,
+    split,
+    types_of,
+)
 
 Matrix = NDArray[np.float32]
 MAX_TEXT = 600

@@ -18,11 +18,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import EnvironmentProblem
-from atc.graph.identifiers import QUALIFIERS, words_of
-from atc.graph.suppliers import fields_of
-from atc.retrieval.vectors import Encoder
-from atc.tools.protocol import Protocol, parameters_of
+from atc import EnvironmentProblem, Protocol
+from atc.plugins.learning import QUALIFIERS, Encoder, fields_of, parameters_of, words_of
 from atc_research.extras import TRAIN
 from atc_research.naviagent.link_features import MAX_FIELDS, Matrix
 from atc_research.naviagent.link_model import VERSION, Edge, write_private

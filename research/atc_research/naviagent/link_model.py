@@ -17,11 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
-from atc.files import make_private, write_whole
-from atc.graph.edges import Path
-from atc.graph.tool_graph import ToolGraph
-from atc.tools.protocol import Protocol
+from atc import Protocol, UsageError
+from atc.plugins.learning import Path, ToolGraph, make_private, write_whole
 from atc_research.naviagent.link_features import DIRECTED, FEATURES, LinkFeatures, Matrix
 
 VERSION = 1

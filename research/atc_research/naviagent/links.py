@@ -16,8 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
-from atc.tools.protocol import Protocol
+from atc import Protocol, UsageError
 from atc_research.naviagent.link_features import LinkFeatures, Matrix
 from atc_research.naviagent.link_fit import Examples, fit, none
 from atc_research.naviagent.link_model import LinkModel, load, reversed_features, shipped, write_private

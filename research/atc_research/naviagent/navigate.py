@@ -16,11 +16,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from atc import Call, Ending, Fault, Message, RunContext, Strategy, Toolset, UsageError
-from atc.graph.tool_graph import ToolGraph
-from atc.prompting import fenced
-from atc.strategies.ask_user import NAME as ASK_USER
-from atc.strategies.ask_user import is_ask_user
-from atc.strategies.endings import STATUS
+from atc.plugins.strategies import ASK_USER, STATUS, ToolGraph, fenced, is_ask_user
 from atc_research.naviagent.subgraph import SearchName, leading_to, tree_in_words
 from atc_research.prompting import prompt
 from atc_research.steps import (

@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Literal
 
-from atc.graph.search import best_paths
-from atc.graph.tool_graph import ToolGraph
-from atc.tools.protocol import parameters_of
+from atc.plugins.strategies import ToolGraph, best_paths, parameters_of
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, hybrid
 
 SearchName = Literal["exact", "alpha_beta", "heuristic"]

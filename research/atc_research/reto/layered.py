@@ -11,15 +11,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from atc import Ending, Finding, ProgramLoop, RunContext, Strategy, Ways
-from atc.programs.program import Program
-from atc.programs.syntax import reads_one_of
-from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.left_undone import refused_write, settled
-from atc.strategies.revise import revise
-from atc.strategies.ways import DEFAULT_WAYS
-from atc.strategies.writer import Draft
-from atc.traces.events import LayerStarted
-from atc.traces.stores.base import StoredRun
+from atc.plugins.strategies import (
+    DEFAULT_WAYS,
+    ChainPolicy,
+    Draft,
+    LayerStarted,
+    Program,
+    StoredRun,
+    reads_one_of,
+    refused_write,
+    revise,
+    settled,
+)
 from atc_research.reto.layers import CutOff, Layers
 from atc_research.reto.step import Step, StepLoop, does_nothing
 

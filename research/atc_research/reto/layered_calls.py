@@ -17,9 +17,7 @@ from itertools import groupby
 from typing import Any
 
 from atc import Call, Effect, Ending, Fault, Message, RunContext, Strategy
-from atc.prompting import fenced
-from atc.strategies.ask_user import is_ask_user
-from atc.strategies.endings import STATUS, ending_of
+from atc.plugins.strategies import STATUS, ending_of, fenced, is_ask_user
 from atc_research.prompting import prompt
 from atc_research.reto.layers import MAX_LAYERS, at_most
 from atc_research.steps import (

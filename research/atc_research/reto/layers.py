@@ -12,10 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import RunContext, Toolset
-from atc.graph.edges import Feed
-from atc.sandboxes.inputs import name_problem
-from atc.tools.protocol import parameters_of
-from atc.traces.stores.base import StoredRun
+from atc.plugins.strategies import Feed, StoredRun, name_problem, parameters_of
 
 MAX_LAYERS = 5
 """Steps of a task, L of RETO (§3.2, App. A.1); what would stand in later layers stands in the last one."""

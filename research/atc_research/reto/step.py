@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import Call, Effect, Fault, Outcome, ProgramLoop, RunContext, Ways
-from atc.programs.program import Program
-from atc.prompting import fenced
-from atc.strategies.previews import LEFT_OUT, previews
-from atc.strategies.writer import Draft
+from atc.plugins.strategies import LEFT_OUT, Draft, Program, fenced, previews
 from atc_research.prompting import prompt
 
 

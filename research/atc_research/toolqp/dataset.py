@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from atc.errors import EnvironmentProblem, UsageError
-from atc.files import lock
-from atc.learn.examples import Example
-from atc.retrieval.index import ToolIndex
+from atc import EnvironmentProblem, UsageError
+from atc.plugins.learning import Example, ToolIndex, lock
 from atc_research.toolqp.trajectories import Skipped, Synthesiser, Trajectory
 
 

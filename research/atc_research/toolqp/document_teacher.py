@@ -10,13 +10,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from atc.errors import ModelError
-from atc.models.base import Model, ModelRequest, Reply
-from atc.retrieval.dialogue import MAX_GOALS, PRODUCT, Plan, Turns, first_sentence, harmless
-from atc.retrieval.documents import document_fields
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.words import STOP_WORDS
-from atc.tools.protocol import Protocol
+from atc import Model, ModelError, ModelRequest, Protocol, Reply
+from atc.plugins.learning import (
+    MAX_GOALS,
+    PRODUCT,
+    STOP_WORDS,
+    Plan,
+    ToolIndex,
+    Turns,
+    document_fields,
+    first_sentence,
+    harmless,
+)
 from atc_research.toolqp.hints import names_tool, without_name
 from atc_research.toolqp.trajectories import KEEP_FAILED, Attempt, Synthesiser, _Work
 

@@ -7,10 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from atc.graph.identifiers import VERBS
-from atc.retrieval.dialogue import harmless
-from atc.retrieval.documents import document_fields
-from atc.tools.protocol import Protocol
+from atc import Protocol
+from atc.plugins.learning import VERBS, document_fields, harmless
 
 LEVELS = 5
 """Attempts at a sub-goal, each told more: the goal alone; the tool's description too; what the last query found; what

@@ -12,9 +12,8 @@ from typing import Annotated, Any
 
 import typer
 
-from atc.cli import options
-from atc.cli.console import INTERRUPTED, NOT_SOLVED, SOLVED, err, guarded, out, print_json
-from atc.errors import UsageError
+from atc import UsageError
+from atc.plugins.commands import INTERRUPTED, NOT_SOLVED, SOLVED, err, guarded, options, out, print_json
 
 _TOLD = 10
 """Steps between two lines."""
@@ -71,7 +70,7 @@ def planner(
     wanted = examples(model, lines)
     tools: Any = None
     if index is not None:
-        from atc.retrieval.index import ToolIndex
+        from atc.plugins.learning import ToolIndex
 
         tools = ToolIndex.load(index)
     if format:
@@ -91,7 +90,7 @@ def planner(
     try:
         done = {"supervised": train(model, wanted, steps, output / "supervised", until=until, report=report)}
         if grpo and done["supervised"].done:
-            from atc.retrieval.minilm import MiniLM
+            from atc.plugins.learning import MiniLM
             from atc_research.toolqp.planner_grpo import Grpo
             from atc_research.toolqp.planner_grpo import train as by_reward
 

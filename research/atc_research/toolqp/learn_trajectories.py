@@ -11,15 +11,9 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bar
 
-from atc.blocking import wait_for
-from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
-from atc.errors import LexicalOnly, UsageError
-from atc.learn.examples import read_examples
-from atc.models import Budget, BudgetedModel, Model, resolve_model
-from atc.retrieval.dialogue import PRODUCT
-from atc.retrieval.index import ToolIndex
-from atc.settings import Settings
+from atc import LexicalOnly, Model, Settings, UsageError
+from atc.plugins.commands import NOT_SOLVED, SOLVED, clean, err, guarded, options, out, print_json
+from atc.plugins.learning import PRODUCT, Budget, BudgetedModel, ToolIndex, read_examples, resolve_model, wait_for
 from atc_research.toolqp.dataset import Output, Progress, synthesise
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
 from atc_research.toolqp.paper_planner import PAPER

@@ -7,12 +7,8 @@ import itertools
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from atc.errors import UsageError
-from atc.models.base import Message, Reply
-from atc.retrieval.dialogue import Turns
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.planner import QueryPlanner
-from atc.retrieval.retriever import Ask
+from atc import Message, Reply, UsageError
+from atc.plugins.learning import Ask, QueryPlanner, ToolIndex, Turns
 
 PAPER = Turns("paper", eager=False, example=False, providers=False, patient=True)
 """As ToolQP speaks: Fig. 7, one query at a time, zero-shot."""

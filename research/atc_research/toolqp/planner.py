@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atc.errors import UsageError
-from atc.models.base import Message, Reply
-from atc.prompting import fenced
-from atc.retrieval.index import ToolIndex
+from atc import Message, Reply, UsageError
+from atc.plugins.learning import ToolIndex, fenced
 from atc_research.prompting import prompt
 from atc_research.toolweaver.code_decoder import Opened, add_low_rank, functional, nn, padded, torch
 from atc_research.toolweaver.code_tokens import CodeTokens, Example, Writer

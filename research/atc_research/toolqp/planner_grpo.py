@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from atc.errors import UsageError
-from atc.retrieval.dialogue import Turns
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.planner import QueryPlanner
+from atc import UsageError
+from atc.plugins.learning import QueryPlanner, ToolIndex, Turns
 from atc_research.toolqp.planner import Line, Planner, Policy
 from atc_research.toolqp.rewards import Embed, K, Reward, reward, with_plan
 from atc_research.toolweaver.code_decoder import nn, torch

@@ -11,8 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from atc.retrieval.dialogue import MAX_QUERIES, STOP, Form, parse_plan
-from atc.retrieval.metrics import ndcg
+from atc.plugins.learning import MAX_QUERIES, STOP, Form, ndcg, parse_plan
 
 K = 5
 """Places that count (nDCG@5 and Recall@5 of App. C.4)."""

@@ -15,28 +15,27 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from atc.learn.examples import Example
-from atc.models.base import Message, Model
-from atc.prompting import fenced
-from atc.retrieval.dialogue import (
+from atc import Message, Model, Protocol
+from atc.plugins.learning import DEPTH as SEARCHED
+from atc.plugins.learning import (
     MAX_QUERIES,
     MAX_TASK,
     MAX_WORDS,
     PRODUCT,
     TOP,
+    Conversation,
+    Example,
     Plan,
+    ToolIndex,
     Turns,
+    fenced,
     harmless,
     parse_plan,
     parse_query,
     show_results,
+    words,
 )
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.planner import DEPTH as SEARCHED
-from atc.retrieval.planner import Conversation
-from atc.retrieval.planner import Trajectory as Search
-from atc.retrieval.words import words
-from atc.tools.protocol import Protocol
+from atc.plugins.learning import Trajectory as Search
 from atc_research.prompting import prompt
 from atc_research.toolqp.hints import LEVELS, about, hints, names_tool, without_name
 from atc_research.toolqp.rewards import with_plan

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from atc.errors import UsageError
+from atc import UsageError
 from atc_research.toolweaver.code_decoder import CodeDecoder, DynamicCache, torch
 from atc_research.toolweaver.code_tokens import CodeMask
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from atc.errors import EnvironmentProblem, UsageError
+from atc import EnvironmentProblem, UsageError
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_tokens import MAX_TOKENS, CodeTokens, Example, Frame, Reader, Writer
 

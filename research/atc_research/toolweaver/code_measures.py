@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.vectors import Floats
+from atc.plugins.learning import CoUsage, Floats
 
 LEAST = 20
 """Pairs that must be held out: of fewer nothing can be said."""

@@ -13,8 +13,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from atc.errors import EnvironmentProblem
-from atc.retrieval.vectors import Floats
+from atc import EnvironmentProblem
+from atc.plugins.learning import Floats
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.tool_codes import BIAS, WEIGHT
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
+from atc import UsageError
 from atc_research.toolweaver.code_trie import Trie
 
 Reader = Callable[[str], list[int]]

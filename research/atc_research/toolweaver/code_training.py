@@ -16,10 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from atc.errors import EnvironmentProblem
-from atc.retrieval.clustering import k_means, nearest
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.vectors import Floats
+from atc import EnvironmentProblem
+from atc.plugins.learning import CoUsage, Floats, k_means, nearest
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_network import Network
 from atc_research.toolweaver.smoothing import similarity

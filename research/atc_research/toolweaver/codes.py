@@ -13,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from atc.errors import UsageError
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.snapshot import Snapshot
-from atc.retrieval.vectors import Floats
+from atc import UsageError
+from atc.plugins.learning import CoUsage, Floats, Snapshot
 from atc_research.toolweaver.code_measures import LEAST, CodeFigures, better, held_out, measured
 from atc_research.toolweaver.code_network import Network
 from atc_research.toolweaver.code_training import Options, train

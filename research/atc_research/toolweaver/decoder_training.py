@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from atc.errors import EnvironmentProblem, UsageError
-from atc.files import lock
+from atc import EnvironmentProblem, UsageError
+from atc.plugins.learning import lock
 from atc_research.toolweaver.code_decoder import nn, torch
 from atc_research.toolweaver.code_tokens import CodeTokens, Example
 

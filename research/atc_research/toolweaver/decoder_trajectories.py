@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from atc.errors import UsageError
-from atc.traces.stores.base import StoredRun
+from atc import UsageError
+from atc.plugins.learning import StoredRun
 from atc_research.toolweaver.code_tokens import Role, Turn
 
 MAX_REPLY = 1_500

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from atc.cli import options
-from atc.cli.console import SOLVED, err, guarded, not_enough, out, print_json, stages
-from atc.errors import UsageError
+from atc import UsageError
+from atc.plugins.commands import SOLVED, err, guarded, not_enough, options, out, print_json, stages
 from atc_research.toolweaver.tokenizer import LEVELS, SIZE, tokenize
 from atc_research.toolweaver.tool_codes import Codes, vectors_of, write_codes
 
@@ -43,7 +42,7 @@ def codes(
 
     Exit codes: 0 done, 1 too little to learn from, 2 wrong use, 3 something is missing in the environment.
     """
-    from atc.retrieval.index import ToolIndex
+    from atc.plugins.learning import ToolIndex
 
     if closed_form:
         made = _closed_form(index, levels, size, smoothing, seed, as_json)
@@ -88,7 +87,7 @@ def codes(
 
 
 def _closed_form(index: Path, levels: int, size: int, smoothing: float, seed: int, silent: bool) -> Codes:
-    from atc.retrieval.index import ToolIndex
+    from atc.plugins.learning import ToolIndex
 
     tools = ToolIndex.load(index)
     vectors, used = vectors_of(tools.snapshot), tools.snapshot.co_usage

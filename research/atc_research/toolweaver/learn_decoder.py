@@ -17,15 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json
-from atc.errors import UsageError
-from atc.retrieval import index_store
-from atc.retrieval.snapshot import Snapshot, protocol_of
-from atc.settings import Settings
-from atc.traces.reading import FAILS
-from atc.traces.stores import open_store
-from atc.traces.stores.base import RunStore
+from atc import Settings, UsageError
+from atc.plugins.commands import NOT_SOLVED, SOLVED, clean, err, guarded, options, out, print_json
+from atc.plugins.learning import FAILS, RunStore, Snapshot, index_store, open_store, protocol_of
 from atc_research.toolweaver.code_tokens import MAX_TOKENS, CodeMask, codes_by_tool, known
 from atc_research.toolweaver.code_trie import Trie
 from atc_research.toolweaver.tool_codes import Codes, read_codes
@@ -89,7 +83,7 @@ def queries(
     if start not in ("words", "random"):
         raise UsageError(f"--start {start}: take words or random")
     snapshot, codes = _opened_index(index)
-    from atc.learn.examples import read_examples
+    from atc.plugins.learning import read_examples
     from atc_research.toolweaver.decoder_training import Options
 
     given = read_examples(pairs)

@@ -12,9 +12,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.vectors import Floats
+from atc import UsageError
+from atc.plugins.learning import CoUsage, Floats
 
 MOST_PAIRS = 300_000
 """Pairs that count, the surest: a file of a megabyte can name millions, and each step looks at all."""

@@ -14,11 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
-from atc.retrieval.clustering import k_means, nearest, squared_distances
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.snapshot import Progress
-from atc.retrieval.vectors import Floats
+from atc import UsageError
+from atc.plugins.learning import CoUsage, Floats, Progress, k_means, nearest, squared_distances
 from atc_research.toolweaver.assignment import assigned, on_grid
 from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts

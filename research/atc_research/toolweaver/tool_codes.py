@@ -19,10 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.errors import UsageError
-from atc.retrieval.clustering import squared_distances
-from atc.retrieval.snapshot import Snapshot
-from atc.retrieval.vectors import Floats
+from atc import UsageError
+from atc.plugins.learning import Floats, Snapshot, squared_distances
 
 FILE = "codes.npz"
 """Beside the manifest of an index."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.clustering import squared_distances
-from atc.retrieval.vectors import Floats
+from atc.plugins.learning import Floats, squared_distances
 
 EPSILON, ITERATIONS, BATCH = 0.01, 50, 5_096
 """As ToolWeaver's: the weight of the entropy, the rounds of Sinkhorn-Knopp (B.6), tools at once (A.3)."""

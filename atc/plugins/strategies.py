@@ -1,0 +1,69 @@
+"""What a strategy of another package builds on, beside the names of :mod:`atc`.
+
+Each name has its documentation where it is made. These pages are the seam between ATC and what extends it: the package
+of the papers' mechanisms (``research/``) imports from here and from :mod:`atc` alone. docs/extending.md shows how a
+strategy is written.
+"""
+
+from __future__ import annotations
+
+from atc.calls.entry import Entry
+from atc.calls.json_values import to_json_value
+from atc.errors import Cause
+from atc.facts import FaultKind
+from atc.graph.edges import Feed
+from atc.graph.search import best_paths
+from atc.graph.tool_graph import ToolGraph
+from atc.programs.extract import extract
+from atc.programs.program import Program
+from atc.programs.syntax import reads_one_of
+from atc.prompting import fenced, filled
+from atc.sandboxes.inputs import name_problem
+from atc.strategies.ask_user import NAME as ASK_USER
+from atc.strategies.ask_user import is_ask_user
+from atc.strategies.chain_policy import ChainPolicy
+from atc.strategies.endings import STATUS, advised, ending_of
+from atc.strategies.left_undone import refused_write, settled
+from atc.strategies.previews import LEFT_OUT, previews
+from atc.strategies.revise import revise
+from atc.strategies.ways import DEFAULT_WAYS
+from atc.strategies.writer import Draft
+from atc.tools.protocol import parameters_of
+from atc.tools.stubs import render_stub
+from atc.traces.events import LayerStarted
+from atc.traces.stores.base import StoredRun
+from atc.wording import is_down
+
+__all__ = [
+    "ASK_USER",
+    "Cause",
+    "ChainPolicy",
+    "DEFAULT_WAYS",
+    "Draft",
+    "Entry",
+    "FaultKind",
+    "Feed",
+    "LEFT_OUT",
+    "LayerStarted",
+    "Program",
+    "STATUS",
+    "StoredRun",
+    "ToolGraph",
+    "advised",
+    "best_paths",
+    "ending_of",
+    "extract",
+    "fenced",
+    "filled",
+    "is_ask_user",
+    "is_down",
+    "name_problem",
+    "parameters_of",
+    "previews",
+    "reads_one_of",
+    "refused_write",
+    "render_stub",
+    "revise",
+    "settled",
+    "to_json_value",
+]
