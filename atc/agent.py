@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -21,7 +21,6 @@ from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.conversation import Conversation, Upcoming
 from atc.errors import UsageError
-from atc.given_program import RunsPrograms
 from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
@@ -46,7 +45,7 @@ from atc.traces.stores import open_store
 from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
 
 
-class Agent(RunsBatches, RunsPrograms):
+class Agent(RunsBatches):
     """Solves tasks with tools.
 
     Args:
@@ -268,6 +267,35 @@ class Agent(RunsBatches, RunsPrograms):
         """:meth:`resume` for asynchronous code."""
         stored = await asyncio.to_thread(self.store.find, run_id)  # a trace may be long
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
+
+    def run_program(
+        self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
+    ) -> Result[Any]:
+        """Check a program, run it in the sandbox over the agent's tools, and trace its failure. Blocks.
+
+        The model is not asked: there need be none. ``status`` and ``fault`` are as of any run; of a program that the
+        check refused, the last of ``revisions`` has the findings.
+
+        Args:
+            source: Python that calls tools by name and leaves its result in ``answer``.
+            inputs: JSON values and bytes that stand in its scope, by name. A revision that gives none has those before.
+            run: id of a run of such a program: this one is its revision, and what succeeded is not repeated.
+            dry_run: calls with effects are planned, not made.
+
+        Raises:
+            UsageError: the program is empty or too long, an input cannot be used, or there is no such run.
+            JournalError: the run's journal is damaged, or another process works on it.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.arun_program(source, inputs=inputs, run=run, dry_run=dry_run))
+
+    async def arun_program(
+        self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
+    ) -> Result[Any]:
+        """:meth:`run_program` for asynchronous code."""
+        from atc.given_program import run_given  # the checker comes with it
+
+        return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 
     async def _go_on(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Toolset
+from atc import Agent, CallPolicy, Toolset
 from atc.errors import ModelError, ToolError
 from atc.graph.edges import Learnt
 from atc.models.fake import FakeModel
@@ -62,7 +62,7 @@ def test_the_models_repair_spares_a_program_and_stands_in_the_trace() -> None:
     assert "span = " not in asked, "the program is not in it"
 
 
-@pytest.mark.parametrize("off", [{"repairs": 0}, {"rules": "-model-repair"}, {"rules": "none"}])
+@pytest.mark.parametrize("off", [{"policy": CallPolicy(repairs=0)}, {"rules": "-model-repair"}, {"rules": "none"}])
 def test_it_can_be_switched_off(off: dict[str, Any]) -> None:
     result = agent(PROGRAM, tools=films(), max_revisions=0, **off).run("films")
     assert (result.status, result.usage.model_calls) == ("unsolved", 1)
