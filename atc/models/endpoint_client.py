@@ -209,8 +209,8 @@ digest or an address of one digit is shorter."""
 def repeats_itself(text: str) -> bool:
     """Whether a reply, so far, ends in :data:`TIMES` occurrences of one piece that has words in it.
 
-    A run of digits or of blank lines counts, too. Every repetition of a shorter piece is one of a longer piece too, so what is 20
-    characters long counts after twelve.
+    A run of digits or of blank lines counts, too. Every repetition of a shorter piece is one of a longer piece too, so
+    what is 20 characters long counts after twelve.
     """
     for size in range(SHORTEST, min(LONGEST, len(text) // TIMES) + 1):
         piece = text[-size:]

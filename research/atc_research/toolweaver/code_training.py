@@ -37,7 +37,8 @@ class Options:
 
     Attributes:
         inner: hidden layers of the encoder, (1024, 512, 256, 128) in App. A.3. Without any the encoder is the linear
-            projection of §3.2, which is as good here and ten times quicker (``python -m atc_research_benchmarks.codes``).
+            projection of §3.2, which is as good here and ten times quicker
+            (``python -m atc_research_benchmarks.codes``).
         size: dimensions of the codebooks, D′.
         beta: of the commitment (Eq. 4).
         smoothing: λ of Eq. 7; both sums of the loss are means over the tools, as in the closed form.
