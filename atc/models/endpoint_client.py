@@ -209,18 +209,18 @@ digest or an address of one digit is shorter."""
 def repeats_itself(text: str) -> bool:
     """Whether a reply, so far, ends in :data:`TIMES` occurrences of one piece that has words in it.
 
-    A run of digits or of blank lines counts, too. Every repetition of a shorter piece is one of a longer piece too, so
-    what is 20 characters long counts after twelve.
+    A run of digits counts, too. Every repetition of a shorter piece is one of a longer piece too, so what is 20
+    characters long counts after twelve.
     """
     for size in range(SHORTEST, min(LONGEST, len(text) // TIMES) + 1):
         piece = text[-size:]
         if piece == text[-2 * size : -size] and text.endswith(piece * TIMES):
             if any(character.isalpha() for character in piece):
                 return True
-            break  # a longer run of digits or blank lines is one of short pieces, too
+            break  # a longer run of digits is one of short pieces, too
     run = text[-RUN:]
     short = any(run[size:] == run[:-size] for size in range(1, UNIT + 1))
-    return len(run) == RUN and short and (run.isalnum() or not run.strip("\n"))
+    return len(run) == RUN and short and run.isalnum()
 
 
 # -- the reply as it arrives ------------------------------------------------------------------------------------------
