@@ -184,14 +184,16 @@ def _print_footprint(gateway: Gateway, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(found) | {"tokens": found.tokens})
         return
-    lines = [f"{found.behind:,} tools behind {len(found.offered)} that a client sees:"]
+    one = found.behind == 1
+    lines = [f"{found.behind:,} {'tool' if one else 'tools'} behind {len(found.offered)} that a client sees:"]
     if found.sources:
         lines.insert(0, f"tools of {', '.join(f'{each.name} ({each.tools:,})' for each in found.sources)}")
     for each in found.offered:
         lines += ["", f"{each.name}, at most {each.tokens:,} tokens with its schemas", each.description]
     lines += ["", f"instructions: {found.instructions}", ""]
     lines.append(
-        f"At most {found.tokens:,} tokens in a client's context; the {found.behind:,} tools by themselves: "
+        f"At most {found.tokens:,} tokens in a client's context; "
+        f"{'the tool by itself' if one else f'the {found.behind:,} tools by themselves'}: "
         f"{found.plain_tokens:,}, counted in the same way"
     )
     out.print(clean("\n".join(lines)), markup=False)
