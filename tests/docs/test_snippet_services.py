@@ -77,7 +77,7 @@ PROMISES: list[tuple[str, str, dict[str, str]]] = [
     (r"^atc mcp .*--tokens|^atc mcp .*--tls", r"MCP at https?://127\S+/mcp.*it answers 401", {}),
     (r"^atc mcp .*--oauth-self", r"pass phrase in .*MCP at http.*it answers 401", {}),
     (r"^atc mcp .*--http", r"the token in .*MCP at http.*it answers 401", {}),
-    (r"^atc mcp .*--check", r"1 tools behind .*def current_time\(\)", {}),
+    (r"^atc mcp .*--check", r"1 tool behind .*def current_time\(\)", {}),
     (r"^atc mcp .*--with probe", r'"run_program".*"name":"probe"', {}),
     (r"^atc mcp .*--enrich", r'"current_time"', {}),
     (r"^atc mcp --tools", r'"run_program"', {}),
