@@ -39,7 +39,7 @@ MAX_ALPHA = 5
 
 _REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.stage in {"call"}) or "default"
 _BARE = Ways(tools="json", attribution="none", check=False)
-_PAPER: dict[str, Any] = {"strategy": "atc-paper", "repairs": 0, "rules": "none"}
+_PAPER: dict[str, Any] = {"strategy": "atc-paper", "rules": "none"}
 SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
@@ -60,7 +60,7 @@ SYSTEMS: dict[str, System] = {
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
         Undemonstrated("atc-demonstrations", "ATC that is not shown how probing used its tools"),
         Atc("atc-notes", "ATC whose revisions are shown short notes", {"strategy": Chain(Ways(revision="notes"))}),
-        Atc("atc-repair", "ATC that repairs no arguments", {"repairs": 0, "rules": _REPAIRS_OFF}),
+        Atc("atc-repair", "ATC that repairs no arguments", {"rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
         Atc("atc-zero-shot", "ATC without the worked example", {"strategy": Chain(Ways(example=False))}),
         Atc(
