@@ -6,11 +6,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from atc.facts import RepairKind
 from atc.programs.rules import IDS
-from atc.schemas.repair import RULE_OF
+from atc.schemas.repair import DEFAULT, JOIN, SPELLING, UNWRAP
+from atc.schemas.repair.arguments import ENUM, FORMAT
 from atc.traces.events import Event
 
 _FINDINGS = {"invented_id": "invented-id", "name_for_id": "name-for-id"}
+_RULE_OF: Mapping[RepairKind, str] = {
+    "respelt": SPELLING, "unwrapped": UNWRAP, "joined": JOIN, "nearest": ENUM, "format": FORMAT, "default": DEFAULT,
+}  # fmt: skip
+"""The rule that a repair is of. A ``format`` may also be a conversion that is always made: ``"5"`` for 5."""
 _WITH_OTHERS = {
     "unknown_argument": "similar-tool",
     "unknown_tool": "nearest-name",
@@ -39,7 +45,7 @@ def _fired(kind: str, data: Mapping[str, Any]) -> Iterator[str]:
             yield from filter(None, map(_of_finding, [*errors, *data.get("warned", ())]))
         case "call_ended":
             kinds = [repair["kind"] for repair in data.get("repairs", ())]
-            yield from (RULE_OF[each] for each in kinds if each in RULE_OF)
+            yield from (_RULE_OF[each] for each in kinds if each in _RULE_OF)
             yield from ["model-repair"][: kinds.count("model")]
         case "fault":
             yield from ["idle-call"] if data["fault"]["idle"] else []

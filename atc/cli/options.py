@@ -51,9 +51,6 @@ OpenApi = Annotated[
 ]
 ServiceUrl = Annotated[str | None, typer.Option("--service-url", hidden=True, help="As --openapi service_url=URL.")]
 Auth = Annotated[list[str] | None, typer.Option("--auth", hidden=True, help="As --openapi auth.SCHEME=CREDENTIAL.")]
-ModelUrl = Annotated[
-    str | None, typer.Option("--base-url", help="OpenAI-compatible endpoint of the model; default: OPENAI_BASE_URL.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say why each tool is offered, and what feeds what.")]
 

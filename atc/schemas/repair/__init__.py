@@ -1,13 +1,12 @@
 """Repair the arguments of a call where the schema leaves one way to mean them (RETO §3.4: tier 1 of repair)."""
 
-from atc.schemas.repair.arguments import DEFAULT, JOIN, RULE_OF, RULES, SPELLING, UNWRAP, Repaired, repair_arguments
+from atc.schemas.repair.arguments import DEFAULT, JOIN, RULES, SPELLING, UNWRAP, Repaired, repair_arguments
 from atc.schemas.repair.spelling import kinship, same_request
 
 __all__ = [
     "DEFAULT",
     "JOIN",
     "RULES",
-    "RULE_OF",
     "SPELLING",
     "UNWRAP",
     "Repaired",

@@ -97,10 +97,6 @@ SPELLING, UNWRAP, JOIN, ENUM = "argument-respelling", "argument-unwrap", "argume
 FORMAT, DEFAULT = "argument-format", "argument-default"
 RULES = frozenset({SPELLING, UNWRAP, JOIN, ENUM, FORMAT, DEFAULT})
 """The rules that can be taken away (:mod:`atc.programs.rules`); the other repairs are always made."""
-RULE_OF: Mapping[RepairKind, str] = {
-    "respelt": SPELLING, "unwrapped": UNWRAP, "joined": JOIN, "nearest": ENUM, "format": FORMAT, "default": DEFAULT,
-}  # fmt: skip
-"""The rule that a repair is of. A ``format`` may also be a conversion that is always made: ``"5"`` for 5."""
 MAX_REPAIRS = 20
 """Repairs of one call that are written down one by one."""
 MAX_TRIALS = 200

@@ -35,7 +35,9 @@ def trajectories(
             help="Who writes: `embedded`, `embedded:NAME`, a model at the endpoint; or `documents`, which is no model."
         ),
     ] = None,
-    base_url: options.ModelUrl = None,
+    base_url: Annotated[
+        str | None, typer.Option(help="OpenAI-compatible endpoint of the model; default: OPENAI_BASE_URL.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Use only this many of the first tasks.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of all random choices.")] = 0,
     candidates: Annotated[int, typer.Option(min=1, max=32, help="Queries that the teacher writes in an attempt.")] = 4,
