@@ -183,6 +183,7 @@ MAX_PATTERN = 200
 """Characters of a pattern."""
 MAX_STARS = 12
 """``*`` in one pattern."""
+_AS_ITSELF = str.maketrans({character: f"[{character}]" for character in "*?["})
 _START = 50
 """Units of work that it takes to begin with a pattern (:class:`.readings.Reader`)."""
 
@@ -200,7 +201,7 @@ def pattern_problem(pattern: str) -> str:
 
 def literal(text: str) -> str:
     """The pattern that fits this text alone."""
-    return "".join(f"[{character}]" if character in "*?[" else character for character in text)
+    return text.translate(_AS_ITSELF)
 
 
 class _Globs:
