@@ -35,7 +35,7 @@ PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks bench-demo package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -118,10 +118,6 @@ docker-image: docker-engine
 bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir with the third-party tasks, ARGS="--quick"
 	@$(BIN)/atc model pull $(PULL)
 	$(BIN)/python -m benchmarks.tasks $(if $(DATA),--data "$(DATA)") $(ARGS)
-
-bench-demo: $(VENV)/.demo $(VENV)/.test  ## the demo's seconds here and in another commit, in turns: BASE=commit (else the last one), ARGS="--rounds 5 --json"
-	@$(BIN)/atc model pull $(PULL)
-	$(BIN)/python -m benchmarks.demo --base $(if $(filter python:%,$(BASE)),HEAD,$(BASE)) $(ARGS)
 
 store-kills: $(VENV)/.test  ## workers and a PostgreSQL server are killed at random: nothing twice, nothing lost; KILLS=100, SEED=0
 	$(BIN)/python -m benchmarks.store_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),0)

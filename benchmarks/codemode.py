@@ -2,8 +2,7 @@
 
 ``tokens``: a client's context and round trips for the same tasks over plain MCP, over servers with search and execute,
 and over ``atc mcp``; with scripted replies, so that they measure the machinery. ``footprint``: the definitions alone.
-``latency``: time. ``client`` and ``types``: a real model as the client, over plain MCP and ours, and with
-types and without; forty tries each, kept as JSON lines.
+``latency``: time.
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ import typer
 
 from atc.cli.console import err, guarded
 from atc.errors import UsageError
-from benchmarks.codemode_client import run_part
-from benchmarks.codemode_client import summary as part_summary
 from benchmarks.codemode_github import GithubTasks
 from benchmarks.codemode_latency import latency
 from benchmarks.codemode_others import ServerTasks
@@ -26,7 +23,6 @@ from benchmarks.codemode_run import ARMS, FASTMCP_PYTHON, as_json, fastmcp_versi
 from benchmarks.codemode_tasks import AtlasTasks, CompToolBenchTasks, Source
 from benchmarks.codemode_tokens import COUNTS, run_footprint, tokenizer_of
 from benchmarks.common import print_json, show
-from benchmarks.gateway import Caps
 from benchmarks.tasks import listed
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
@@ -114,61 +110,6 @@ def latency_(
         print_json(figures)
         return
     show("One call, through the gateway and without it", ["figure", "value"], [[*each] for each in figures.items()])
-
-
-Out = Annotated[Path, typer.Option("--out", help="A JSON line for each try; the same command goes on.")]
-Tries = Annotated[int | None, typer.Option("--limit", min=1, help="So many tries at most.")]
-ModelName = Annotated[str, typer.Option("--model", help="As `atc run --model` takes it.")]
-MaxCalls = Annotated[int, typer.Option(min=1, help="Turns of one try.")]
-MaxTokens = Annotated[int, typer.Option(min=1, help="Tokens of one try, prompts and replies.")]
-LimitS = Annotated[float, typer.Option(min=1, help="Seconds of one try.")]
-Summary = Annotated[bool, typer.Option("--summary", help="Only print the table of the file.")]
-
-
-@app.command()
-@guarded
-def client(
-    out: Out,
-    data: Data = None,
-    model: ModelName = "embedded",
-    limit: Tries = None,
-    max_calls: MaxCalls = 8,
-    max_tokens: MaxTokens = 40_000,
-    limit_s: LimitS = 400,
-    summary: Summary = False,
-    as_json_: AsJson = False,
-) -> None:
-    """A real model as the client: plain MCP beside `atc mcp`, the same tasks and the same budget."""
-    _part("client", out, data, model, limit, Caps(max_calls, max_tokens, limit_s), summary, as_json_)
-
-
-@app.command()
-@guarded
-def types(
-    out: Out,
-    data: Data = None,
-    model: ModelName = "embedded",
-    limit: Tries = None,
-    max_calls: MaxCalls = 8,
-    max_tokens: MaxTokens = 40_000,
-    limit_s: LimitS = 400,
-    summary: Summary = False,
-    as_json_: AsJson = False,
-) -> None:
-    """A real model as the client of `atc mcp`, with types of responses that were observed, and without any."""
-    _part("types", out, data, model, limit, Caps(max_calls, max_tokens, limit_s), summary, as_json_)
-
-
-def _part(
-    part: str, out: Path, data: Path | None, model: str, limit: int | None, caps: Caps, summary: bool, json_: bool
-) -> None:
-    if not summary:
-        asyncio.run(run_part(part, out, data, model, caps, limit))
-    rows = part_summary(part, out)
-    if json_:
-        print_json({"part": part, "rows": rows})
-        return
-    show(f"{part}: over the tasks that both ways have tried", list(rows[0]), [list(row.values()) for row in rows])
 
 
 def numbers_of(text: str) -> list[int]:

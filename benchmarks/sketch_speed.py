@@ -3,22 +3,26 @@
 ``python -m benchmarks.sketch_speed [--sizes 5,20,47000] [--data DIR] [--json]``
 
 Up to 34 tools are ``atlas``; more are the ToolBench catalogue of ``--data``, or synthetic ones. Vectors are drawn
-(:class:`benchmarks.retrieval_speed.Drawn`), so that all but the encoder is measured.
-Each size has a process of its own.
+(:class:`Drawn`), so that all but the encoder is measured. Each size has a process of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import random
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 from rich import box
 from rich.table import Table
@@ -30,14 +34,56 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
 from atc.retrieval.retriever import IndexRetriever
+from atc.retrieval.vectors import Floats, normalised
 from atc.settings import Settings
 from atc.tools.names import UniqueNames
-from atc.tools.protocol import Source
+from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.retrieval_data import Catalogues
-from benchmarks.retrieval_speed import Drawn, catalogue
 
 LIMIT, QUERIES, LEARNT = 20, 200, 21
+DIMENSIONS, DIFFERENT = 384, 9_973
+"""Numbers of a vector; words that are told apart."""
+
+
+class Drawn:
+    """A vector drawn for each word, and for a text their sum: not a model, only as many numbers as one gives."""
+
+    name, digest, dimensions = "drawn", "0" * 64, DIMENSIONS
+
+    def __init__(self) -> None:
+        self._words = np.random.default_rng(0).standard_normal((DIFFERENT, DIMENSIONS), np.float32)
+
+    def check(self) -> None:
+        pass
+
+    def encode(self, texts: Sequence[str]) -> Floats:
+        return normalised(np.array([self._words[_drawn(text)].sum(axis=0) for text in texts]))
+
+
+def _drawn(text: str) -> list[int]:
+    return [zlib.crc32(word.encode()) % DIFFERENT for word in text.split()]
+
+
+def catalogue(count: int) -> Iterator[tuple[str, Protocol]]:
+    """So many tools of some 25 words each, always the same."""
+    draw = random.Random(0)
+    vocabulary = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in _SYLLABLES]
+    weights = list(accumulate(1 / (place + 10) for place in range(len(vocabulary))))
+    for number in range(count):
+        words = draw.choices(vocabulary, cum_weights=weights, k=25)
+        properties = {word: {"type": "string", "description": " ".join(words[8:11])} for word in words[3:6]}
+        yield (
+            f"synthetic/{words[0]}/{number}",
+            Protocol(
+                name="_".join(words[1:3]) + f"_{number}",
+                description=" ".join(words[6:]),
+                parameters={"type": "object", "properties": properties},
+            ),
+        )
+
+
+_SYLLABLES = [f"{a}{b}{c}" for a in "bdglmnrt" for b in "aeiou" for c in ("", "n", "r", "l")]
 
 
 @guarded

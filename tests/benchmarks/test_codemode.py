@@ -21,7 +21,6 @@ from benchmarks.codemode_github import Examples
 from benchmarks.codemode_plain import definition, made_tools, plain_server
 from benchmarks.codemode_tasks import CodeTask, chained, layers
 from benchmarks.codemode_tokens import footprint, gguf_facts, tokenizer_of
-from benchmarks.systems.mcp_client import ANSWER, RUN, read_reply
 
 TOKENS = tokenizer_of(None)
 
@@ -105,25 +104,6 @@ def test_a_program_is_written_as_fastmcp_wants_it() -> None:
     made = awaited("found = find(name='Oslo')\nanswer = len(found)", {"find"})
     assert "found = parsed(await call_tool('find', {'name': 'Oslo'}))" in made
     assert made.endswith("answer = len(found)\nreturn answer")
-
-
-@pytest.mark.parametrize(
-    ("text", "fenced", "read"),
-    [
-        ("Here:\n```python\nanswer = 1\n```", True, (RUN, {"source": "answer = 1\n"})),
-        ("```python\nanswer = 1\n```", False, ("", {})),
-        ('{"tool": "find", "arguments": {"name": "Oslo"}}', False, ("find", {"name": "Oslo"})),
-        ('```json\n{"tool": "answer", "arguments": {"value": 7}}\n```', True, (ANSWER, {"value": 7})),
-        ('{"tool": "find", "arguments": [1]}', True, ("", {})),
-        ("[" * 100_000, True, ("", {})),
-        ("{" * 100_000, True, ("", {})),
-        ("I do not know.", True, ("", {})),
-    ],
-)
-def test_what_a_model_says_is_read(text: str, fenced: bool, read: tuple[str, dict[str, Any]]) -> None:
-    name, arguments, problem = read_reply(text, fenced=fenced)
-    assert (name, arguments) == read
-    assert bool(problem) == (not name)
 
 
 def test_an_openapi_document_answers_with_its_examples() -> None:
