@@ -5,8 +5,8 @@ the sweeps: α from 0 to 5, zero-shot and one-shot, α with and without what the
 run whole before the next one begins, in the order of :data:`GROUPS`. It is the ruler's machinery
 (:mod:`benchmarks.tasks`): each try is a JSON line as it ends, and the same command goes on where it was stopped.
 
-The paper's RestGPT and ConAgents are not among the systems. Temperature 0 and 20 candidate tools a task are the
-paper's; the budget of a try is the ruler's, for the paper states none.
+The paper's RestGPT, ConAgents, ReAct@3 and ToolLLM@3 are not among the systems. Temperature 0 and 20 candidate tools a
+task are the paper's; the budget of a try is the ruler's, for the paper states none.
 """
 
 from __future__ import annotations
@@ -42,8 +42,6 @@ GROUPS: Mapping[str, Mapping[str, str | None]] = {
         "atc-paper": "atc",
         "dfsdt": "atc",
         "codeact": "atc",
-        "react@3": "react",
-        "dfsdt@3": "dfsdt",
     },
     "alpha": {
         f"{name}{alpha}": f"{name}{alpha - 1}" if alpha else None for name in (PAPER_ALPHA, ALPHA) for alpha in _ALPHAS

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
@@ -17,7 +16,7 @@ import numpy as np
 from atc.cli.console import err
 from atc.models import Model, open_model
 from atc.models.base import Message, Reply, WrappedModel
-from atc.retrieval.index import Hit, Mode, ToolIndex
+from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import (
     Fusion,
     QueryPlanner,
@@ -29,35 +28,7 @@ from atc.retrieval.planner import (
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc.retrieval.vectors import Encoder
 from atc.scorer_names import ScorerName
-from atc_research.toolqp.paper_planner import TEMPERATURES, SampledPlanner
 from benchmarks.retrieval_data import Catalogues
-
-
-def reciprocal_rank(rankings: Sequence[Sequence[Hit]], k: int = 60) -> list[str]:
-    """Each tool by the sum of 1 / (k + place) over all queries (Cormack et al. 2009)."""
-    scores: dict[str, float] = defaultdict(float)
-    for ranking in rankings:
-        for place, hit in enumerate(ranking):
-            scores[hit.id] += 1 / (k + place + 1)
-    return sorted(scores, key=lambda tool: (-scores[tool], tool))
-
-
-def multi_view(rankings: Sequence[Sequence[Hit]]) -> list[str]:
-    """Each tool by its best place, and at the same place by its score (after Re-Invoke, Chen et al. 2024, §3.3)."""
-    best: dict[str, tuple[int, float]] = {}
-    for ranking in rankings:
-        for place, hit in enumerate(ranking):
-            best[hit.id] = min(best.get(hit.id, (place, -hit.score)), (place, -hit.score))
-    return sorted(best, key=lambda tool: (best[tool], tool))
-
-
-FUSIONS: Mapping[str, Fusion] = {
-    "peak": peak_rank,
-    "similarity": anchored_similarity,
-    "rrf": reciprocal_rank,
-    "multi_view": multi_view,
-}
-
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
 DEPTH = 20
@@ -289,11 +260,10 @@ def _in_parts(prerequisites: bool) -> Rank:
     return rank
 
 
-def _planned(fusion: str = "similarity", **options: Any) -> Rank:
+def _planned(fusion: Fusion = anchored_similarity, **options: Any) -> Rank:
     async def rank(bench: Bench, pool: Opened, query: str) -> list[str]:
-        planner = SampledPlanner if "temperatures" in options else QueryPlanner
-        found = await planner(pool.tools, bench.ask, **options).search(query)
-        return found.ranked(DEPTH, FUSIONS[fusion])
+        found = await QueryPlanner(pool.tools, bench.ask, **options).search(query)
+        return found.ranked(DEPTH, fusion)
 
     return rank
 
@@ -310,11 +280,7 @@ METHODS: dict[str, Method] = {
         Method("parts-needs", _in_parts(True)),
         Method("plan", _planned(), asks=True),
         Method("plan-only", _planned(queries=0), asks=True),
-        Method("plan-only-peak", _planned("peak", queries=0), asks=True),
-        Method("plan-only-no-words", _planned("peak", queries=0, own_words=False), asks=True),
-        Method("plan-only-rrf", _planned("rrf", queries=0), asks=True),
-        Method("plan-only-views", _planned("multi_view", queries=0), asks=True),
-        Method("plan-warm", _planned(adaptive=False, temperatures=TEMPERATURES), asks=True),
+        Method("plan-only-peak", _planned(peak_rank, queries=0), asks=True),
     )
 }
 

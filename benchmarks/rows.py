@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -131,26 +131,12 @@ def read_rows(file: Path) -> list[Row]:
         raise UsageError(f"the results {file} cannot be read: {error.strerror}") from None
     for number, line in enumerate(lines, 1):
         try:
-            row = _counted(_ROW.validate_python(_renamed(json.loads(line))))
+            row = _ROW.validate_python(json.loads(line))
         except ValueError:
             err.print(f"{file}, line {number}: not a result, left out", markup=False)
             continue
         rows[row.key] = row
     return list(rows.values())
-
-
-def _renamed(line: Any) -> Any:
-    """A line with ``failed``: one from before had ``crashes``, which left out what ATC's check refused."""
-    if isinstance(line, dict) and isinstance(line.get("faults"), dict) and "failed" not in line:
-        return line | {"failed": line.get("crashes", 0) + line["faults"].get("check", 0)}
-    return line
-
-
-def _counted(row: Row) -> Row:
-    """A row whose ``path`` is over calls: one from before calls were counted has its figures under their own names."""
-    if row.path is None or row.path_names is not None:
-        return row
-    return replace(row, path=None, precision=None, path_names=row.path, precision_names=row.precision)
 
 
 def latest(rows: Iterable[Row]) -> list[Row]:

@@ -14,7 +14,6 @@ from atc_research.reto.layered_calls import LayeredCalls
 from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated
 from benchmarks.systems.base import Answer, Job, System
 from benchmarks.systems.peer import Peer
-from benchmarks.systems.retried import Retried
 
 __all__ = [
     "ALPHA",
@@ -82,8 +81,6 @@ SYSTEMS: dict[str, System] = {
         Atc("layered-calls", "RETO's own form: tool calls layer by layer", {"strategy": "layered-calls"}),
         Atc("layered-calls-flat", "the same with all tools in one layer", {"strategy": LayeredCalls(sketch=False)}),
         Atc("dfsdt", "DFSDT of ToolLLM: one JSON call a step, and ways back", {"strategy": "dfsdt"}),
-        Retried(Atc("react", "", {"strategy": "react"})),
-        Retried(Atc("dfsdt", "", {"strategy": "dfsdt"})),
         Peer("smolagents-code", "smolagents' CodeAgent", "run_smolagents", "'smolagents[openai]'", "code"),
         Peer("smolagents-tools", "smolagents' ToolCallingAgent", "run_smolagents", "'smolagents[openai]'", "tools"),
         Peer(

@@ -110,13 +110,13 @@ def test_one_conversation_serves_all_fusions(data: Path) -> None:
     inner = FakeModel(("<plan>\n1. credits of a movie\n</plan>", "<stop_retrieval>") * 3)
     catalogues = Catalogues(data)
     bench = Bench(catalogues, data / "work", CachedModel(inner, data / "replies"), HashedWords())
-    names = ("plan", "plan-only", "plan-only-peak", "plan-only-rrf", "plan-only-views")
+    names = ("plan", "plan-only", "plan-only-peak")
     arms = retrieval.arms_of([METHODS[name] for name in names], ["hybrid"])
     queries = catalogues.queries(sources=["films"])
     asyncio.run(retrieval._run(bench, arms, queries, False, data / "rows.jsonl"))
     assert len(inner.prompts) == 2  # a plan, and what came after it
     rows = {row.method: row for row in read_rows(data / "rows.jsonl")}
-    assert [rows[name].calls for name in names] == [2, 1, 1, 1, 1]
+    assert [rows[name].calls for name in names] == [2, 1, 1]
 
 
 def test_with_a_model_queries_take_turns_and_the_table_is_over_what_all_answered(data: Path) -> None:

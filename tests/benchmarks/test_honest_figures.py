@@ -114,16 +114,6 @@ def test_published_rows_hold_no_text_and_are_read_as_rows(tmp_path: Path) -> Non
         publish([lost], file)
 
 
-def test_in_an_older_row_too_a_refused_program_has_failed(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    publish([dataclasses.replace(row("1"), programs=4, failed=3, faults={"check": 2, "tool": 1})], file)
-    line = json.loads(file.read_text())
-    older = {name: value for name, value in line.items() if name != "failed"} | {"crashes": 1}
-    file.write_text(json.dumps(older))
-    (read,) = read_rows(file)
-    assert (read.failed, read.programs) == (line["failed"], 4) == (3, 4)
-
-
 def test_a_row_has_no_other_text_than_those_that_are_left_out() -> None:
     texts = {each.name for each in dataclasses.fields(Row) if each.type == "str"}
     assert texts - TEXTS == {"env", "task", "system", "version", "model", "terms"}

@@ -1,4 +1,4 @@
-"""The paper's table and sweeps: systems by name, runs that may begin anew, rows whole one after the other."""
+"""The paper's table and sweeps: systems by name, rows whole one after the other."""
 
 from __future__ import annotations
 
@@ -12,15 +12,13 @@ from typer.testing import CliRunner
 
 from atc.errors import UsageError
 from benchmarks import paper
-from benchmarks.gateway import Caps, Gateway
+from benchmarks.gateway import Gateway
 from benchmarks.paper import GROUPS, Sweep, lines_of, run_sweep
 from benchmarks.rows import Row, read_rows
 from benchmarks.systems import named_system
-from benchmarks.systems.base import Answer
-from benchmarks.systems.retried import together
 from benchmarks.tasks import systems_of
 from tests.support.fake_openai_server import Server, serving
-from tests.support.ruler import CRASHING, GOOD, Shop, says, source, tried, tried_at
+from tests.support.ruler import CRASHING, GOOD, Shop, says, source, tried
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -69,48 +67,6 @@ def test_all_rows_are_of_systems_that_there_are() -> None:
     for group in GROUPS.values():
         assert [system.name for system in systems_of(",".join(group))] == [*group]
         assert {against for against in group.values() if against} <= {*group}
-
-
-# Runs that may begin anew -------------------------------------------------------------------------------------------
-
-
-def test_react_at_three_stops_at_a_run_without_a_failed_step() -> None:
-    row = tried([ORDER, FINAL, "never asked"], "react@3")
-    assert (row.solved, row.programs, row.model_calls) == (True, 2, 2)
-
-
-def test_react_at_three_begins_anew_in_the_same_try_and_is_told_nothing() -> None:
-    with serving(*map(says, ["Action: fly\nAction Input: {}", "Final Answer: 3", ORDER, FINAL])) as server:
-        row = tried_at(server, "react@3")
-        asked = server.requests
-    assert (row.solved, row.model_calls, row.programs, row.failed) == (True, 4, 4, 1)
-    assert asked[2]["messages"] == asked[0]["messages"]
-    assert [request["seed"] for request in asked] == [0, 1, 2, 3]
-
-
-def test_react_at_three_does_not_know_whether_its_answer_is_right() -> None:
-    row = tried([ORDER, "Final Answer: 8", FINAL], "react@3")
-    assert (row.status, row.solved, row.model_calls) == ("answered", False, 2)
-
-
-def test_react_at_three_has_the_budget_of_one_try() -> None:
-    row = tried(["I do not know."], "react@3")
-    assert (row.status, row.model_calls) == ("budget", 12)
-    row = tried(["no", FINAL, "no"], "react@3", caps=Caps(model_calls=4))
-    assert (row.status, row.answer, row.model_calls) == ("answered", "7", 4), "an answer that there was is kept"
-
-
-def test_later_runs_are_sampled_where_the_first_is_not(tmp_path: Path) -> None:
-    with serving(*map(says, ["no", FINAL, ORDER, FINAL])) as server:
-        ran(server, Sweep(["table1"], [Shop()], ["react@3"], limit=1), tmp_path / "rows.jsonl")
-        temperatures = [request["temperature"] for request in server.requests]
-    assert temperatures == [0.0, 0.0, 0.3, 0.3]
-
-
-def test_the_last_answer_that_was_given_stands() -> None:
-    given = [Answer("answered", 1, programs=2, failed=1, faults={"tool": 1}), Answer("unsolved", programs=3)]
-    assert together(given) == Answer("answered", 1, programs=5, failed=1, faults={"tool": 1})
-    assert together(given[1:]).ended == "unsolved"
 
 
 # Rows, one after the other ------------------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from atc.result import Effect
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import Episode, GoldCall, served
-from benchmarks.rows import Row, append, read_rows
 
 SOLUTION: list[GoldCall] = [("find", {}), ("read", {}), ("read", {})]
 
@@ -63,13 +61,3 @@ def test_path_and_precision_are_over_calls(
 def test_an_unknown_solution_has_no_path() -> None:
     episode = played(("find", {}), solution=None)
     assert (episode.path, episode.precision, episode.path_names, episode.precision_names) == (None,) * 4
-
-
-def test_a_row_from_before_calls_were_counted_has_its_figures_under_their_own_names(tmp_path: Path) -> None:
-    file = tmp_path / "rows.jsonl"
-    known: dict[str, Any] = {"env": "e", "system": "s", "version": "1", "model": "m", "terms": "t", "stated": True}
-    append(file, Row(**known, task="old", seed=0, status="answered", path=1.0, precision=0.5))
-    append(file, Row(**known, task="new", seed=0, status="answered", path=0.5, precision=0.4, path_names=1.0))
-    old, new = read_rows(file)
-    assert (old.path, old.precision, old.path_names, old.precision_names) == (None, None, 1.0, 0.5)
-    assert (new.path, new.precision, new.path_names) == (0.5, 0.4, 1.0)
