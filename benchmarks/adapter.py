@@ -24,6 +24,7 @@ from atc.retrieval.adapter import Adapter
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.snapshot import id_digest
+from benchmarks.common import AsJson
 from benchmarks.search_data import TOOLBENCH, CodesData
 
 SOURCES = {
@@ -253,7 +254,7 @@ def report(found: dict[str, Any]) -> str:
 def main(
     data: Annotated[Path | None, typer.Option(envvar="ATC_DATA", help="Directory of the data.")] = None,
     kept: Annotated[Path | None, typer.Option(help="Where vectors are kept between runs.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON document.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Query adapters of six sources: held-out queries, other sources, learning curves, speed."""
     opened = CodesData(data, kept)

@@ -32,7 +32,7 @@ from atc.schemas.validate import problems
 from atc.tools.protocol import JsonSchema
 from benchmarks.argument_repair_data import HALVES, Recorded, Tool, agents_errors, recorded_calls
 from benchmarks.argument_repair_mistakes import KINDS, Arguments, Corrupted, corruptions
-from benchmarks.common import percentile, print_json, share, show
+from benchmarks.common import AsJson, percentile, print_json, share, show
 
 Outcome = Literal["restored", "refused", "wrong", "beyond", "as given"]
 """Accepted as it was meant; refused; accepted and not as it was meant; as it was meant, by a repair that is none for a
@@ -205,7 +205,7 @@ def main(
         str,
         typer.Option("--show", help="Print calls of this kind of corruption, of the half that rules are chosen on."),
     ] = "",
-    as_json: Annotated[bool, typer.Option("--json", help="The tables as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how well arguments are repaired."""
     if data is None:

@@ -6,13 +6,13 @@ goes wrong in it. Right is the right tool (or rightly none) and, where one call 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import random
-import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.calls.broker import CallPolicy
 from atc.facts import Fault
@@ -20,7 +20,7 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.program import Program
 from atc.sandboxes.process.driver import ProcessSandbox
 from benchmarks.atlas import load_tasks, reference_answer
-from benchmarks.common import Ran, print_json, run_program, share, show
+from benchmarks.common import AsJson, Ran, print_json, run_program, share, show
 from benchmarks.faults import FaultCase, drifting_tools, failing_tools, toolset_for, written_cases
 
 TARGET = 0.97
@@ -132,20 +132,18 @@ def _row(kind: str, counts: dict[str, int]) -> tuple[object, ...]:
     return kind, runs, right, share(right, runs), share(counts["right_tool"], runs)
 
 
-def main() -> None:
-    """Run the benchmark and print its figures; exit with 1 where the target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.attribution", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
-    parser.add_argument("--drifts", type=int, default=5, help="drifted responses for a task, at most (5)")
-    parser.add_argument("--places", type=int, default=3, help="places that fill in the cases by hand, 1 to 5 (3)")
-    parser.add_argument("--undocumented", action="store_true", help="the tools do not say what they return")
-    options = parser.parse_args()
-    drawn = cases(options.seed, options.drifts, options.places)
-    found = summary(asyncio.run(measure(drawn, documented=not options.undocumented)))
-    print_json(found) if options.json else _print(found)
-    sys.exit(0 if found["right"] >= TARGET * found["runs"] else 1)
+def main(
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
+    drifts: Annotated[int, typer.Option(help="Drifted responses for a task, at most.")] = 5,
+    places: Annotated[int, typer.Option(min=1, max=5, help="Places that fill in the cases by hand.")] = 3,
+    undocumented: Annotated[bool, typer.Option("--undocumented", help="No tool says what it returns.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the attribution; exit with 1 where the target is missed."""
+    found = summary(asyncio.run(measure(cases(seed, drifts, places), documented=not undocumented)))
+    print_json(found) if as_json else _print(found)
+    raise typer.Exit(0 if found["right"] >= TARGET * found["runs"] else 1)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -38,7 +38,7 @@ from atc.models import FakeModel, Message
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from atc.traces.stores import open_store
-from benchmarks.common import print_json
+from benchmarks.common import AsJson, print_json
 from tests.support.postgres import Server
 
 TASKS = 8
@@ -95,7 +95,7 @@ def main(
     store: Annotated[str, typer.Option(help="where runs are kept: folder or postgres")] = "folder",
     rate: Annotated[bool, typer.Option("--rate", help="measure tasks a second at one and two nodes")] = False,
     seconds: Annotated[float, typer.Option(help="begin no further batch after so long")] = 3_600.0,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Kill processes of batches and count."""
     if on not in ("here", "ray") or store not in ("folder", "postgres"):

@@ -23,7 +23,6 @@ is the part of it that is solved with the rule. Every write is counted at both s
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import json
@@ -33,13 +32,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
+
+import typer
 
 from atc.agent import Agent
 from atc.atlas import Atlas, atlas_toolset
 from atc.calls.broker import CallPolicy
 from atc.calls.json_values import canonical
-from atc.errors import AtcError, ToolError
+from atc.cli.console import guarded
+from atc.errors import ToolError, UsageError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
@@ -49,10 +51,11 @@ from atc.strategies.context import RunContext
 from atc.tools.tool import Tool, Toolset, Transport
 from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
 from benchmarks.broken_twins import READS, TWINS, WRITES, twins_of
-from benchmarks.common import print_json, show
+from benchmarks.common import AsJson, print_json, show
 
 Way = Literal["raises", "hangs", "nothing", "drifts"]
 WAYS: tuple[Way, ...] = get_args(Way)
+Writer = Literal["scripted", "model"]
 RULE = "recombine"
 PATIENCE_S = 0.5
 """Seconds of one call where a tool hangs."""
@@ -247,16 +250,14 @@ def kept(file: Path | None) -> list[Try]:
         raise SystemExit(f"--out {file} holds a line that is no try ({problem}): name another file") from None
 
 
-async def run(args: argparse.Namespace) -> list[Try]:
+async def run(writer: Writer, limit: int | None, seed: int, file: Path | None) -> list[Try]:
     """All tries that were asked for; those that the file holds are taken from there.
 
     With a model each task is tried whole first; where that is not solved, there is nothing that breaking could cost.
     """
     tasks = {task.id: task for task in load_tasks()}
-    todo = drawn([c for c in cells(tasks.values()) if c.way or args.writer == "scripted"], args.limit, args.seed)
-    before = {
-        (t.task, t.tool, t.way, t.rule): t for t in kept(args.out) if (t.writer, t.seed) == (args.writer, args.seed)
-    }
+    todo = drawn([c for c in cells(tasks.values()) if c.way or writer == "scripted"], limit, seed)
+    before = {(t.task, t.tool, t.way, t.rule): t for t in kept(file) if (t.writer, t.seed) == (writer, seed)}
     references: dict[str, ReferenceRun] = {}
     made: list[Try] = []
 
@@ -266,17 +267,17 @@ async def run(args: argparse.Namespace) -> list[Try]:
             task = tasks[cell.task]
             if cell.task not in references:
                 references[cell.task] = await asyncio.to_thread(reference_answer, task)
-            found = await tried(cell, task, references[cell.task], rule=rule, writer=args.writer, seed=args.seed)
-            if args.out is not None:
-                with args.out.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(found)) + "\n")
+            found = await tried(cell, task, references[cell.task], rule=rule, writer=writer, seed=seed)
+            if file is not None:
+                with file.open("a", encoding="utf-8") as lines:
+                    lines.write(json.dumps(asdict(found)) + "\n")
         made.append(found)
         print(f"{place} {cell.key} rule={rule}: {found.status}", file=sys.stderr, flush=True)
         return found
 
     for number, cell in enumerate(todo, 1):
         place = f"{number}/{len(todo)}"
-        if args.writer == "model":
+        if writer == "model":
             known = next((t for t in (*made, *before.values()) if t.task == cell.task and t.way is None), None)
             whole = known or await make(replace(cell, way=None), True, place)
             if not whole.solved:
@@ -312,26 +313,20 @@ def figures(tries: Sequence[Try]) -> dict[str, Any]:
     return {"groups": groups, "twice": sum(each.twice for each in tries), "tries": len(tries)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--writer", choices=("scripted", "model"), default="scripted")
-    parser.add_argument("--limit", type=int, help="cells that are drawn; by default all")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, help="keeps each try as it is made; a second run goes on")
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if args.limit is not None and args.limit < 1:
-        parser.error(f"--limit {args.limit}: give 1 or more")
-    if args.writer == "model" and args.limit is None:
-        parser.error("--writer model needs --limit: a try takes a minute and more")
-    try:
-        made = figures(asyncio.run(run(args)))
-    except AtcError as problem:
-        raise SystemExit(str(problem)) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-    if args.json:
-        print_json({"writer": args.writer, "seed": args.seed, **made})
+@guarded
+def main(
+    writer: Annotated[Writer, typer.Option(help="Of the programs.")] = "scripted",
+    limit: Annotated[int | None, typer.Option(min=1, help="Cells that are drawn; by default all.")] = None,
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
+    file: Annotated[Path | None, typer.Option("--out", help="Keeps each try; a second run goes on.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Break tools and count what comes back; exit with 1 where a write happened twice."""
+    if writer == "model" and limit is None:
+        raise UsageError("--writer model needs --limit: a try takes a minute and more")
+    made = figures(asyncio.run(run(writer, limit, seed, file)))
+    if as_json:
+        print_json({"writer": writer, "seed": seed, **made})
     else:
         rows = [
             (name, g["tries"], *(f"{100 * g[k]:.0f} %" for k in ("whole", "broken", "recombined")),
@@ -340,10 +335,10 @@ def main() -> None:
             for name, g in made["groups"].items()
         ]  # fmt: skip
         columns = ("broken", "tries", "solved whole", "broken", "with recombination", "comes back", "how it ended")
-        show(f"tools that break, {args.writer} writer", columns, rows)
+        show(f"tools that break, {writer} writer", columns, rows)
         print(f"writes that happened twice: {made['twice']} in {made['tries']} tries")
-    sys.exit(1 if made["twice"] else 0)
+    raise typer.Exit(1 if made["twice"] else 0)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

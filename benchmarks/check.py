@@ -7,18 +7,18 @@ mutant that gives the right answer too is no mistake and does not count. No mode
 
 from __future__ import annotations
 
-import argparse
 import ast
 import asyncio
 import copy
 import itertools
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.atlas import Atlas, atlas_toolset
 from atc.programs.check.checker import Checker
@@ -27,7 +27,7 @@ from atc.sandboxes.process.driver import ProcessSandbox
 from atc.schemas.validate import types_of
 from atc.tools.protocol import Protocol
 from benchmarks.atlas import AtlasTask, check, load_tasks, reference_answer
-from benchmarks.common import median, percentile, print_json, run_program, share, show
+from benchmarks.common import AsJson, median, percentile, print_json, run_program, share, show
 
 Protocols = Mapping[str, Protocol]
 
@@ -352,18 +352,17 @@ def _print(found: dict[str, Any]) -> None:
     print(f"one check: median {found['median_ms']} ms, 95 % within {found['p95_ms']} ms")
 
 
-def main() -> None:
-    """Run the benchmark and print its figures; exit with 1 where a target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.check", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (0)")
-    parser.add_argument("--each", type=int, default=30, help="mutants of a kind, at most (30)")
-    options = parser.parse_args()
-    found = summary(asyncio.run(Bench(options.seed, options.each).run()))
-    print_json(found) if options.json else _print(found)
+def main(
+    seed: Annotated[int, typer.Option(help="Of what is drawn.")] = 0,
+    each: Annotated[int, typer.Option(help="Mutants of a kind, at most.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the check; exit with 1 where a target is missed."""
+    found = summary(asyncio.run(Bench(seed, each).run()))
+    print_json(found) if as_json else _print(found)
     met = found["caught"] >= TARGET_CAUGHT * found["mutants"] and not found["false_alarms"]
-    sys.exit(0 if met and found["median_ms"] <= TARGET_MS else 1)
+    raise typer.Exit(0 if met and found["median_ms"] <= TARGET_MS else 1)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

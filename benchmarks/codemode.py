@@ -22,8 +22,7 @@ from benchmarks.codemode_others import ServerTasks
 from benchmarks.codemode_run import ARMS, FASTMCP_PYTHON, as_json, fastmcp_version, run_sources
 from benchmarks.codemode_tasks import AtlasTasks, CompToolBenchTasks, Source
 from benchmarks.codemode_tokens import COUNTS, run_footprint, tokenizer_of
-from benchmarks.common import print_json, show
-from benchmarks.tasks import listed
+from benchmarks.common import AsJson, listed, numbers, print_json, show
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 
@@ -33,7 +32,6 @@ MODEL = Path.home() / ".cache" / "atc" / "models" / "qwen2.5-coder-1.5b-instruct
 
 Data = Annotated[Path | None, typer.Option(envvar="ATC_DATA", help="Directory with executable/ and retrieval/.")]
 ModelFile = Annotated[Path, typer.Option("--tokenizer", help="A GGUF file, whose tokenizer counts.")]
-AsJson = Annotated[bool, typer.Option("--json", help="As JSON.")]
 
 
 @app.command()
@@ -90,7 +88,7 @@ def footprint(
 ) -> None:
     """Tokens of the definitions that a client holds from the start, for a few tools and for very many."""
     tokenizer = tokenizer_of(model)
-    rows = run_footprint(data, numbers_of(counts), tokenizer)
+    rows = run_footprint(data, numbers(counts, "counts"), tokenizer)
     if as_json_:
         print_json({"tokenizer": tokenizer.name, "rows": rows})
         return
@@ -110,21 +108,6 @@ def latency_(
         print_json(figures)
         return
     show("One call, through the gateway and without it", ["figure", "value"], [[*each] for each in figures.items()])
-
-
-def numbers_of(text: str) -> list[int]:
-    """The numbers of a comma-separated option.
-
-    Raises:
-        UsageError: something is none.
-    """
-    try:
-        found = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise UsageError(f"--counts takes numbers and commas, not {text!r}") from None
-    if min(found) < 1:
-        raise UsageError("--counts takes numbers from 1")
-    return found
 
 
 def _sources(names: str, data: Path | None, github: Path | None, servers: Path) -> list[Source]:

@@ -25,7 +25,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.common import print_json
+from benchmarks.common import AsJson, print_json
 
 LINES, TOOL_S = 12, 0.03
 GONE_S = 30.0
@@ -82,7 +82,7 @@ class Killed:
 def main(
     kills: Annotated[int, typer.Option(min=1)] = 40,
     seed: int = 0,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: AsJson = False,
     client: Annotated[str, typer.Option(hidden=True)] = "",
 ) -> None:
     """Kill clients and count."""

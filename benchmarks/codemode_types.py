@@ -1,6 +1,6 @@
 """How much of an answer's keys a stub shows that nobody wrote, after one, three and ten earlier answers of the tool.
 
-``python -m benchmarks.codemode_types --data DIR [--tools SOURCE …] [--json FILE]`` reads recorded answers of tools:
+``python -m benchmarks.codemode_types --data DIR [--tools SOURCE …] [--json]`` reads recorded answers of tools:
 those of the gold calls of ``DIR/executable/*/tasks.jsonl.gz``, and ``DIR/failures/toolbench_response_cache.jsonl.gz``,
 real services of which the answers count that still are whole JSON objects or lists. No answer is read twice for the
 same arguments of a tool.
@@ -18,7 +18,6 @@ new, though the stub shows every key of all earlier ones.
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 from collections import defaultdict
@@ -26,13 +25,16 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from atc.cli.console import guarded
 from atc.graph.lessons import MAX_TEXT
 from atc.schemas.infer.outline import Outline, merged, outline_of, vocabulary
 from atc.tools.observed import is_documented
 from atc.tools.sources import open_tools
-from benchmarks.common import machine
+from benchmarks.common import AsJson, Data, print_json, show
 
 AFTER = (1, 3, 10)
 """Earlier answers."""
@@ -204,35 +206,38 @@ def row(source: str, tools: dict[str, Recorded], after: int) -> Row | None:
     return Row(source, after, len(of_tools), answers, shown, no_name, new, whole, len(complete), odd)
 
 
-def main() -> None:
-    """Print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder of the recorded answers")
-    parser.add_argument("--tools", action="append", help="a source of tools whose declared responses are counted")
-    parser.add_argument("--json", type=Path, help="write the figures there")
-    given = parser.parse_args()
-    found = recorded(given.data)
-    print(machine())
-    print(f"\n{'source':20}{'tools':>7}{'declare':>9}{'answered':>10}")
-    for source in given.tools or ():
+@guarded
+def main(
+    data: Data,
+    tools: Annotated[
+        list[str] | None, typer.Option(help="A source whose own types are counted; may be repeated.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Hold later answers of tools against what earlier ones taught."""
+    found = recorded(data)
+    declared: list[tuple[object, ...]] = []
+    for source in tools or ():
         own = open_tools([source]).values()
-        print(f"{source[-20:]:20}{len(own):7,}{sum(is_documented(tool.protocol.returns) for tool in own):9,}")
-    for source, tools in found.items():
-        answered = sum(bool(tool.answers) for tool in tools.values())
-        print(f"{source:20}{len(tools):7,}{sum(tool.declared for tool in tools.values()):9,}{answered:10,}")
-    rows = [made for source, tools in found.items() for after in AFTER if (made := row(source, tools, after))]
-    whole = {f"{source}/{name}": tool for source, tools in found.items() for name, tool in tools.items()}
+        declared.append((source[-20:], len(own), sum(is_documented(tool.protocol.returns) for tool in own), ""))
+    for source, known in found.items():
+        answered = sum(bool(tool.answers) for tool in known.values())
+        declared.append((source, len(known), sum(tool.declared for tool in known.values()), answered))
+    rows = [made for source, known in found.items() for after in AFTER if (made := row(source, known, after))]
+    whole = {f"{source}/{name}": tool for source, known in found.items() for name, tool in known.items()}
     rows += [made for after in AFTER if (made := row("all", whole, after))]
-    print(
-        f"\n{'source':20}{'after':>6}{'tools':>7}{'answers':>9}{'shown':>8}{'no name':>9}{'new':>7}{'whole':>8}", end=""
-    )
-    print(f"{'checked':>9}{'odd':>7}")
-    for each in rows:
-        shares = f"{each.shown:8.1%}{each.no_name:9.1%}{each.new:7.1%}{each.whole:8.1%}{each.checked:9,}{each.odd:7.1%}"
-        print(f"{each.source:20}{each.after:6}{each.tools:7,}{each.answers:9,}{shares}")
-    if given.json:
-        given.json.write_text(json.dumps([asdict(each) for each in rows], indent=1))
+    if as_json:
+        print_json({"rows": [asdict(each) for each in rows]})
+        return
+    show("Response types of their own", ("source", "tools", "declare", "answered"), declared)
+    columns = ("source", "after", "tools", "answers", "shown", "no name", "new", "whole", "checked", "odd")
+    shares = [
+        (r.source, r.after, r.tools, r.answers, *(f"{each:.1%}" for each in (r.shown, r.no_name, r.new, r.whole)),
+         r.checked, f"{r.odd:.1%}")
+        for r in rows
+    ]  # fmt: skip
+    show("Keys of later answers in the stub", columns, shares)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,4 +1,4 @@
-"""What the rulers share: running a program without a model, the machine, and how figures are printed."""
+"""What the rulers share: options, running a program without a model, the machine, and how figures are printed."""
 
 from __future__ import annotations
 
@@ -7,22 +7,56 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
+from atc.errors import UsageError
 from atc.outcome import Outcome
 from atc.result import Call
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.tools.protocol import signatures
 from atc.tools.tool import Toolset
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
+_DATA = typer.Option("--data", envvar="ATC_DATA", help="Directory of the third-party data.")
+Data = Annotated[Path, _DATA]
+MaybeData = Annotated[Path | None, _DATA]
+"""Where a benchmark has something to measure without the data too."""
+Documents = Annotated[Path, typer.Option("--documents", exists=True, file_okay=False, help="Of OpenAPI documents.")]
+
+
+def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
+    """Return the names of a comma-separated option, each once. ``what`` is the option's own name.
+
+    Raises:
+        UsageError: a name is not among those that are allowed, or there is none.
+    """
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    wrong = [name for name in names if name not in allowed]
+    if wrong or not names:
+        raise UsageError(f"--{what}: there is no {', '.join(wrong) or 'name'}; take some of {', '.join(allowed)}")
+    return list(dict.fromkeys(names))
+
+
+def numbers(text: str, what: str) -> list[int]:
+    """Return the numbers of a comma-separated option, all from 1 on. ``what`` is the option's own name.
+
+    Raises:
+        UsageError: something is none.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise UsageError(f"--{what} takes numbers from 1 and commas, not {text!r}")
+    return [int(part) for part in parts]
 
 
 @dataclass(frozen=True)

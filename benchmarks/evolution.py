@@ -38,7 +38,7 @@ from atc.sandboxes.process.driver import ProcessSandbox
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import load_tasks
-from benchmarks.common import median, print_json, run_program, show
+from benchmarks.common import AsJson, median, print_json, run_program, show
 
 DAY_S = weights.DAY_S
 BEGIN_S = 20_000 * DAY_S
@@ -206,7 +206,7 @@ def of_phases(arm: Arm, tasks: int) -> list[str]:
 
 def main(
     tasks: Annotated[int, typer.Option(min=1, help="Tasks a round.")] = 4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what learning from runs is worth."""
     with tempfile.TemporaryDirectory(prefix="atc-evolution-") as name:

@@ -29,6 +29,7 @@ from platformdirs import user_cache_path
 
 from atc.cli.console import clean, err, guarded, print_json
 from atc.errors import EnvironmentProblem, UsageError
+from benchmarks.common import AsJson
 from benchmarks.fuzzing.cover import covering
 from benchmarks.fuzzing.target import NAMES, SEEDS, Target, finding_of, target_of
 
@@ -66,7 +67,7 @@ def main(
     one: Annotated[Path | None, typer.Option("--input", help="Run this input and nothing else.")] = None,
     minimise: Annotated[Path | None, typer.Option(help="Copy the inputs that matter to this folder.")] = None,
     minimise_bytes: Annotated[int, typer.Option(min=1, help="Bytes of them together.")] = 25_000,
-    as_json: Annotated[bool, typer.Option("--json", help="The result as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Fuzz one target."""
     if name not in NAMES:

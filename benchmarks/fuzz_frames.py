@@ -21,6 +21,7 @@ from atc.cli.console import guarded, print_json
 from atc.errors import FrameError
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import as_call_request, as_program_error
+from benchmarks.common import AsJson
 
 LIMIT = 1 << 20
 MAX_GROWTH = 50_000_000
@@ -109,7 +110,7 @@ def read(raw: bytes) -> str:
 def main(
     count: Annotated[int, typer.Option("--frames", min=1, help="How many.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Of the random numbers.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Read hostile frames as the host does."""
     rng, ways, faults = random.Random(seed), Counter[str](), Counter[str]()

@@ -39,7 +39,7 @@ from atc.models import FakeModel
 from atc.result import Effect, Result
 from atc.tools.tool import Toolset
 from atc.traces.stores.files import FileStore
-from benchmarks.common import print_json
+from benchmarks.common import AsJson, print_json
 
 KINDS = ("function", "async", "http", "slow")
 EACH = 6
@@ -180,7 +180,7 @@ def main(
     kills: Annotated[int, typer.Option(min=1, help="hosts to kill")] = 200,
     seed: int = 0,
     changing: Annotated[bool, typer.Option("--changing", help="change the tools before a run goes on")] = False,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Kill hosts and count."""
     found = measured(kills, seed, None if as_json else _progress, changing=changing)

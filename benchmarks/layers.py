@@ -25,7 +25,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.edges import Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol
-from benchmarks.common import print_json, show
+from benchmarks.common import AsJson, print_json, show
 from benchmarks.retrieval_data import protocol_of, records
 
 LAYERS = 5
@@ -287,7 +287,7 @@ def main(
     ] = None,
     method: Annotated[str, typer.Option(help="Only these, by name, separated by `;`.")] = "",
     others: Annotated[bool, typer.Option("--others", help="Add up to five tools that a task needs not.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The rows as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how well tools are put in layers."""
     if data is None:

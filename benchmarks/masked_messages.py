@@ -6,16 +6,18 @@ servers, each masked as an exception of a user's function would be; then tokens 
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import random
 import string
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.calls.redact import masked_exception
+from benchmarks.common import Data
 
 _BASE62 = string.ascii_letters + string.digits
 KINDS = {
@@ -47,16 +49,13 @@ def _records(path: Path) -> Iterator[dict[str, Any]]:
         yield from map(json.loads, file)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--show", action="store_true", help="print what was changed")
-    options = parser.parse_args()
+def main(data: Data, show: Annotated[bool, typer.Option("--show", help="Print what was changed.")] = False) -> None:
+    """Count what masking changes, and what it finds."""
     count = changed = 0
-    for text, known in messages(options.data):
+    for text, known in messages(data):
         masked = masked_exception(text, lambda token, known=known: token in known)  # type: ignore[misc]
         count, changed = count + 1, changed + (masked != text)
-        if options.show and masked != text:
+        if show and masked != text:
             print(f"{text[:300]!r}\n  {masked[:300]!r}")
     print(f"messages changed: {changed} of {count} ({changed / count:.1%})")
     chance = random.Random(17)
@@ -67,4 +66,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -9,16 +9,18 @@ an entry of :data:`RUNTIMES`: a function from a model and the words of a setting
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
+from typing import Annotated
 
-from atc.errors import AtcError
+import typer
+
+from atc.cli.console import guarded
 from atc.models.bench import LlamaCpp, Subject, middle, paired
 from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import Drafts
-from benchmarks.common import print_json, show
+from benchmarks.common import AsJson, print_json, show
 
 DEFAULT_RUNTIME = "llama.cpp"
 SETTINGS = ("", "drafts=ngram_mod:5:2:6")
@@ -64,25 +66,19 @@ def subject_of(setting: str) -> Subject:
         raise SystemExit(f"--setting {setting}: {problem}") from None
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--setting", action="append")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    if args.rounds < 1:
-        parser.error(f"--rounds {args.rounds}: give 1 or more")
-    try:
-        subjects = [subject_of(setting) for setting in args.setting or SETTINGS]
-        made = paired(subjects, args.rounds, lambda line: print(line, file=sys.stderr, flush=True))
-    except AtcError as problem:
-        raise SystemExit(str(problem)) from None
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+@guarded
+def main(
+    setting: Annotated[list[str] | None, typer.Option(help="Words of a setting; may be repeated.")] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="Of all settings in turn.")] = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the embedded model, each setting in turns."""
+    subjects = [subject_of(each) for each in setting or SETTINGS]
+    made = paired(subjects, rounds, lambda line: print(line, file=sys.stderr, flush=True))
     middles = [middle(figures) for figures in made]
-    if args.json:
-        rounds = [[asdict(each) for each in figures] for figures in made]
-        print_json({"figures": [asdict(each) for each in middles], "rounds": rounds})
+    if as_json:
+        each_round = [[asdict(each) for each in figures] for figures in made]
+        print_json({"figures": [asdict(each) for each in middles], "rounds": each_round})
         return
     columns = ("runtime", "setting", "loads, s", "reads, tokens/s", "writes", "revises", "memory, GB")
     rows = [(m.runtime, m.setting, m.load_s, m.reads, m.writes, m.revises, f"{m.memory / 1e9:.2f}") for m in middles]
@@ -90,4 +86,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

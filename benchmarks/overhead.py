@@ -8,7 +8,6 @@ program`` of the same program.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import subprocess
 import sys
@@ -18,7 +17,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.agent import Agent
 from atc.calls.journal import Journal
@@ -28,7 +29,7 @@ from atc.tools.functions import tool_from_function
 from atc.tools.tool import Toolset
 from atc.traces.events import Event
 from atc.traces.stores.files import FileTrace
-from benchmarks.common import median, percentile, print_json, show
+from benchmarks.common import AsJson, median, percentile, print_json, show
 
 PROGRAM = "total = 0\nfor n in (1, 2, 3):\n    total += double(n=n)\nanswer = total\n"
 BARE = "def double(n):\n    return 2 * n\n" + PROGRAM + "print(answer)\n"
@@ -151,16 +152,12 @@ def _print(figures: dict[str, Any]) -> None:
     print(f"the same program in a bare Python process: {figures['bare_ms']} ms")
 
 
-def main() -> None:
-    """Run the benchmark and print its figures; exit with 1 where the target is missed."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--runs", type=int, default=30, help="runs of either kind (30)")
-    options = parser.parse_args()
-    figures = asyncio.run(measure(options.runs))
-    print_json(figures) if options.json else _print(figures)
-    sys.exit(0 if figures["with the check"]["all"] <= TARGET_MS else 1)
+def main(runs: Annotated[int, typer.Option(min=1, help="Runs of either kind.")] = 30, as_json: AsJson = False) -> None:
+    """Measure the overhead of a run; exit with 1 where the target is missed."""
+    figures = asyncio.run(measure(runs))
+    print_json(figures) if as_json else _print(figures)
+    raise typer.Exit(0 if figures["with the check"]["all"] <= TARGET_MS else 1)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

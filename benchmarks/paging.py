@@ -1,6 +1,6 @@
 """How many operations of real OpenAPI documents are recognised as paged.
 
-``python -m benchmarks.paging --documents DIR [--named NAME …] [--draw 50] [--skip N] [--show 60] [--missed 60]``:
+``python -m benchmarks.paging --documents DIR [--named NAME,…] [--draw 50] [--skip N] [--show 60] [--missed 60]``:
 ``DIR`` holds documents (``*.json``), also in folders below it. ``--named`` takes those whose path ends so, ``--draw``
 takes others by the hash of their path (after ``--skip`` of them), one of each provider: the folder or file at the top.
 ``--show`` prints recognised operations of the drawn ones, ``--missed`` others with a parameter that speaks of pages,
@@ -9,7 +9,6 @@ by hash, three a document at most, to be judged by hand.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import time
@@ -17,16 +16,17 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from rich.console import Console
-from rich.table import Table
+import typer
 
+from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.tools.openapi import read_openapi
 from atc.tools.paging import Paging, is_positional, paging_of
 from atc.tools.protocol import Protocol
+from benchmarks.common import Documents, show
 
 PER_DOCUMENT = 3
 KINDS = ("page", "offset", "cursor", "last", "link")
@@ -44,36 +44,6 @@ class Row:
     kinds: Counter[str] = field(default_factory=Counter)
     recognised: list[tuple[Protocol, Paging]] = field(default_factory=list)
     missed: list[Protocol] = field(default_factory=list)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--documents", type=Path, required=True, help="folder with OpenAPI documents")
-    parser.add_argument("--named", nargs="*", default=[], help="ends of paths of documents to take")
-    parser.add_argument("--draw", type=int, default=50, help="other documents, drawn by hash")
-    parser.add_argument("--skip", type=int, default=0, help="of these leave out the first")
-    parser.add_argument("--show", type=int, default=0, help="recognised operations to print, drawn by hash")
-    parser.add_argument("--missed", type=int, default=0, help="operations to print that are not recognised")
-    options = parser.parse_args()
-    paths = sorted(options.documents.rglob("*.json"), key=lambda path: _hash(str(path.relative_to(options.documents))))
-    named = [path for path in paths if any(str(path).endswith(name) for name in options.named)]
-    providers = {_provider(path, options.documents): path for path in reversed(paths)}
-    taken = {_provider(path, options.documents) for path in named}
-    drawn = [path for path in paths if providers.get(_provider(path, options.documents)) == path]
-    drawn = [path for path in drawn if _provider(path, options.documents) not in taken][
-        options.skip : options.skip + options.draw
-    ]
-    if not named and not drawn:
-        parser.error(f"{options.documents} holds no *.json document")
-    own = [row for path in named if (row := measured(path)) is not None]
-    others = [row for path in drawn if (row := measured(path)) is not None]
-    console = Console(width=150)
-    console.print(_table(own, others))
-    for protocol, paging in _drawn([row.recognised for row in others], options.show):
-        console.print(f"{_summary(protocol)}\n    {paging}", markup=False, highlight=False)
-    for protocol, _ in _drawn([[(protocol, None) for protocol in row.missed] for row in others], options.missed):
-        console.print(f"MISSED {_summary(protocol)}", markup=False, highlight=False)
-    return 0
 
 
 def measured(path: Path) -> Row | None:
@@ -110,18 +80,19 @@ def _lists(returns: dict[str, Any] | None) -> bool:
     )
 
 
-def _table(named: list[Row], others: list[Row]) -> Table:
-    table = Table("document", "reads", "with a list", "and a word of pages", "recognised", *KINDS, "ms")
+def _print(named: list[Row], others: list[Row]) -> None:
     whole = Row(f"{len(others)} drawn by hash")
     for row in others:
         for name in ("reads", "lists", "speaking", "ms"):
             setattr(whole, name, getattr(whole, name) + getattr(row, name))
         whole.kinds += row.kinds
         whole.recognised += row.recognised
+    lines = []
     for row in [*named, whole]:
         counts = (row.reads, row.lists, row.speaking, len(row.recognised), *(row.kinds[kind] for kind in KINDS))
-        table.add_row(row.document, *map(str, counts), f"{row.ms:.0f}")
-    return table
+        lines.append([row.document, *counts, f"{row.ms:.0f}"])
+    columns = ("document", "reads", "with a list", "and a word of pages", "recognised", *KINDS, "ms")
+    show("Operations that are recognised as paged", columns, lines)
 
 
 def _drawn(documents: Iterable[Sequence[tuple[Protocol, Any]]], count: int) -> list[tuple[Protocol, Any]]:
@@ -154,5 +125,33 @@ def _hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@guarded
+def main(
+    documents: Documents,
+    named: Annotated[str, typer.Option(help="Ends of paths of documents to take, with commas between.")] = "",
+    draw: Annotated[int, typer.Option(help="Other documents, drawn by hash.")] = 50,
+    skip: Annotated[int, typer.Option(help="Of these leave out the first.")] = 0,
+    examples: Annotated[int, typer.Option("--show", help="Recognised operations to print, drawn by hash.")] = 0,
+    missed: Annotated[int, typer.Option(help="Operations to print that are not recognised.")] = 0,
+) -> None:
+    """Count the operations that are recognised as paged."""
+    ends = tuple(name for name in named.split(",") if name)
+    paths = sorted(documents.rglob("*.json"), key=lambda path: _hash(str(path.relative_to(documents))))
+    chosen = [path for path in paths if str(path).endswith(ends)] if ends else []
+    providers = {_provider(path, documents): path for path in reversed(paths)}
+    taken = {_provider(path, documents) for path in chosen}
+    drawn = [path for path in paths if providers.get(_provider(path, documents)) == path]
+    drawn = [path for path in drawn if _provider(path, documents) not in taken][skip : skip + draw]
+    if not chosen and not drawn:
+        raise UsageError(f"{documents} holds no *.json document")
+    own = [row for path in chosen if (row := measured(path)) is not None]
+    others = [row for path in drawn if (row := measured(path)) is not None]
+    _print(own, others)
+    for protocol, paging in _drawn([row.recognised for row in others], examples):
+        print(f"{_summary(protocol)}\n    {paging}")
+    for protocol, _ in _drawn([[(protocol, None) for protocol in row.missed] for row in others], missed):
+        print(f"MISSED {_summary(protocol)}")
+
+
 if __name__ == "__main__":
-    raise SystemExit(main())
+    typer.run(main)

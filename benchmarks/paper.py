@@ -26,13 +26,14 @@ from rich.table import Table
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import UsageError
 from benchmarks.attempt import terms
+from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, Environment, open_environment
 from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.read_tasks import Part
 from benchmarks.rows import Row, latest, read_rows
 from benchmarks.summary import paired, summarise
 from benchmarks.systems import ALPHA, MAX_ALPHA, PAPER_ALPHA
-from benchmarks.tasks import RESULTS, Plan, listed, run_plan, seeds_of, systems_of
+from benchmarks.tasks import RESULTS, Plan, run_plan, seeds_of, systems_of
 
 _ALPHAS = range(MAX_ALPHA + 1)
 GROUPS: Mapping[str, Mapping[str, str | None]] = {
@@ -232,7 +233,7 @@ def main(
         Path | None, typer.Option(help="Folder to keep in what was said in each try, to read why it failed.")
     ] = None,
     summary: Annotated[bool, typer.Option("--summary", help="Only print the tables of what is there.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The tables as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Run ATC's Table 1 and its sweeps, row by row, and say which rows are whole."""
     if part not in PARTS:

@@ -1,7 +1,7 @@
 """Probe services whose documents are known, with the documents taken away, and hold what comes of it against them.
 
 ``python -m benchmarks.probing [--level bare|described] [--model none|embedded|NAME] [--rounds 4] [--seeds 3]
-[--single] [--data DIR …] [--verbose] [--json]``
+[--single] [--data DIR] [--only NAME,…] [--verbose] [--json]``
 
 * **atlas**: the bundled service over HTTP. ``bare``: names of operations and parameters, and which are required, are
   all that its document says; ``described``: one line about each besides. The truth is its whole document. Two trips
@@ -17,7 +17,6 @@ What counts as right is in :mod:`benchmarks.probing_truth`. The limit of calls a
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import socket
 import sys
@@ -29,14 +28,15 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import reduce
 from operator import add
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from atc.atlas.catalogue import Atlas, atlas_toolset
 from atc.atlas.server import Documented, create_app, openapi_document
+from atc.cli.console import guarded
 from atc.errors import ModelError, UsageError
 from atc.models.base import Model, ModelRequest, Reply
 from atc.probing.call_policy import Budget
@@ -46,7 +46,7 @@ from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
-from benchmarks.common import median, print_json, show
+from benchmarks.common import AsJson, MaybeData, median, print_json, show
 from benchmarks.probing_records import recorded
 from benchmarks.probing_truth import Comparison, Score, Service, Truth, arguments_of, compare, fields_of_schema
 
@@ -315,56 +315,49 @@ def _percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f} %"
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--level", choices=("bare", "described"), default="bare", help="what Atlas's document tells")
-    parser.add_argument("--model", default="none", help="none, embedded, or as in the settings")
-    parser.add_argument("--rounds", type=int, default=4)
-    parser.add_argument("--seeds", type=int, default=3, help="probings of each service, each from nothing")
-    parser.add_argument("--single", action="store_true", help="also probe each tool by itself, for the difference")
-    parser.add_argument("--data", type=Path, action="append", default=[], help="folder with restbench/: recorded ones")
-    parser.add_argument("--only", nargs="*", help="services to probe, by the start of their names")
-    parser.add_argument("--verbose", action="store_true", help="each tool of the first seed, and what is wrong")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
-    options = parser.parse_args()
-    services, notes = [atlas(options.level)], []
-    for folder in options.data:
-        found, said = recorded(folder)
-        services += found
-        notes += said
-    if options.only is not None:
-        services = [service for service in services if service.name.startswith(tuple(options.only))]
-    model = NoModel() if options.model == "none" else options.model
+@guarded
+def main(
+    level: Annotated[Documented, typer.Option(help="What Atlas's document tells.")] = "bare",
+    model: Annotated[str, typer.Option(help="None, embedded, or as in the settings.")] = "none",
+    rounds: Annotated[int, typer.Option(min=1)] = 4,
+    seeds: Annotated[int, typer.Option(min=1, help="Probings of each service, each from nothing.")] = 3,
+    single: Annotated[
+        bool, typer.Option("--single", help="Also probe each tool by itself, for the difference.")
+    ] = False,
+    data: MaybeData = None,
+    only: Annotated[str, typer.Option(help="Services, by the starts of their names, with commas between.")] = "",
+    verbose: Annotated[bool, typer.Option("--verbose", help="Each tool of the first seed, and what is wrong.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Probe services whose documents are known; exit with 1 where a call would have changed something."""
+    services, notes = recorded(data) if data is not None else ([], [])
+    services = [each for each in (atlas(level), *services) if each.name.startswith(tuple(only.split(",")))]
     runs = []
     for service in services:
-        for rounds in [options.rounds, 1] if options.single else [options.rounds]:
-            for seed in range(options.seeds):
-                run = measure(service, model, rounds, seed)
+        for number in [rounds, 1] if single else [rounds]:
+            for seed in range(seeds):
+                run = measure(service, NoModel() if model == "none" else model, number, seed)
                 print(
-                    f"{run.service}, rounds {rounds}, seed {seed}: {_percent(run.documented)} documented in "
+                    f"{run.service}, rounds {number}, seed {seed}: {_percent(run.documented)} documented in "
                     f"{run.seconds:.0f} s, {run.report.model_calls} model calls",
                     file=sys.stderr,
                 )
                 runs.append(run)
-    notes += [f"{service.name}: {service.note}" for service in services if service.note]
-    if options.json:
-        print_json(
-            {"level": options.level, "model": options.model, "notes": notes, "runs": [r.figures() for r in runs]}
-        )
+    notes = [*notes, *(f"{service.name}: {service.note}" for service in services if service.note)]
+    if as_json:
+        print_json({"level": level, "model": model, "notes": notes, "runs": [run.figures() for run in runs]})
     else:
-        _print(runs, notes, options)
-    return 1 if any(run.writes for run in runs) else 0
-
-
-def _print(runs: Sequence[Run], notes: Sequence[str], options: argparse.Namespace) -> None:
-    if options.verbose:
-        for run in runs:
-            if run.seed == 0 and run.rounds == options.rounds:
+        for run in runs if verbose else ():
+            if run.seed == 0 and run.rounds == rounds:
                 details(run)
+        _print(runs, notes, f"model {model}, {seeds} seeds")
+    raise typer.Exit(1 if any(run.writes for run in runs) else 0)
+
+
+def _print(runs: Sequence[Run], notes: Sequence[str], title: str) -> None:
     groups: dict[tuple[str, int], list[Run]] = {}
     for run in runs:
         groups.setdefault((run.service, run.rounds), []).append(run)
-    title = f"model {options.model}, {options.seeds} seeds"
     show(
         f"Probing, {title}: what is documented, and how much of that is right", RIGHT, list(map(right, groups.values()))
     )
@@ -378,4 +371,4 @@ def _print(runs: Sequence[Run], notes: Sequence[str], options: argparse.Namespac
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    typer.run(main)

@@ -36,7 +36,7 @@ from atc.result import Effect
 from atc.tools.protocol import Protocol
 from atc.tools.stubs import demonstration
 from atc.tools.tool import Tool, Toolset
-from benchmarks.common import show
+from benchmarks.common import AsJson, show
 from benchmarks.environments.atlas import AtlasEnvironment
 from benchmarks.environments.base import Environment, Task
 from benchmarks.environments.documented import Documented, Kind, names_alone
@@ -223,7 +223,7 @@ def main(
     env: Annotated[str, typer.Option(help=f"Some of {', '.join(PROBED)}.")] = ",".join(PROBED),
     prober: Annotated[str, typer.Option(help="The model that probes; none: structure alone.")] = "none",
     data: Annotated[Path | None, typer.Option(envvar="ATC_DATA", help="Directory with restbench/.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Probe the services of the ruler's environments, and hold the documents against the true ones."""
     found: dict[str, dict[str, Any]] = {}

@@ -21,6 +21,7 @@ from typing import Annotated
 import typer
 
 from atc.cli.console import err, guarded, out, print_json
+from benchmarks.common import AsJson
 from benchmarks.environments import Environment
 from benchmarks.gateway import Caps, Gateway, upstream
 from benchmarks.probing_documents import PROBED, opened, redocumented
@@ -59,7 +60,7 @@ def main(
     limit: Annotated[int, typer.Option(min=1, help="The first so many tasks, of atlas the shallow ones first.")] = 40,
     limit_s: Annotated[float, typer.Option(min=1, help="Seconds for one try.")] = 300.0,
     file: Annotated[Path, typer.Option("--out", help="Where each try is kept.")] = RESULTS / "probing_help.jsonl",
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what probed documents are worth to a program writer."""
     chosen, systems = environments(env, prober, data), systems_of(system)

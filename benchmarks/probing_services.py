@@ -8,7 +8,6 @@ demand a login and answers that are no JSON; datasette serves a small database; 
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import socket
@@ -20,15 +19,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
+import typer
 
+from atc.cli.console import guarded
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.tools.tool import Toolset
-from benchmarks.common import print_json, show
+from benchmarks.common import AsJson, listed, print_json, show
 
 SERVICES = Path(__file__).resolve().parent.parent / ".venv-others" / "bin"
 _START_S = 60.0
@@ -104,7 +105,7 @@ def _fill_kinto(base: str) -> None:
             client.put(path, json=body).raise_for_status()
 
 
-OTHERS = (
+OTHERS = {other.name: other for other in (
     Other(
         "httpbin",
         (
@@ -134,7 +135,7 @@ OTHERS = (
         ),
         _kinto, _fill_kinto, "/v1",
     ),
-)  # fmt: skip
+)}  # fmt: skip
 
 
 def document(other: Other, base: str) -> dict[str, Any]:
@@ -191,13 +192,14 @@ def probed(other: Other) -> Report:
             return prober.probe()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--service", default=",".join(other.name for other in OTHERS))
-    parser.add_argument("--json", action="store_true")
-    args = parser.parse_args()
-    reports = {other.name: probed(other) for other in OTHERS if other.name in args.service.split(",")}
-    if args.json:
+@guarded
+def main(
+    service: Annotated[str, typer.Option(help="Services, with commas between.")] = ",".join(OTHERS),
+    as_json: AsJson = False,
+) -> None:
+    """Probe services of others by name and path alone."""
+    reports = {name: probed(OTHERS[name]) for name in listed(service, OTHERS, "service")}
+    if as_json:
         print_json({name: report.to_json() for name, report in reports.items()})
         return
     states = ("documented", "partial", "undocumented", "skipped")
@@ -210,4 +212,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

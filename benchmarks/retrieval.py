@@ -34,6 +34,7 @@ from atc.retrieval.index import Mode
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
 from atc_research.toolqp.rewards import recall
+from benchmarks.common import AsJson
 from benchmarks.retrieval_data import ALL, MEDIUM, Catalogues, Query
 from benchmarks.retrieval_methods import METHODS, Bench, Method
 
@@ -271,7 +272,7 @@ def main(
     file: Annotated[Path, typer.Option("--out", help="Where each ranking is kept as a JSON line.")] = RESULTS
     / "retrieval.jsonl",
     picture: Annotated[Path | None, typer.Option(help="Draw nDCG@10 by group there: .svg or .png.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how well tools are found."""
     if data is None:

@@ -32,11 +32,11 @@ from atc.retrieval.vectors import Encoder
 from atc.tools.names import UniqueNames
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
-from benchmarks.common import show
+from benchmarks.common import AsJson, listed, show
 from benchmarks.environments import Environment, open_environment
 from benchmarks.environments.base import Task, served
 from benchmarks.retrieval_data import Catalogues
-from benchmarks.tasks import RESULTS, Plan, listed
+from benchmarks.tasks import RESULTS, Plan
 
 POOL = "toolbench"
 OFFERED = 20
@@ -146,7 +146,7 @@ def main(
     way: Annotated[str, typer.Option(help=f"Some of {', '.join(WAYS)}.")] = ",".join(WAYS),
     limit: Annotated[int, typer.Option(min=1, help="The first so many tasks of each environment.")] = 10,
     offer: Annotated[int, typer.Option(min=1, help="Tools that are shown to the program's writer.")] = OFFERED,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Count for how many tasks all tools of the solution are shown."""
     ways = listed(way, WAYS, "way")

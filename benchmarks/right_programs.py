@@ -29,9 +29,9 @@ from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
+from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment
 from benchmarks.read_tasks import in_part, order
-from benchmarks.tasks import listed
 
 REPLIES = 12
 """Of the scripted model, all the same: more than a run asks for."""
@@ -200,7 +200,7 @@ def main(
     data: Annotated[Path | None, typer.Option(envvar="ATC_DATA", help="Directory with executable/NAME.")] = None,
     rules: Annotated[str, typer.Option(help="As `atc run --rules` takes them.")] = "default",
     limit: Annotated[int | None, typer.Option(min=1, help="Tasks of each environment, drawn by a hash.")] = None,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Count how many right programs are sent back before they run, and by what."""
 

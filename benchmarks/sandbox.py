@@ -27,6 +27,7 @@ from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service.client import ServiceSandbox
+from benchmarks.common import AsJson
 from benchmarks.sandbox_targets import (
     DockerRun,
     LlmSandbox,
@@ -308,7 +309,7 @@ def main(
     repeat: Annotated[int, typer.Option(min=5, help="Fresh jails to time for each.")] = 60,
     peers: Annotated[bool, typer.Option("--peers/--no-peers", help="Measure what else is installed here.")] = True,
     only: Annotated[list[str] | None, typer.Option(help="Only the target of this name; may be given again.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure the sandbox beside its peers."""
     rows = asyncio.run(_all(repeat, peers, set(only or ())))

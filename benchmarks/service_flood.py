@@ -10,7 +10,6 @@ before or after a flood fails, or the log grew by 100 KB.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import datetime
@@ -22,7 +21,6 @@ import selectors
 import socket
 import ssl
 import struct
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -30,13 +28,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.calls.contract import CallReply, CallRequest
+from atc.cli.console import guarded
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
-from benchmarks.common import machine, median, print_json, show
+from benchmarks.common import AsJson, listed, machine, median, numbers, print_json, show
 from benchmarks.service_started import started
 
 KINDS = {
@@ -345,20 +346,20 @@ def _print(figures: dict[str, Any]) -> None:
         print(why)
 
 
-def main() -> None:
-    """Run the benchmark and print its figures; exit with 1 where a promise is broken."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.service_flood", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--runs", type=int, nargs="+", default=[32, 250], help="--max-runs of the services (32 250)")
-    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS), help="floods (all)")
-    parser.add_argument("--connections", type=int, default=1500, help="connections of a flood (1500)")
-    parser.add_argument("--own-address", action="store_true", help="the flood comes from where the runs come from")
-    options = parser.parse_args()
-    source = "127.0.0.1" if options.own_address else "127.0.0.2"
-    figures = measure(options.runs, options.kinds, options.connections, source)
-    print_json(figures) if options.json else _print(figures)
-    sys.exit(0 if figures["ok"] else 1)
+@guarded
+def main(
+    runs: Annotated[str, typer.Option(help="--max-runs of the services, with commas between.")] = "32,250",
+    kinds: Annotated[str, typer.Option(help="Floods, with commas between.")] = ",".join(KINDS),
+    connections: Annotated[int, typer.Option(help="Connections of a flood.")] = 1500,
+    own_address: Annotated[bool, typer.Option("--own-address", help="It comes from where the runs come from.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Flood a service; exit with 1 where a promise is broken."""
+    source = "127.0.0.1" if own_address else "127.0.0.2"
+    figures = measure(numbers(runs, "runs"), listed(kinds, KINDS, "kinds"), connections, source)
+    print_json(figures) if as_json else _print(figures)
+    raise typer.Exit(0 if figures["ok"] else 1)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -8,7 +8,6 @@ none may hang or get another's; and the service's memory must stay where it was.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import os
@@ -23,14 +22,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
-from benchmarks.common import median, percentile, print_json, show
+from benchmarks.common import AsJson, median, percentile, print_json, show
 
 LIMITS = Limits(wall_s=20.0)
 HANG_S = 60.0
@@ -286,18 +287,17 @@ def _print(figures: dict[str, Any]) -> None:
         print(wrong)
 
 
-def main() -> None:
-    """Run the benchmark and print its figures; exit with 1 where a promise is broken."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.service_load", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--programs", type=int, default=10_000, help="programs in all (10,000)")
-    parser.add_argument("--clients", type=int, default=8, help="clients at once (8)")
-    parser.add_argument("--kill-ms", type=float, default=50.0, help="between two kills, on average (50)")
-    options = parser.parse_args()
-    figures = asyncio.run(measure(options.programs, options.clients, options.kill_ms))
-    print_json(figures) if options.json else _print(figures)
-    sys.exit(0 if figures["ok"] else 1)
+def main(
+    programs: Annotated[int, typer.Option(min=1, help="Programs in all.")] = 10_000,
+    clients: Annotated[int, typer.Option(min=1, help="Clients at once.")] = 8,
+    kill_ms: Annotated[float, typer.Option(help="Between two kills, on average.")] = 50.0,
+    as_json: AsJson = False,
+) -> None:
+    """Load a service whose jails are killed; exit with 1 where a promise is broken."""
+    figures = asyncio.run(measure(programs, clients, kill_ms))
+    print_json(figures) if as_json else _print(figures)
+    raise typer.Exit(0 if figures["ok"] else 1)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

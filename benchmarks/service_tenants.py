@@ -8,7 +8,6 @@ read from ``/metrics``. ``--unbounded``: a service that counts, but holds nobody
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import multiprocessing
@@ -19,15 +18,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing.synchronize import Event
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
+import typer
 
 from atc.calls.contract import CallReply, CallRequest
+from atc.cli.console import guarded
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
-from benchmarks.common import machine, median, percentile, print_json, show
+from benchmarks.common import AsJson, listed, machine, median, percentile, print_json, show
 from benchmarks.service_started import started
 
 QUIET, GREEDY = "quiet", "greedy"
@@ -38,16 +39,10 @@ CALLS = 10
 LIMITS = Limits(wall_s=60.0)
 FLOODS = {
     "spins": "while True: pass",
-    "calls": "while True: f()",
     "parallel": "while True: parallel([f for _ in range(50)])",
     "large_calls": "x = 'x' * 500_000\nwhile True: f(a=x)",
-    "large_replies": "while True: g()",
-    "prints": "while True: print('x' * 60_000)",
-    "runs": "answer = 1",
-    "requests": "",
 }
-"""What a program of the greedy tenant does. ``spins`` takes processors and nothing of the service.
-``requests``: it asks what the service is, again and again."""
+"""What a program of the greedy tenant does. ``spins`` takes processors and nothing of the service."""
 _UNBOUNDED = "from atc.sandboxes.service import accounts; accounts.BURST_S = 1e9; from atc.cli import app; app()"
 
 
@@ -66,29 +61,20 @@ def service(unbounded: bool) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def _flood(url: str, token: str, kind: str, channels: int, up: Event, end: Event) -> None:
-    large = CallReply(value="y" * 4_000_000)
-
     async def call(request: CallRequest) -> CallReply:
         up.set()
-        return large if request.tool == "g" else CallReply(value=1)
+        return CallReply(value=1)
 
     async def programs() -> None:
         sandbox = ServiceSandbox(url, token, LIMITS, "F")
         while True:
             with contextlib.suppress(SandboxUnavailable):
-                await sandbox.run(Job(FLOODS[kind], {"f": ("a",), "g": ()}, LIMITS), call)
+                await sandbox.run(Job(FLOODS[kind], {"f": ("a",)}, LIMITS), call)
             up.set()
 
-    async def requests() -> None:
-        async with httpx.AsyncClient(headers={"Authorization": f"Bearer {token}"}) as client:
-            while True:
-                with contextlib.suppress(httpx.HTTPError):
-                    await client.get(f"{url}/v1/service")
-                up.set()
-
     async def go() -> None:
-        tasks = [asyncio.create_task(requests() if kind == "requests" else programs()) for _ in range(channels)]
-        if kind in ("prints", "spins"):
+        tasks = [asyncio.create_task(programs()) for _ in range(channels)]
+        if kind == "spins":
             asyncio.get_running_loop().call_later(2.0, up.set)
         await asyncio.to_thread(end.wait)
         for task in tasks:
@@ -179,17 +165,17 @@ def _print(figures: dict[str, Any]) -> None:
     show(f"{figures['channels']} channels{'' if figures['bounded'] else ', nobody held back'}", head, rows)
 
 
-def main() -> None:
-    """Run the benchmark and print its figures."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.service_tenants", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--kinds", nargs="+", choices=FLOODS, default=list(FLOODS), help="floods (all)")
-    parser.add_argument("--channels", type=int, default=8, help="programs of the greedy tenant at once (8)")
-    parser.add_argument("--unbounded", action="store_true", help="hold nobody back")
-    options = parser.parse_args()
-    figures = measure(options.kinds, options.channels, options.unbounded)
-    print_json(figures) if options.json else _print(figures)
+@guarded
+def main(
+    kinds: Annotated[str, typer.Option(help="Floods, with commas between.")] = ",".join(FLOODS),
+    channels: Annotated[int, typer.Option(help="Programs of the greedy tenant at once.")] = 8,
+    unbounded: Annotated[bool, typer.Option("--unbounded", help="Hold nobody back.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run one tenant's programs beside another's flood."""
+    figures = measure(listed(kinds, FLOODS, "kinds"), channels, unbounded)
+    print_json(figures) if as_json else _print(figures)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -18,7 +18,7 @@ import typer
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import UsageError
 from benchmarks.atlas import check
-from benchmarks.common import print_json, show
+from benchmarks.common import AsJson, print_json, show
 from benchmarks.environments import Environment, Episode, Gold, Task
 from benchmarks.environments.service import Service
 from benchmarks.environments.services import Clinic, Library, Shop, Workshop
@@ -198,7 +198,7 @@ def main(
     / "shops.jsonl",
     transcripts: Annotated[Path | None, typer.Option(help="Folder to keep in what was said in each try.")] = None,
     summary: Annotated[Path | None, typer.Option(help="Only print the table of this file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what is solved, what is answered wrongly, and what is written that nobody asked for."""
     if summary is not None:

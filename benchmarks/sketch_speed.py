@@ -24,12 +24,10 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich import box
-from rich.table import Table
 
 from atc.atlas import atlas_toolset
 from atc.catalogue import Catalogue, store_in
-from atc.cli.console import guarded, out, print_json
+from atc.cli.console import guarded, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
@@ -39,6 +37,7 @@ from atc.settings import Settings
 from atc.tools.names import UniqueNames
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
+from benchmarks.common import AsJson, numbers, show
 from benchmarks.retrieval_data import Catalogues
 
 LIMIT, QUERIES, LEARNT = 20, 200, 21
@@ -90,25 +89,20 @@ _SYLLABLES = [f"{a}{b}{c}" for a in "bdglmnrt" for b in "aeiou" for c in ("", "n
 def main(
     sizes: Annotated[str, typer.Option(help="Numbers of tools, comma-separated.")] = "5,20,47000",
     data: Annotated[Path | None, typer.Option(help="Directory with `retrieval`: real tools.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
     child: Annotated[int, typer.Option(hidden=True)] = 0,
 ) -> None:
     """Measure how quick tools are chosen, beyond the encoder."""
     if child:
         sys.stdout.write(json.dumps(measured(child, data)))
         return
-    try:
-        counts = [int(size) for size in sizes.split(",")]
-    except ValueError:
-        raise UsageError(f"--sizes takes numbers and commas, not {sizes!r}") from None
+    counts = numbers(sizes, "sizes")
     lines = [_in_a_process(count, data) for count in counts]
     if as_json:
         print_json(lines)
         return
-    table = Table("", *(f"{count:,}" for count in counts), box=box.SIMPLE_HEAD)
-    for name in lines[0]:
-        table.add_row(name, *(f"{line[name]:,.2f}" for line in lines))
-    out.print(table)
+    rows = [(name, *(f"{line[name]:,.2f}" for line in lines)) for name in lines[0]]
+    show("Sketches", ("", *(f"{count:,}" for count in counts)), rows)
 
 
 def _in_a_process(count: int, data: Path | None) -> dict[str, float]:

@@ -34,7 +34,7 @@ from atc.tools.tool import Toolset
 from atc.traces.stores.base import new_run_id
 from atc.traces.stores.postgres import PostgresStore
 from benchmarks import kills
-from benchmarks.common import print_json
+from benchmarks.common import AsJson, print_json
 from tests.support.postgres import WHY_NOT, Server
 
 LEASE_S = 2.0
@@ -69,7 +69,7 @@ class Found:
 def main(
     kills_: Annotated[int, typer.Option("--kills", min=1, help="workers and servers to kill or stop")] = 100,
     seed: int = 0,
-    as_json: Annotated[bool, typer.Option("--json")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Kill workers and the server, and count."""
     if WHY_NOT:

@@ -37,7 +37,7 @@ from atc.tools.openapi import read_openapi
 from atc.tools.openapi.transport import OperationTransport
 from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 from atc.tools.tool import Tool
-from benchmarks.common import print_json, share, show
+from benchmarks.common import AsJson, print_json, share, show
 from benchmarks.environments import open_environment
 from benchmarks.openapi_import import documents
 
@@ -549,7 +549,7 @@ def main(
     ],
     cards: Annotated[Path | None, typer.Option(help="Write the cards to this folder, and measure nothing.")] = None,
     labels: Annotated[Path | None, typer.Option(help="First take the readers' labels from this folder.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print how often the first suggestion is right, by readers and by paths."""
     sets = [*tool_sets(data)]

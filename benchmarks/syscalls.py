@@ -8,24 +8,25 @@ so), or *ends the program*. Nothing is read from the filter but the names: this 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import errno
 import platform
 import re
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated
+
+import typer
 
 from atc.calls.contract import CallReply, CallRequest
+from atc.cli.console import guarded
 from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
 from atc.resources import resource_dir
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process.driver import JailSandbox, Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings
-from benchmarks.common import machine, print_json, show
+from benchmarks.common import AsJson, listed, print_json, show
 
 NUMBERS = range(471)
 AT_ONCE = 2
@@ -155,20 +156,19 @@ def _marked(name: str) -> str:
     return f"{name}*" if name in IN_PART else name
 
 
-def main() -> None:
+@guarded
+def main(
+    tier: Annotated[str, typer.Option(help="Of tiers, with commas between.")] = ",".join(TIERS), as_json: AsJson = False
+) -> None:
     """Print the audit; exit with 1 where a call did something that is neither."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.syscalls", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.add_argument("--tier", action="append", choices=TIERS, help="only this one; may be given again")
-    options = parser.parse_args()
-    found = [asyncio.run(audit(tier)) for tier in options.tier or TIERS]
-    if options.json:
-        report: dict[str, Any] = {"machine": machine(), "not_tried": NOT_TRIED, "by_arguments": IN_PART}
-        print_json({**report, "tiers": [vars(made) for made in found]})
+    found = [asyncio.run(audit(each)) for each in listed(tier, TIERS, "tier")]
+    if as_json:
+        tiers = [vars(made) for made in found]
+        print_json({"not_tried": NOT_TRIED, "by_arguments": IN_PART, "tiers": tiers})
     else:
         _print(found)
-    sys.exit(1 if any(made.unclear for made in found) else 0)
+    raise typer.Exit(1 if any(made.unclear for made in found) else 0)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -22,6 +22,7 @@ import typer
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
 from benchmarks.attempt import attempt, terms
+from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, VARIANTS, Environment, Task, open_environment
 from benchmarks.gateway import Caps, Gateway, Upstream, upstream
 from benchmarks.picture import draw
@@ -166,19 +167,6 @@ async def _installed(systems: Sequence[System]) -> dict[System, str]:
 # Command line -------------------------------------------------------------------------------------------------------
 
 
-def listed(text: str, allowed: Iterable[str], what: str) -> list[str]:
-    """The names of a comma-separated option, each once. ``what``: the option's own name.
-
-    Raises:
-        UsageError: a name is not among those that are allowed, or there is none.
-    """
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    wrong = [name for name in names if name not in allowed]
-    if wrong or not names:
-        raise UsageError(f"--{what}: there is no {', '.join(wrong) or 'name'}; take some of {', '.join(allowed)}")
-    return list(dict.fromkeys(names))
-
-
 def systems_of(text: str) -> list[System]:
     """The systems of a comma-separated option: bundled ones, and those that a name makes
     (:func:`benchmarks.systems.named_system`).
@@ -306,7 +294,7 @@ def main(
         Path | None,
         typer.Option("--publish", help="With --summary: write its rows there, without answers, programs and errors."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure what each system solves, what it takes and what it breaks."""
     if summary is not None:

@@ -8,11 +8,9 @@ list": until every run is in it. Exit code 1 where an answer is not as it must b
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,10 +18,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from atc.traces.events import Event, EventKind
-from benchmarks.common import median, print_json, show
+from benchmarks.common import AsJson, median, print_json, show
 
 CALLS_OF_EACH = 4
 """Calls of an ordinary run."""
@@ -164,23 +164,20 @@ def measured(folder: Path, runs: int, calls: int) -> dict[str, Any]:
     return figures
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--runs", type=int, default=10_000)
-    parser.add_argument("--calls", type=int, default=1_000)
-    given = parser.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="atc-ui-"))
-    try:
-        figures = measured(folder, given.runs, given.calls)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    if given.json:
+def main(
+    runs: Annotated[int, typer.Option(min=2, help="Runs in the folder.")] = 10_000,
+    calls: Annotated[int, typer.Option(min=1, help="Calls of the largest run.")] = 1_000,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the server of the pages of runs."""
+    with tempfile.TemporaryDirectory(prefix="atc-ui-") as folder:
+        figures = measured(Path(folder), runs, calls)
+    if as_json:
         print_json(figures)
         return
     rows = [(name, f"{value:.3f}") for name, value in figures.items() if isinstance(value, float)]
-    show(f"{given.runs:,} runs", ("what", "s (or as it says)"), rows)
+    show(f"{runs:,} runs", ("what", "s (or as it says)"), rows)
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -28,6 +28,7 @@ from atc.retrieval.metrics import ndcg
 from atc.retrieval.planner import search_without_plan, with_providers
 from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc_research.toolqp.rewards import recall
+from benchmarks.common import AsJson
 from benchmarks.retrieval_methods import Floor
 from benchmarks.search_data import G3, RESULTS, CodesData, split
 
@@ -279,7 +280,7 @@ def main(
     method: Annotated[str, typer.Option(help=f"Of {', '.join(METHODS)}, with commas between; all without it.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="Queries of a source other than ToolBench.")] = 300,
     fresh: Annotated[bool, typer.Option("--fresh", help="Measure again what was measured before.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """nDCG@1, 3, 5, 10 and all found among 10, for each scorer and each source."""
     chosen = [name for name in method.split(",") if name] or list(METHODS)

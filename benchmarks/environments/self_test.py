@@ -6,15 +6,16 @@ with 1 if one judges wrongly.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import typer
+
+from atc.cli.console import guarded
 from atc.errors import EnvironmentProblem, ToolError
-from benchmarks.common import show
+from benchmarks.common import MaybeData, listed, show
 from benchmarks.environments import ENVIRONMENTS, Environment, Episode, Gold, GoldCall, Task, open_environment
 
 WRONG = "zzqx: no task has this answer"
@@ -87,27 +88,28 @@ async def play(episode: Episode, calls: Iterable[GoldCall]) -> None:
                 continue  # some solutions look for what is not there
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--env", nargs="*", default=list(ENVIRONMENTS), choices=list(ENVIRONMENTS))
-    parser.add_argument("--data", type=Path, help="directory with executable/<environment>")
-    parser.add_argument("--verbose", action="store_true", help="name the tasks")
-    options = parser.parse_args()
+@guarded
+def main(
+    env: Annotated[str, typer.Option(help="Environments, with commas between.")] = ",".join(ENVIRONMENTS),
+    data: MaybeData = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Name the tasks.")] = False,
+) -> None:
+    """Judge the environments by their own solutions; exit with 1 where one is wrong or cannot be opened."""
     rows, wrong = [], 0
-    for name in options.env:
+    for name in listed(env, ENVIRONMENTS, "env"):
         try:
-            verdict = asyncio.run(judge(open_environment(name, options.data)))
+            verdict = asyncio.run(judge(open_environment(name, data)))
         except EnvironmentProblem as error:
             print(error)
             wrong += 1
             continue
         wrong += len(verdict.unsolved) + len(verdict.taken)
         rows.append((name, verdict.tasks, len(verdict.without), len(verdict.unsolved), len(verdict.taken)))
-        for what in ("without", "unsolved", "taken") if options.verbose else ():
+        for what in ("without", "unsolved", "taken") if verbose else ():
             print(f"{name}: {what}: {', '.join(getattr(verdict, what)) or 'none'}")
     show("Own solutions", ("environment", "tasks", "without", "solution fails", "spoilt one passes"), rows)
-    return 1 if wrong else 0
+    raise typer.Exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    typer.run(main)

@@ -28,6 +28,7 @@ from atc_research.toolweaver.code_measures import measured
 from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tokenizer import LEVELS, tokenize, useful_size
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts, into_space
+from benchmarks.common import AsJson
 from benchmarks.search_data import CodesData
 
 _VARIANTS: Mapping[str, Mapping[str, Any]] = {
@@ -48,7 +49,7 @@ def main(
     batch: Annotated[int, typer.Option("--batch", min=1, help="Tools of a step.")] = 256,
     size: Annotated[int, typer.Option("--size", min=1, help="Codes of a level at most, K.")] = 1024,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of all random choices.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare trained codes with those in closed form."""
     from atc_research.toolweaver.code_training import Options

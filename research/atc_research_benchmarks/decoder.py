@@ -27,7 +27,7 @@ from atc_research.toolweaver.code_tokens import CodeMask, Writer, codes_by_tool,
 from atc_research.toolweaver.code_trie import Trie
 from atc_research.toolweaver.decoder_training import Options, Progress, train
 from atc_research.toolweaver.tokenizer import tokenize
-from benchmarks.common import median, percentile, print_json, show
+from benchmarks.common import AsJson, median, percentile, print_json, show
 from benchmarks.retrieval_data import Query
 from benchmarks.search_data import RESULTS, CodesData, Pool, split
 
@@ -293,7 +293,7 @@ def main(
     asked: Annotated[int, typer.Option(min=1, help="Held-out queries of a set, drawn by a hash.")] = 200,
     only: Annotated[list[str] | None, typer.Option(help=f"Parts: {', '.join(PARTS)}; all when not given.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a small decoder to say tools by codes, and ask it."""
     if unknown := set(only or PARTS) - set(PARTS):

@@ -33,7 +33,7 @@ from atc.graph.suppliers import Scope, Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.tools.protocol import Protocol, parameters_of
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, breadth_first, hybrid
-from benchmarks.common import median, print_json, share
+from benchmarks.common import AsJson, median, print_json, share
 from benchmarks.environments.restbench import RestBench
 from benchmarks.retrieval_data import Catalogues
 
@@ -307,7 +307,7 @@ def main(
     ] = None,
     source: Annotated[str, typer.Option(help=f"Some of {', '.join(SOURCES)}.")] = ",".join(SOURCES),
     edges: Annotated[str, typer.Option(help=f"Some of {', '.join(get_args(Edges))}.")] = "schemas,seen,names",
-    as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compare searches of the tool graph."""
     if data is None:

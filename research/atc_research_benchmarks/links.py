@@ -30,7 +30,7 @@ from atc_research.naviagent.link_fit import Examples, fit, none
 from atc_research.naviagent.link_model import LinkModel
 from atc_research_benchmarks import links_data
 from atc_research_benchmarks.links_data import KINDS, MEASURED, Gold, Part, Split, by_consumer, gold, splits
-from benchmarks.common import print_json, show
+from benchmarks.common import AsJson, print_json, show
 from benchmarks.retrieval import RESULTS
 from benchmarks.search_data import KeptVectors
 
@@ -318,7 +318,7 @@ def main(
     file: Annotated[Path, typer.Option("--out", help="Where each result is kept as a JSON line.")] = RESULTS
     / "links.jsonl",
     write: Annotated[bool, typer.Option("--write", help="Write the weights that ship.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The tables as JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Measure how well links are predicted."""
     if data is None:

@@ -36,7 +36,7 @@ from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser
 from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.rewards import recall
 from atc_research.toolqp.trajectories import Skipped, Synthesiser
-from benchmarks.common import print_json
+from benchmarks.common import AsJson, print_json
 from benchmarks.retrieval import RESULTS
 from benchmarks.retrieval_data import Catalogues, Query
 from benchmarks.retrieval_methods import Bench
@@ -87,7 +87,7 @@ def trajectories(
     teacher: Annotated[str, typer.Option(help="documents, or a model as `atc run --model` takes it.")] = NAME,
     turns: Annotated[str, typer.Option(help=f"How conversations are written: {', '.join(TURNS)}.")] = "short",
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Make trajectories of queries that are not held out (ToolQP Alg. 1), and count them."""
     if data is None:
@@ -209,7 +209,7 @@ def train(
     asked: Annotated[int, typer.Option(min=1, help="Held-out queries of each source.")] = 8,
     queries: Annotated[int, typer.Option(min=0, help="Queries after the plan at most; 0: the plan alone.")] = 0,
     seed: Annotated[int, typer.Option(min=0, help="Of all random choices.")] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Train a small planner, and search with it before and after."""
     if data is None:

@@ -104,6 +104,7 @@ def problems_of_benchmark(module: str, arguments: list[str]) -> Iterator[str]:
         return
     source = file.read_text()
     parts = sorted(file.parent.glob(f"{file.stem}_*.py"))  # each part of such a command is a module of its own
+    parts.append(ROOT / "benchmarks" / "common.py")  # options that several benchmarks have
     if arguments and not arguments[0].startswith("-") and not re.search(rf"\b{re.escape(arguments[0])}\b", source):
         yield f"{module} has no part {arguments[0]}"
     source += "".join(part.read_text() for part in parts)

@@ -14,7 +14,7 @@ pytestmark = [
 
 
 def lines(name: str) -> dict[str, Line]:
-    return {line.tool: line for line in probed(next(other for other in OTHERS if other.name == name)).lines}
+    return {line.tool: line for line in probed(OTHERS[name]).lines}
 
 
 def test_one_endpoint_that_demands_a_login_ends_only_itself() -> None:
