@@ -14,8 +14,7 @@ import os
 import random
 import secrets
 import signal
-import subprocess
-import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -32,6 +31,7 @@ from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from benchmarks.common import AsJson, median, percentile, print_json, show
+from benchmarks.service_started import started
 
 LIMITS = Limits(wall_s=20.0)
 HANG_S = 60.0
@@ -82,20 +82,12 @@ class Tally:
 def service(clients: int) -> Iterator[Served]:
     """``atc serve`` on a free port, ended when the block is left."""
     token = secrets.token_urlsafe(32)
-    command = [sys.executable, "-m", "atc", "serve", "--port", "0", "--max-runs", str(4 * clients), "--drain-s", "1"]
-    environment = {**os.environ, "ATC_SERVE_TOKEN": token, "ATC_WALL_S": str(LIMITS.wall_s)}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        first = process.stderr.readline()
-        if "tier" not in first:
-            raise SandboxUnavailable(f"the service did not start: {first}{process.stderr.read()}")
-        drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=subprocess.DEVNULL)
-        try:
-            yield Served(f"http://127.0.0.1:{int(first.rpartition(':')[2])}", process.pid, token)
-        finally:
-            process.terminate()
-            process.wait(20)
-            drain.wait(20)
+    environment = {"ATC_SERVE_TOKEN": token, "ATC_WALL_S": str(LIMITS.wall_s)}
+    with (
+        tempfile.TemporaryDirectory(prefix="atc-load-") as folder,
+        started(["--max-runs", str(4 * clients)], environment, Path(folder, "log")) as (process, port),
+    ):
+        yield Served(f"http://127.0.0.1:{port}", process, token)
 
 
 # -- speed -----------------------------------------------------------------------------------------------------------
