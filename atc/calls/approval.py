@@ -18,9 +18,9 @@ from typing import Protocol as Interface
 
 from atc import wording
 from atc.calls import question
-from atc.calls.bans import Bans
+from atc.calls.attempt import CallRecord
+from atc.calls.broken_tools import BrokenTools
 from atc.calls.entry import CallKey, Entry
-from atc.calls.record import CallRecord
 from atc.calls.redact import OwnExceptions, Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused, UsageError
@@ -333,7 +333,7 @@ class Approving:
         same: a call of the run that did, or may have done, what a write asks for.
     """
 
-    bans: Bans
+    bans: BrokenTools
     exceptions: OwnExceptions
     redactor: Redactor
     emit: Emit

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc import wording
+from atc.calls.attempt import CallRecord
 from atc.calls.entry import CallKey, RepairedFor, call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, ToolError
 from atc.facts import ArgumentRepair

@@ -17,11 +17,11 @@ from typing import Any
 from atc import wording
 from atc.calls.approval import AFTER_LOOK, Approval, ApprovalRequest, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs
-from atc.calls.bans import Bans
+from atc.calls.attempt import CallRecord, Handled, as_json, cut_arguments, refuse_repetition, same_call
+from atc.calls.broken_tools import BrokenTools
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
-from atc.calls.record import CallRecord, Handled, as_json, cut_arguments, refuse_repetition, same_call
 from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
@@ -97,7 +97,7 @@ class Broker:
     all_tools: Toolset | None = None
 
     def __post_init__(self) -> None:
-        self.bans = Bans(self.journal.banned, self.name_now)
+        self.bans = BrokenTools(self.journal.banned, self.name_now)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
@@ -155,7 +155,7 @@ class Broker:
         self.tools = Toolset({**self.tools, **tools}.values())
 
     def ban(self, tool: str, substitutes: Sequence[Replacement]) -> None:
-        """Refuse a tool that broke until the run ends (:mod:`atc.calls.bans`); these may be called in its place.
+        """Refuse a tool that broke until the run ends (:mod:`atc.calls.broken_tools`); these may be called in its place.
 
         Where it is a write, one alone may, and this holds for later tasks of a conversation, too.
 

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from atc.calls.attempt import Handled
 from atc.calls.broker import Broker
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.json_values import canonical
-from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack

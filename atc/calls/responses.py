@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc.calls.attempt import CallRecord
 from atc.calls.entry import Unread
 from atc.calls.json_values import TooMany, json_value_and_text
-from atc.calls.record import CallRecord
 from atc.calls.redact import OwnExceptions, Redactor, beginning, masked_text
 from atc.errors import CallRefused, Cause, ToolError
 from atc.packing import SMALL, TAG, count_values, is_small, json_text, pack

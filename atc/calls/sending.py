@@ -15,8 +15,8 @@ from typing import Any
 
 import tenacity
 
+from atc.calls.attempt import CallRecord
 from atc.calls.clock import Clock, HostTime
-from atc.calls.record import CallRecord
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.facts import Feed
 from atc.result import Call, Effect

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from atc import Agent, Ending, FakeModel, Result, RunContext, Strategy, Toolset, UsageError
 from atc.calls.approval import Approval
+from atc.calls.attempt import CallRecord
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
-from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.calls.sending import Sender
 from atc.errors import FrameError, ToolError, WritesPlanned

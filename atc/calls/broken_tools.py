@@ -12,10 +12,10 @@ from dataclasses import InitVar, dataclass, field
 from itertools import repeat
 from typing import Any
 
+from atc.calls.attempt import CallRecord, NameNow
 from atc.calls.entry import CallKey, Entry, same_tool
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
-from atc.calls.record import CallRecord, NameNow
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.facts import Replacement
@@ -33,7 +33,7 @@ def nothing_alike(tool: str, by: str) -> bool:
 
 
 @dataclass
-class Bans:
+class BrokenTools:
     """The bans of one run.
 
     Args:
