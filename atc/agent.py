@@ -411,12 +411,22 @@ class Agent(RunsBatches):
             stack.callback(trace.close)
             heard = None if observed is None else observed.heard
             emit = emitter(trace, redactor, heard, self._on_event, listener)
-            keep = stored.keep_traceback if stored else None
-            words = frame.words_with(task)
-            rules = self.settings.active_rules
-            given = Toolset(), journal, emit, self._policy, self._approval.of_run(run_id), redactor, words, keep
-            broker = Broker(*given, rules=rules, dry_run=request.dry_run)
-            session = Session(task, run_id, stored, budget, broker, emit)
+            session = Session(task, run_id, stored, budget, emit)
+            broker = session.broker = Broker(
+                tools=Toolset(),
+                journal=journal,
+                emit=emit,
+                policy=self._policy,
+                approval=self._approval.of_run(run_id),
+                redactor=redactor,
+                task=frame.words_with(task),
+                keep_traceback=stored.keep_traceback if stored else None,
+                rules=self.settings.active_rules,
+                dry_run=request.dry_run,
+                repairer=session.repaired,
+                alike=session.alike,
+                feeds_of=session.feeds_of,
+            )
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
             if turn is not None:

@@ -12,7 +12,8 @@ from dataclasses import InitVar, dataclass, field
 from itertools import repeat
 from typing import Any
 
-from atc.calls.attempt import CallRecord, NameNow
+from atc.calls.at_most_once import NameNow
+from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, Entry, same_tool
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
@@ -20,7 +21,6 @@ from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.facts import Replacement
 from atc.packing import as_text
-from atc.result import Effect
 from atc.tools.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]
@@ -84,54 +84,54 @@ class BrokenTools:
         """The banned tools in whose place one is called."""
         return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
 
-    async def compare(self, record: CallRecord, journal: Journal) -> None:
+    async def compare(self, attempt: Attempt, journal: Journal) -> None:
         """Find out in a thread what :meth:`refuse` asks about a call while writes are in doubt: tools may be wide.
 
         Args:
-            record: of the call.
+            attempt: the call.
             journal: of the run.
         """
-        known = {record.tool}
-        while record.effect is not Effect.READ and (doubtful := self._doubtful(journal) - known):
-            await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(record.tool)))
+        known = {attempt.tool}
+        while not attempt.reads and (doubtful := self._doubtful(journal) - known):
+            await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(attempt.tool)))
             known |= doubtful
 
     def _doubtful(self, journal: Journal) -> set[str]:
         """The names that the tools of calls in doubt have now."""
         return {now for tool, source in journal.doubtful_tools() if (now := self.name_now(tool, source)) is not None}
 
-    def refuse(self, record: CallRecord, journal: Journal, redactor: Redactor) -> None:
+    def refuse(self, attempt: Attempt, journal: Journal, redactor: Redactor) -> None:
         """Refuse a call of a banned tool, and a write that another tool may have done already.
 
         Args:
-            record: of the call, which the journal cannot answer.
+            attempt: the call, which the journal cannot answer.
             journal: of the run, which has arguments without secrets.
             redactor: takes the secrets out of this call's arguments, to compare them.
 
         Raises:
             CallRefused: the tool is banned; or it would do what another one did, or may have done.
         """
-        if record.tool in self._banned:
-            others = " or ".join(each.tool for each in self._banned[record.tool])
+        if attempt.tool in self._banned:
+            others = " or ".join(each.tool for each in self._banned[attempt.tool])
             raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
-        if record.effect is Effect.READ:
+        if attempt.reads:
             return
-        self._refuse_beside_doubt(record, journal)
-        instead_of = self.instead_of(record.tool)
-        arguments = redactor.value(record.arguments) if instead_of else {}
+        self._refuse_beside_doubt(attempt, journal)
+        instead_of = self.instead_of(attempt.tool)
+        arguments = redactor.value(attempt.arguments) if instead_of else {}
         for tool, replacement in instead_of.items():
-            self._refuse_repetition(record.tool, arguments, journal, tool, replacement)
+            self._refuse_repetition(attempt.tool, arguments, journal, tool, replacement)
 
-    def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
+    def _refuse_beside_doubt(self, attempt: Attempt, journal: Journal) -> None:
         """A write in doubt is never routed round: nothing that does the same is called."""
-        instead_of = self.instead_of(record.tool)
+        instead_of = self.instead_of(attempt.tool)
         for tool, source in journal.doubtful_tools():
             now = self.name_now(tool, source)
-            if now == record.tool:
+            if now == attempt.tool:
                 continue
-            if (now or tool) in instead_of or (now is not None and self.alike(now, record.tool)):
+            if (now or tool) in instead_of or (now is not None and self.alike(now, attempt.tool)):
                 raise CallRefused(
-                    f"{tool} was begun and its outcome is unknown; {record.tool} could do the same a second time",
+                    f"{tool} was begun and its outcome is unknown; {attempt.tool} could do the same a second time",
                     status="in_doubt",
                     cause="in_doubt",
                 )
