@@ -230,18 +230,6 @@ class Broker:
             JournalError: it cannot be written down.
         """
         self.journal.begin_request(answered=answered, inputs=inputs)
-        self.stages: list[Stage] = [
-            self._granted,
-            self._arguments,
-            self._replay,
-            self._limits,
-            self._plan,
-            self._approval,
-            self._begin,
-            self._send,
-            self._response,
-            self._outcome,
-        ]
         self._numbers = max(self._numbers, calls)
         masked = pack(self.redactor.value(self.journal.inputs))
         self.emit("stage_started", {"stage": self.journal.stage, "new_request": True, "inputs": masked})
