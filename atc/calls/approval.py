@@ -116,7 +116,7 @@ class EarlierWrites(Interface):
     """What other runs of the same caller did, as one run sees it."""
 
     async def find(self, key: CallKey) -> EarlierWrite | None:
-        """The same call of another run, if one did it or may have done it."""
+        """Return the same call of another run, if one did it or may have done it."""
         ...
 
     def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
@@ -132,7 +132,7 @@ class EarlierWrites(Interface):
         ...
 
     def settle(self, key: CallKey, outcome: Literal["done", "refused", "unknown"]) -> None:
-        """A call that was taken has ended. ``refused``: it surely was not done."""
+        """Note that a call which was taken has ended. ``refused``: it surely was not done."""
         ...
 
 
@@ -141,12 +141,12 @@ class Judgement(Interface):
 
     @property
     def denied(self) -> Refusal | None:
-        """Why no choice can allow the call; ``None`` where one may."""
+        """Return why no choice can allow the call; ``None`` where one may."""
         ...
 
     @property
     def ruled(self) -> Literal[True] | Refusal | None:
-        """What holds of the call without a question; ``None`` where somebody is asked."""
+        """Return what holds of the call without a question; ``None`` where a person or a function is asked."""
         ...
 
     async def answer(self, request: ApprovalRequest) -> Verdicts:
@@ -166,7 +166,7 @@ class Policy(Interface):
         ...
 
     def of_run(self, run_id: str) -> Policy:
-        """The same, for one run."""
+        """Return the same for one run."""
         ...
 
 
@@ -194,7 +194,7 @@ async def ask_at_terminal(request: ApprovalRequest) -> bool | Refusal:
 
 
 def _question(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[str, ...], question.About]:
-    """Heading, arguments and warnings of a question, and what else it says."""
+    """Return the heading, the arguments and the warnings of a question, and what else it says."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
     again = ""
     if request.is_repeat:
@@ -226,7 +226,7 @@ class Series:
         self._stopped = False
 
     def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
-        """What an earlier answer says of a call; ``None`` where it is asked about."""
+        """Return what an earlier answer says of a call; ``None`` where it is asked about."""
         if self._stopped:
             return _STOPPED
         return True if request.is_ordinary and request.tool in self._allowed else None
@@ -272,11 +272,11 @@ class Approval:
         return self.policy is not None or self.approve != "never"
 
     def of_run(self, run_id: str) -> Approval:
-        """The same, for one run."""
+        """Return the same for one run."""
         return self if self.policy is None else replace(self, policy=self.policy.of_run(run_id))
 
     def of_read(self) -> Asker | None:
-        """Who is asked about a read, if there is no policy; nobody, as a rule."""
+        """Return who is asked about a read, if there is no policy; as a rule ``None``."""
         return self.approve if self.reads and callable(self.approve) else None
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
@@ -301,7 +301,7 @@ class Approval:
 
 
 def approval_of(given: Approve | Approval | None, setting: ApproveChoice | None, warnings: WarningsChoice) -> Approval:
-    """The rule that was given, or that of a choice.
+    """Return the rule that was given, or that of a choice.
 
     Raises:
         UsageError: it is neither one of the words nor a function.

@@ -67,7 +67,7 @@ Respellings = Mapping[str, Mapping[str, str]]
 
 
 def bounded_respellings(learnt: Respellings) -> Respellings:
-    """The table of a run that begins, of what was learnt."""
+    """Return the table of a run that begins, made of what was learnt."""
     made: dict[str, dict[str, str]] = {}
     left = MAX_KEYS
     for tool, keys in learnt.items():
@@ -79,7 +79,7 @@ def bounded_respellings(learnt: Respellings) -> Respellings:
 
 
 def read_respellings(found: Any) -> Respellings:
-    """The table of a run that goes on, from its trace. Anything but names is left out."""
+    """Return the table of a run that goes on, from its trace. Anything but names is left out."""
     if not isinstance(found, dict):
         return {}
     made = {
@@ -255,7 +255,7 @@ class ArgumentRepairs:
     def _accepted(
         self, given: object, original: dict[str, Any], complaint: Complaint, effect: Effect
     ) -> dict[str, Any] | None:
-        """What the model gave, if it may be sent."""
+        """Return what the model gave, if it may be sent."""
         if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
             return None
         schema = complaint.protocol.parameters
@@ -272,7 +272,7 @@ class ArgumentRepairs:
 
 
 def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[ArgumentRepair, ...]:
-    """What the model changed, one argument at a time. A value that only goes by another name is ``name``'s."""
+    """Return what the model changed, one argument at a time. A value under another name is one change, a ``name``."""
     gone = [name for name in given if name not in sent]
     new = [name for name in sent if name not in given]
     found: list[ArgumentRepair] = []
@@ -293,7 +293,7 @@ def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[Argument
 
 
 def _with_dropped(attempt: Attempt, original: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments after the repairs by rule, and beside them what those dropped: it may be what is missing."""
+    """Add to arguments after the repairs by rule what those dropped: it may be what is missing."""
     respelt = {repair.path[0] for repair in attempt.repairs if repair.kind == "respelt"}
     return attempt.arguments | {
         name: value for name, value in original.items() if name not in attempt.arguments and name not in respelt
@@ -351,7 +351,7 @@ def _key(attempt: Attempt, arguments: dict[str, Any]) -> CallKey | None:
 
 
 def _short(value: Any) -> Any:
-    """A value as a record keeps it: what is long is cut."""
+    """Return a value as a record keeps it: what is long is cut."""
     text = as_text(value)
     return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"
 
@@ -426,14 +426,14 @@ def _is_known(value: Any, known: set[str], shown: str) -> bool:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a text, and its numbers without zeros in front, as they are compared."""
+    """Yield the words of a text, and its numbers without zeros in front, as they are compared."""
     for match in _WORDS.finditer(normalized("NFKC", text).casefold()):
         word = match[0]
         yield (word.lstrip("0") or "0") if word.isdigit() and len(word) <= _DIGITS else word
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The values in a value that hold no others, and the keys of its objects but for the outermost."""
+    """Yield the values in a value that hold no others, and the keys of its objects but for the outermost."""
     waiting: list[tuple[Any, bool]] = [(value, True)]
     while waiting:
         at, outermost = waiting.pop()
@@ -448,7 +448,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _named_values(schema: Any) -> Iterator[Any]:
-    """The values that a schema itself names anywhere, and the names of its properties."""
+    """Yield the values that a schema itself names anywhere, and the names of its properties."""
     waiting = [schema]
     while waiting:
         at = waiting.pop()

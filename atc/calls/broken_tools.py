@@ -28,7 +28,7 @@ Alike = Callable[[str, str], bool]
 
 
 def nothing_alike(tool: str, by: str) -> bool:
-    """Where no tool is known to do the same as another."""
+    """Say that no tool does the same as another, where nothing is known of that."""
     return False
 
 
@@ -73,15 +73,15 @@ class BrokenTools:
         self._banned[tool], self._sources[tool] = tuple(substitutes), source
 
     def all(self) -> Mapping[str, tuple[Replacement, ...]]:
-        """What is banned, each with what may be called in its place."""
+        """Return what is banned, each with what may be called in its place."""
         return dict(self._banned)
 
     def substitutes(self, tool: str) -> tuple[Replacement, ...]:
-        """What may be called in a tool's place."""
+        """Return what may be called in a tool's place."""
         return self._banned.get(tool, ())
 
     def instead_of(self, by: str) -> dict[str, Replacement]:
-        """The banned tools in whose place one is called."""
+        """Return the banned tools in whose place one is called."""
         return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
 
     async def compare(self, attempt: Attempt, journal: Journal) -> None:
@@ -97,7 +97,7 @@ class BrokenTools:
             known |= doubtful
 
     def _doubtful(self, journal: Journal) -> set[str]:
-        """The names that the tools of calls in doubt have now."""
+        """Return the names that the tools of calls in doubt have now."""
         return {now for tool, source in journal.doubtful_tools() if (now := self.name_now(tool, source)) is not None}
 
     def refuse(self, attempt: Attempt, journal: Journal, redactor: Redactor) -> None:
@@ -123,7 +123,7 @@ class BrokenTools:
             self._refuse_repetition(attempt.tool, arguments, journal, tool, replacement)
 
     def _refuse_beside_doubt(self, attempt: Attempt, journal: Journal) -> None:
-        """A write in doubt is never routed round: nothing that does the same is called."""
+        """Refuse what does the same as a write in doubt: that is never routed round."""
         instead_of = self.instead_of(attempt.tool)
         for tool, source in journal.doubtful_tools():
             now = self.name_now(tool, source)
@@ -163,7 +163,7 @@ def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Repla
 
 
 def _plain(value: Any) -> str:
-    """A value as it is compared: ``"3"``, ``3`` and ``3.0`` are one; so are two texts that differ in case."""
+    """Return a value as it is compared: ``"3"``, ``3`` and ``3.0`` are one; so are two texts that differ in case."""
     if isinstance(value, str):
         value = value.strip().casefold()
         try:

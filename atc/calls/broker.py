@@ -150,12 +150,12 @@ class Broker:
         self.bans.rename(self.journal)
 
     def source_of(self, tool: str) -> SourceKey | None:
-        """What a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
+        """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
         tools = self.all_tools if self.all_tools is not None and tool in self.all_tools else self.tools
         return tools.source_keys.get(tool)
 
     def key_of(self, call: Call) -> CallKey:
-        """What a call of this run is known by in the journal.
+        """Return what a call of this run is known by in the journal.
 
         Raises:
             ValueError: its arguments have no canonical form.
@@ -163,7 +163,7 @@ class Broker:
         return call_key(call.tool, call.arguments, self.source_of(call.tool))
 
     def name_now(self, tool: str, source: SourceKey | None) -> str | None:
-        """The name that a tool of the journal has now; ``None`` where it is not there, or another has its name."""
+        """Return the name that a tool of the journal has now; ``None`` if it is gone, or another has its name."""
         tools = self.tools if self.all_tools is None else self.all_tools
         if source is not None and (name := tools.by_source_key.get(source)) is not None:
             return name
@@ -243,7 +243,7 @@ class Broker:
 
     @property
     def writes(self) -> list[Entry]:
-        """The calls with effects that this request has made, of all its programs and processes."""
+        """Return the calls with effects that this request has made, in all its programs and processes."""
         journal = self.journal
         entries = (entry for number, entry in sorted(journal.entries.items()) if number > journal.before)
         return [entry for entry in entries if entry.effect is not Effect.READ and entry.state == "done"]
@@ -416,17 +416,17 @@ class Broker:
         return Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
 
     def _same(self, attempt: Attempt) -> SameCall | None:
-        """A call of the run that did, or may have done, what a write asks for."""
+        """Return a call of the run that did, or may have done, what a write asks for."""
         return None if attempt.reads else same_call(self.journal, attempt.key, self.name_now)
 
     def _warnings(self, tool: str) -> tuple[str, ...]:
-        """What is unresolved about the program of a call of this tool, and about the call itself."""
+        """Return what is unresolved about the program of a call of this tool, and about the call itself."""
         seen = self.known_writes is None or tool in self.known_writes
         found = self.warnings.get(tool, ())
         return found if seen else (*found, AFTER_LOOK)
 
     async def _explained(self, attempt: Attempt, request: ApprovalRequest) -> ApprovalRequest:
-        """A request with where its arguments come from, what is done already, and how long the run can wait."""
+        """Add to a request where its arguments come from, what is done already, and how long the run can wait."""
         call = attempt.finish(CallReply(), self.redactor)
         feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
         done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes)
@@ -434,7 +434,7 @@ class Broker:
         return replace(request, feeds=feeds, done=done, wait_s=wait_s)
 
     def _earlier_read(self, attempt: Attempt) -> Entry | None:
-        """The read of an earlier task that answers this call. A page of several is read anew, with the others."""
+        """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""
         if self.reuse_s <= 0 or attempt.request.page or not attempt.reads:
             return None
         if self.reusable.get(attempt.tool) is not attempt.granted:  # such as a search for tools, which does more
@@ -448,7 +448,7 @@ class Broker:
         return entry
 
     def _as_recorded(self, tool: Tool) -> Tool:
-        """A tool with the effect that the journal has of it, where it acted in this run and is now said to read."""
+        """Give a tool that is now said to read the effect that the journal has of it, if it acted in this run."""
         if tool.protocol.effect is not Effect.READ:
             return tool
         acted = self.journal.acted(tool.name, self.source_of(tool.name))
@@ -463,7 +463,7 @@ class Broker:
             self.emit("call_sent", {"index": entry.number})
 
     async def _other_arguments(self, attempt: Attempt) -> dict[str, Any] | None:
-        """The arguments with which a call that failed is made again; ``None`` where it is not repaired."""
+        """Return the arguments with which a call that failed is made again; ``None`` if it is not repaired."""
         error = attempt.error
         if error is None and attempt.status == "ok" and (stated := attempt.body_error) is not None:
             error = ToolError(stated.message, status=STATED)
@@ -478,7 +478,7 @@ class Broker:
             raise
 
     def _failed(self, attempt: Attempt, error: ToolError) -> ToolError:
-        """An error as the program may see it. The journal has the failure of a call that was begun."""
+        """Return an error as the program may see it; write the failure of a call that was begun into the journal."""
         entry = attempt.entry
         if entry is None or entry.state != "open":
             return error

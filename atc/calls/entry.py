@@ -34,7 +34,7 @@ class CallKey(NamedTuple):
 
     @property
     def handles(self) -> tuple[CallKey, ...]:
-        """Keys by which a call that may be the same is found: by the name alone, and by the source alone."""
+        """Return keys by which a call that may be the same is found: by the name alone, and by the source alone."""
         by_name = CallKey(self.tool, self.digest)
         return (by_name,) if self.source is None else (by_name, CallKey("", self.digest, self.source))
 
@@ -73,7 +73,7 @@ class KnownTools:
             self._names.setdefault(key.source, {})[key.tool] = None
 
     def same(self, key: CallKey) -> Iterator[CallKey]:
-        """The keys that the same call may have among those that were noted."""
+        """Yield the keys that the same call may have among those that were noted."""
         for source in self._sources.get(key.tool, ()):
             if source is None or key.source is None or source == key.source:
                 yield key._replace(source=source)
@@ -128,7 +128,7 @@ class Entry:
 
     @property
     def observation(self) -> Any:
-        """What a model is shown of a call that is done: its value, or why it has none."""
+        """Return what a model is shown of a call that is done: its value, or why it has none."""
         return self.value if self.unread is None else self.unread.message
 
     @property
@@ -178,7 +178,7 @@ class EarlierReads:
             self._began[entry.number] = self._began[earlier.number]
 
     def end_task(self, entries: Mapping[int, Entry]) -> None:
-        """The task has ended: what it read may be used again. Of all other calls nobody is given the value any more."""
+        """Let what the task that ends has read be used again. The values of all other calls are needed no more."""
         done = {number: entries[number] for number in self._began if entries[number].state == "done"}
         self._began = {number: self._began[number] for number in done}
         self._of_key = {entry.key: entry for entry in sorted(done.values(), key=self._age, reverse=True)}
@@ -187,7 +187,7 @@ class EarlierReads:
                 entry.value = None  # a long conversation does not hold it
 
     def take(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
-        """The newest of the same reads, and how many seconds ago it was made, if that is no more than ``seconds``."""
+        """Return the newest of the same reads, and how many seconds old it is, if that is no more than ``seconds``."""
         entry = self._of_key.pop(key, None)
         if entry is None or entry.number not in self._began or (age := self._age(entry)) > seconds:
             return None
@@ -229,9 +229,9 @@ class RepairedBefore:
             self._of_key[original] = entry
 
     def get(self, key: CallKey) -> Entry | None:
-        """The latest call that was sent for arguments of this key.
+        """Return the latest call that was sent for arguments of this key.
 
-        Of a read that the service refused before it was repaired, only where it was answered then.
+        A read that the service refused before its repair counts only if it was answered after that.
         """
         found = self._of_key.get(key)
         if found is None or (found.repaired_for == "service" and found.state != "done"):

@@ -186,7 +186,7 @@ class Journal:
         self._begin_request(commits, answered, values)
 
     def reusable(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
-        """The same read, made for an earlier task at most so many seconds ago, and how many; ``None`` if there is none.
+        """Return the same read of an earlier task, at most so many seconds old, and its age; ``None`` without one.
 
         No read is used again after a write of the conversation, or while one is in doubt. Each is used once a task: a
         program that reads twice looks for a change. Reads of another process are not used.
@@ -220,7 +220,7 @@ class Journal:
         self.banned[tool], self.ban_sources[tool] = (substitute,), sources
 
     def begin_again(self) -> None:
-        """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
+        """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
 
         Its first program gets the inputs of its task of a conversation alone, and a request that was begun before is no
         new one when it is begun again: what was done for it is refused.
@@ -263,11 +263,11 @@ class Journal:
         return None
 
     def in_doubt(self) -> Entry | None:
-        """The first call with effects whose outcome is unknown, of any task and process."""
+        """Return the first call with effects whose outcome is unknown, of any task and process."""
         return next((entry for entry in self.entries.values() if entry.in_doubt), None)
 
     def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], Entry]:
-        """The tools of all calls with effects whose outcome is unknown; not of those that are under way.
+        """Return the tools of all calls with effects whose outcome is unknown; not of those that are under way.
 
         Each by its name and by what it is known by at its source, with its first such call.
         """
@@ -278,7 +278,7 @@ class Journal:
         return found
 
     def equal_writes(self, key: CallKey) -> Iterator[Entry]:
-        """The writes of any tool with these arguments that were done or may have been, and still count.
+        """Yield the writes of any tool with these arguments that were done or may have been, and still count.
 
         What an earlier stage or task did counts as long as the same call of the same tool would be refused for it. A
         call of this tool as a read counts if its outcome is unknown: the tool has effects now, and may have had then.
@@ -297,7 +297,7 @@ class Journal:
                 yield entry
 
     def acted(self, tool: str, source: SourceKey | None = None) -> Entry | None:
-        """A call of this tool that this journal holds as one with effects, whatever the tool is said to do now."""
+        """Return a call of this tool that this journal holds as a write, whatever the tool is said to do now."""
         return self._same(self._acted, CallKey(tool, "", source))
 
     def unasked(self, tool: str, source: SourceKey | None = None) -> Entry | None:
@@ -320,7 +320,7 @@ class Journal:
         return bool(self._repaired)
 
     def sent_for(self, key: CallKey) -> Entry | None:
-        """The call that was begun with a repair of these arguments, ``key`` being theirs as a program gave them."""
+        """Return the call that was begun with a repair of these arguments; ``key`` is theirs before the repair."""
         found = [entry for each in self._tools.same(key) if (entry := self._repaired.get(each)) is not None]
         return max(found, key=lambda entry: entry.number, default=None)
 
@@ -403,7 +403,7 @@ class Journal:
         self.close()
 
     def handed_over(self) -> Journal:
-        """This journal for the next task, open. What an earlier task left behind has this object, which is closed."""
+        """Return this journal for the next task, open. What an earlier task left behind holds this one, now closed."""
         self._closed = True
         new = copy.copy(self)
         new._closed = False
@@ -430,7 +430,7 @@ class Journal:
         self._repaired.note(entry)
 
     def _same(self, entries: Mapping[CallKey, Entry], key: CallKey) -> Entry | None:
-        """The same call among these."""
+        """Return the same call among these."""
         return next((entries[each] for each in self._tools.same(key) if each in entries), None)
 
     def _done(self, entry: Entry, value: Any, next_page: NextPage, unread: Unread | None) -> None:

@@ -96,7 +96,7 @@ class Pages:
         return None
 
     def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-        """What the program claims that its arguments rest on, by the numbers of calls in the run; 0 for none of it."""
+        """Return what the program claims that its arguments rest on, by numbers of calls in the run; 0 for none."""
         attempt = self._broker.journal.attempt
 
         def made(number: int) -> int:
@@ -191,11 +191,11 @@ class _Reader:
 
     @property
     def number(self) -> int:
-        """Of the page that is read next, from 1."""
+        """Return the number of the page that is read next, from 1."""
         return self._pages + 1
 
     def begin(self) -> dict[str, Any] | None:
-        """The arguments of the first page."""
+        """Return the arguments of the first page."""
         name, first = self.paging.parameter, self.paging.first
         must_be_given = name in self.protocol.required and name not in self.given and first is not None
         return {**self.asked, name: first} if must_be_given else self.asked
@@ -232,7 +232,7 @@ class _Reader:
             self._stop(f"its items have more than {MAX_BYTES:,} bytes", "too_large")
 
     def following(self, arguments: dict[str, Any], page: Page, handled: Attempt) -> dict[str, Any] | None:
-        """The arguments of the next page; ``None`` after the last one.
+        """Return the arguments of the next page; ``None`` after the last one.
 
         Raises:
             CallRefused: there is a next page, and it cannot be asked for.

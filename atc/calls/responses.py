@@ -119,7 +119,7 @@ class Responses:
         return ToolError(message[:MAX_ERROR], status=status, outcome=outcome, cause=cause)
 
     def _cause(self, error: ToolError, attempt: Attempt, surely_not_done: bool) -> Cause | None:
-        """Why no other program can help, if none can.
+        """Return why no other program can help, if none can.
 
         A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
         unless the service answered before: then other arguments may help.

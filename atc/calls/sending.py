@@ -73,7 +73,7 @@ def check_schemas(tools: Toolset) -> None:
 
 
 def pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
-    """A wait that doubles from ``first_s`` seconds, with jitter, unless the service names its own."""
+    """Return a wait that doubles from ``first_s`` seconds, with jitter, unless the service names its own."""
     backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
 
     def wait(state: tenacity.RetryCallState) -> float:
