@@ -25,7 +25,7 @@ from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
-from atc.permissions import Permissions, of_agent
+from atc.permissions import Permissions, agent_permissions
 from atc.request import Request, checked_task, framed, opened_journal, resumable, resumed_request, settings_of, started
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
@@ -110,13 +110,13 @@ class Agent(RunsBatches):
         if isinstance(permissions, str | Path):
             settings["permissions"], permissions = permissions, None
         loaded = Settings.load(**settings)
-        self.permissions = of_agent.permissions_of(permissions, loaded, approve)
-        self.settings, tools = of_agent.held_to(self.permissions, loaded, tools)
+        self.permissions = agent_permissions.permissions_of(permissions, loaded, approve)
+        self.settings, tools = agent_permissions.held_to(self.permissions, loaded, tools)
         self.catalogue = catalogue_of(tools, catalogue, retriever, self.settings)
         self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
-        self._approval = of_agent.approval_of(self.permissions, approve, self.settings)
+        self._approval = agent_permissions.approval_of(self.permissions, approve, self.settings)
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
             raise UsageError(
@@ -411,12 +411,22 @@ class Agent(RunsBatches):
             stack.callback(trace.close)
             heard = None if observed is None else observed.heard
             emit = emitter(trace, redactor, heard, self._on_event, listener)
-            keep = stored.keep_traceback if stored else None
-            words = frame.words_with(task)
-            rules = self.settings.active_rules
-            given = Toolset(), journal, emit, self._policy, self._approval.of_run(run_id), redactor, words, keep
-            broker = Broker(*given, rules=rules, dry_run=request.dry_run)
-            session = Session(task, run_id, stored, budget, broker, emit)
+            session = Session(task, run_id, stored, budget, emit)
+            broker = session.broker = Broker(
+                tools=Toolset(),
+                journal=journal,
+                emit=emit,
+                policy=self._policy,
+                approval=self._approval.of_run(run_id),
+                redactor=redactor,
+                task=frame.words_with(task),
+                keep_traceback=stored.keep_traceback if stored else None,
+                rules=self.settings.active_rules,
+                dry_run=request.dry_run,
+                repairer=session.repaired,
+                alike=session.alike,
+                feeds_of=session.feeds_of,
+            )
             if strategy is None:
                 strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
             if turn is not None:

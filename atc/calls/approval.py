@@ -18,16 +18,15 @@ from typing import Protocol as Interface
 
 from atc import wording
 from atc.calls import question
-from atc.calls.bans import Bans
-from atc.calls.entry import CallKey, Entry
-from atc.calls.record import CallRecord
+from atc.calls.attempt import Attempt
+from atc.calls.broken_tools import BrokenTools
+from atc.calls.entry import CallKey
 from atc.calls.redact import OwnExceptions, Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused, UsageError
 from atc.facts import Feed, Invocation, SameCall
 from atc.packing import pack
 from atc.result import Effect, RefusedBy
-from atc.tools.tool import Tool
 from atc.traces.events import ApprovalAsked, Emit
 from atc.wording import plans
 
@@ -117,7 +116,7 @@ class EarlierWrites(Interface):
     """What other runs of the same caller did, as one run sees it."""
 
     async def find(self, key: CallKey) -> EarlierWrite | None:
-        """The same call of another run, if one did it or may have done it."""
+        """Return the same call of another run, if one did it or may have done it."""
         ...
 
     def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
@@ -133,7 +132,7 @@ class EarlierWrites(Interface):
         ...
 
     def settle(self, key: CallKey, outcome: Literal["done", "refused", "unknown"]) -> None:
-        """A call that was taken has ended. ``refused``: it surely was not done."""
+        """Note that a call which was taken has ended. ``refused``: it surely was not done."""
         ...
 
 
@@ -142,12 +141,12 @@ class Judgement(Interface):
 
     @property
     def denied(self) -> Refusal | None:
-        """Why no choice can allow the call; ``None`` where one may."""
+        """Return why no choice can allow the call; ``None`` where one may."""
         ...
 
     @property
     def ruled(self) -> Literal[True] | Refusal | None:
-        """What holds of the call without a question; ``None`` where somebody is asked."""
+        """Return what holds of the call without a question; ``None`` where a person or a function is asked."""
         ...
 
     async def answer(self, request: ApprovalRequest) -> Verdicts:
@@ -167,7 +166,7 @@ class Policy(Interface):
         ...
 
     def of_run(self, run_id: str) -> Policy:
-        """The same, for one run."""
+        """Return the same for one run."""
         ...
 
 
@@ -195,7 +194,7 @@ async def ask_at_terminal(request: ApprovalRequest) -> bool | Refusal:
 
 
 def _question(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[str, ...], question.About]:
-    """Heading, arguments and warnings of a question, and what else it says."""
+    """Return the heading, the arguments and the warnings of a question, and what else it says."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
     again = ""
     if request.is_repeat:
@@ -227,7 +226,7 @@ class Series:
         self._stopped = False
 
     def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
-        """What an earlier answer says of a call; ``None`` where it is asked about."""
+        """Return what an earlier answer says of a call; ``None`` where it is asked about."""
         if self._stopped:
             return _STOPPED
         return True if request.is_ordinary and request.tool in self._allowed else None
@@ -273,11 +272,11 @@ class Approval:
         return self.policy is not None or self.approve != "never"
 
     def of_run(self, run_id: str) -> Approval:
-        """The same, for one run."""
+        """Return the same for one run."""
         return self if self.policy is None else replace(self, policy=self.policy.of_run(run_id))
 
     def of_read(self) -> Asker | None:
-        """Who is asked about a read, if there is no policy; nobody, as a rule."""
+        """Return who is asked about a read, if there is no policy; as a rule ``None``."""
         return self.approve if self.reads and callable(self.approve) else None
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
@@ -302,7 +301,7 @@ class Approval:
 
 
 def approval_of(given: Approve | Approval | None, setting: ApproveChoice | None, warnings: WarningsChoice) -> Approval:
-    """The rule that was given, or that of a choice.
+    """Return the rule that was given, or that of a choice.
 
     Raises:
         UsageError: it is neither one of the words nor a function.
@@ -324,22 +323,22 @@ class Approving:
     """Has the calls of one run approved: one question at a time, each once.
 
     Args:
-        bans: name the tools in whose place a call is made.
+        broken: names the tools in whose place a call is made.
         exceptions: describe what went wrong while the user was asked.
         redactor: of the run.
-        emit: is told of every question.
+        emit: receives an event for every question.
         waiting: stops the clock of the program.
-        explained: adds to a request what somebody who is asked wants to know.
-        same: a call of the run that did, or may have done, what a write asks for.
+        explained: adds to a request what helps a person to answer it.
+        same: returns a call of the run that did, or may have done, what a write asks for.
     """
 
-    bans: Bans
+    broken: BrokenTools
     exceptions: OwnExceptions
     redactor: Redactor
     emit: Emit
     waiting: Callable[[], AbstractContextManager[None]]
-    explained: Callable[[CallRecord, ApprovalRequest], Awaitable[ApprovalRequest]]
-    same: Callable[[CallRecord, CallKey], SameCall | None]
+    explained: Callable[[Attempt, ApprovalRequest], Awaitable[ApprovalRequest]]
+    same: Callable[[Attempt], SameCall | None]
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -351,68 +350,64 @@ class Approving:
         self._denied.clear()
         self._series = Series()
 
-    async def approve(
-        self, approval: Approval, record: CallRecord, tool: Tool, key: CallKey, warnings: tuple[str, ...]
-    ) -> None:
+    async def approve(self, approval: Approval, attempt: Attempt) -> None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
 
         Args:
             approval: the rule.
-            record: of the call.
-            tool: of the call.
-            key: of the call.
-            warnings: what the check warned about in its program and the call depends on.
+            attempt: the call; ``approved`` of it is set.
 
         Raises:
             CallRefused: it is not approved.
         """
-        if record.effect is Effect.READ:
-            request = self._request(record, tool)
-            if approval.policy is not None:
-                judgement = approval.policy.judge(request)
-                await self._ask(judgement.answer, request, record, key, judgement=judgement)
-            elif (asker := approval.of_read()) is not None:
-                await self._ask(asker, request, record, key)
-            return
-        instead_of = tuple(self.bans.instead_of(record.tool))
+        if attempt.reads:
+            await self._approve_read(approval, attempt)
+        else:
+            await self._approve_write(approval, attempt)
+        attempt.approved = True
+
+    async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
+        request = _request_about(attempt)
+        if approval.policy is not None:
+            judgement = approval.policy.judge(request)
+            await self._ask(judgement.answer, request, attempt, judgement=judgement)
+        elif (asker := approval.of_read()) is not None:
+            await self._ask(asker, request, attempt)
+
+    async def _approve_write(self, approval: Approval, attempt: Attempt) -> None:
+        ordinary = replace(
+            _request_about(attempt),
+            warnings=attempt.warnings,
+            instead_of=tuple(self.broken.instead_of(attempt.tool)),
+        )
         earlier = approval.earlier
-        known = await earlier.find(key) if earlier is not None else None
+        known = await earlier.find(attempt.key) if earlier is not None else None
         while True:
+            request = replace(ordinary, same_as=self.same(attempt))
+            if known is not None:
+                request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
             try:
-                request = self._request(record, tool, warnings, instead_of, known, self.same(record, key))
-                await self._decide(approval, request, record, key)
+                await self._decide(approval, request, attempt)
             except CallRefused as refused:
-                record.refused_by = record.refused_by or "nobody"
-                if refused.status == "warned" and AFTER_LOOK in warnings:
+                attempt.refused_by = attempt.refused_by or "nobody"
+                if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
                     raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
-            if earlier is None or (taken := earlier.take(key, known)) is None:
+            if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
                 return
             known = taken  # another run took it while this one was decided over
 
-    def settle(self, approval: Approval, record: CallRecord, key: CallKey, entry: Entry | None) -> None:
-        """Tell the caller's other runs what became of an approved call; ``entry`` is its entry in the journal."""
-        if approval.earlier is None or record.effect is Effect.READ:
+    def settle(self, approval: Approval, attempt: Attempt) -> None:
+        """Let the caller's other runs know what became of a call, if it was approved."""
+        if approval.earlier is None or attempt.reads or not attempt.approved:
             return
+        entry = attempt.entry
         if entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent):
-            approval.earlier.settle(key, "refused")
+            approval.earlier.settle(attempt.key, "refused")
         else:
-            approval.earlier.settle(key, "done" if entry.state == "done" else "unknown")
+            approval.earlier.settle(attempt.key, "done" if entry.state == "done" else "unknown")
 
-    def _request(
-        self,
-        record: CallRecord,
-        tool: Tool,
-        warnings: tuple[str, ...] = (),
-        instead_of: tuple[str, ...] = (),
-        earlier: EarlierWrite | None = None,
-        same: SameCall | None = None,
-    ) -> ApprovalRequest:
-        given = record.tool, record.arguments, record.effect, tool.protocol.description, warnings, instead_of
-        repeated = (earlier.run, earlier.in_doubt) if earlier is not None else ("", False)
-        return ApprovalRequest(*given, *repeated, same, protocol=tool.protocol)
-
-    def refuse_denied(self, approval: Approval, record: CallRecord, tool: Tool) -> None:
+    def refuse_denied(self, approval: Approval, attempt: Attempt) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.
 
         Raises:
@@ -420,17 +415,17 @@ class Approving:
         """
         if approval.policy is None:
             return
-        refusal = approval.policy.judge(self._request(record, tool)).denied
+        refusal = approval.policy.judge(_request_about(attempt)).denied
         if refusal is not None:
-            record.refused_by = "rule"
+            attempt.refused_by = "rule"
             raise _refused(refusal)
 
-    async def _decide(self, approval: Approval, request: ApprovalRequest, record: CallRecord, key: CallKey) -> None:
+    async def _decide(self, approval: Approval, request: ApprovalRequest, attempt: Attempt) -> None:
         warnings, instead_of = request.warnings, request.instead_of
         if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
             judgement = approval.policy.judge(request)
             announced = judgement.ruled is None
-            await self._ask(judgement.answer, request, record, key, announced=announced, judgement=judgement)
+            await self._ask(judgement.answer, request, attempt, announced=announced, judgement=judgement)
             return
         verdict = approval.decide(request)
         if verdict == "allowed":
@@ -445,62 +440,73 @@ class Approving:
         if verdict == "warned":
             unresolved = "; ".join(warnings)[:MAX_ERROR]
             raise CallRefused(f"it depends on what the check warned about: {unresolved}", status="warned")
-        await self._ask(verdict, request, record, key)
+        await self._ask(verdict, request, attempt)
 
     async def _ask(
         self,
         asker: Asker,
         request: ApprovalRequest,
-        record: CallRecord,
-        key: CallKey,
+        attempt: Attempt,
         *,
         announced: bool = True,
         judgement: Judgement | None = None,
     ) -> None:
         async with self._asking:
-            if (known := self._denied.get(key)) is not None:
-                before, record.refused_by = known
+            if (known := self._denied.get(attempt.key)) is not None:
+                before, attempt.refused_by = known
                 raise _refused(before)
-            request = replace(request, same_as=self.same(record, key))  # one that was under way may have begun
+            request = replace(request, same_as=self.same(attempt))  # one that was under way may have begun
             if asker is ask_at_terminal:
                 if (ruled := self._series.ruled(request)) is True:
-                    record.notes.append("allowed by your yes to all calls of this tool")
+                    attempt.notes.append("allowed by your yes to all calls of this tool")
                     return
                 if ruled is not None:
-                    record.refused_by = "user"
+                    attempt.refused_by = "user"
                     raise _refused(ruled)
                 asker = self._series.ask
             try:
                 with self.waiting():
                     if announced and request.effect is not Effect.READ:
-                        request = await self.explained(record, request)
-                        self._emit_asked(record, request)
+                        request = await self.explained(attempt, request)
+                        self._emit_asked(attempt, request)
                     answer = asker(request)
                     if inspect.isawaitable(answer):
                         answer = await answer
             except Exception as error:
-                what = self.exceptions.describe(error, record.arguments)
-                record.notes.append(f"asking for approval failed: {what}")
+                what = self.exceptions.describe(error, attempt.arguments)
+                attempt.notes.append(f"asking for approval failed: {what}")
                 raise _not_approved("the user could not be asked to approve this call") from error
             if answer is not True:
                 said = answer if isinstance(answer, Refusal) else None
-                record.refused_by = "nobody"
+                attempt.refused_by = "nobody"
                 if judgement is not None and judgement.denied is not None:
-                    record.refused_by = "rule"
+                    attempt.refused_by = "rule"
                 elif announced and (said is None or said.by_user):
-                    record.refused_by = "user"
-                self._denied[key] = said or Refusal("the user did not approve this call before"), record.refused_by
+                    attempt.refused_by = "user"
+                before = said or Refusal("the user did not approve this call before")
+                self._denied[attempt.key] = before, attempt.refused_by
                 raise _refused(said or Refusal("the user did not approve this call"))
 
-    def _emit_asked(self, record: CallRecord, request: ApprovalRequest) -> None:
+    def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
         asked: ApprovalAsked = {
-            **record.started(pack(self.redactor.value(record.arguments))),
+            **attempt.started(pack(self.redactor.value(attempt.arguments))),
             "warnings": list(request.warnings),
             "instead_of": list(request.instead_of),
             "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
             "wait_s": request.wait_s,
         }
         self.emit("approval_asked", self.redactor.value(asked))
+
+
+def _request_about(attempt: Attempt) -> ApprovalRequest:
+    protocol = attempt.granted.protocol
+    return ApprovalRequest(
+        tool=attempt.tool,
+        arguments=attempt.arguments,
+        effect=attempt.effect,
+        description=protocol.description,
+        protocol=protocol,
+    )
 
 
 def _not_approved(message: str) -> CallRefused:

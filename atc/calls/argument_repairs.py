@@ -18,19 +18,18 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc import wording
+from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, RepairedFor, call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.record import CallRecord
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, ToolError
 from atc.facts import ArgumentRepair
 from atc.packing import as_text, holds_bytes
 from atc.result import Effect
-from atc.schemas.repair import same_request
+from atc.schemas.repair import repair_arguments, same_request
 from atc.schemas.validate import problems
 from atc.tools.protocol import JsonSchema, Protocol, original_arguments
-from atc.tools.tool import Tool
 from atc.unicode_forms import normalized
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -68,7 +67,7 @@ Respellings = Mapping[str, Mapping[str, str]]
 
 
 def bounded_respellings(learnt: Respellings) -> Respellings:
-    """The table of a run that begins, of what was learnt."""
+    """Return the table of a run that begins, made of what was learnt."""
     made: dict[str, dict[str, str]] = {}
     left = MAX_KEYS
     for tool, keys in learnt.items():
@@ -80,7 +79,7 @@ def bounded_respellings(learnt: Respellings) -> Respellings:
 
 
 def read_respellings(found: Any) -> Respellings:
-    """The table of a run that goes on, from its trace. Anything but names is left out."""
+    """Return the table of a run that goes on, from its trace. Anything but names is left out."""
     if not isinstance(found, dict):
         return {}
     made = {
@@ -110,111 +109,125 @@ invents another."""
 _MAY_BLAME = frozenset({STATED, "ValueError", "TypeError"})
 """With what it may be the arguments: if the words name one of them, or a format."""
 
-Check = Callable[[CallRecord, Tool], None]
-"""The schema gate with the repairs by rule: it sets the record's arguments, or refuses them."""
-
 
 class ArgumentRepairs:
-    """Repairs the arguments of one run's calls with the model's help.
+    """Repairs the arguments of one run's calls: by rule, and where no rule helps with the model's help.
 
     Args:
         journal: of the run. What was sent for some arguments is sent for them again.
         redactor: of the run. What holds a credential is not shown to a model.
         most: how often the model is asked, B of Alg. 1.
         waiting: stops the clock of the program.
+        repairer: asks the model; ``None``: it is never asked.
 
     Attributes:
-        repairer: asks the model; ``None``: it is never asked.
         respellings: of a tool, keys that runs have shown to mean a parameter; the same for the whole run.
         asked: how often the model was asked.
     """
 
     def __init__(
-        self, journal: Journal, redactor: Redactor, most: int, waiting: Callable[[], AbstractContextManager[None]]
+        self,
+        journal: Journal,
+        redactor: Redactor,
+        most: int,
+        waiting: Callable[[], AbstractContextManager[None]],
+        repairer: Repairer | None = None,
     ) -> None:
-        self.repairer: Repairer | None = None
         self.respellings: Respellings = {}
         self.asked = 0
         self._journal, self._redactor, self._most, self._waiting = journal, redactor, most, waiting
+        self._repairer = repairer
         self._asking = asyncio.Lock()
         self._answers: dict[CallKey, dict[str, Any] | None] = {}
 
-    async def gate(self, record: CallRecord, tool: Tool, check: Check, *, may_ask: bool) -> None:
-        """Hold a call to its schema, and repair what does not fit.
+    async def gate(self, attempt: Attempt, rules: frozenset[str], *, may_ask: bool) -> None:
+        """Hold a call to its schema, and repair what does not fit (RETO §3.4, Eq. 11).
 
         Args:
-            record: of the call. Its arguments become those that are sent.
-            tool: of the call.
-            check: the gate with the repairs by rule.
+            attempt: the call. Its arguments become those that are sent.
+            rules: the ids of the rules that are on.
             may_ask: whether the call could be made at all.
 
         Raises:
             CallRefused: the arguments do not fit and are not repaired; or the program has ended meanwhile.
         """
-        if record.repaired_for == "service":
+        if attempt.repaired_for == "service":
             return  # made of arguments that were through here
-        original = original_arguments(tool.protocol, record.arguments)
+        original = original_arguments(attempt.granted.protocol, attempt.arguments)
         refused: CallRefused | None = None
         try:
-            check(record, tool)
+            self._repair_by_rule(attempt, original, rules)
         except CallRefused as error:
             refused = error
-        made, repaired_for = self._sent_before(record, tool, original)
+        made, repaired_for = self._sent_before(attempt, original)
         if made is None and refused is not None:
-            if refused.status == "invalid_arguments" and may_ask and not _lacks_alone(record, tool, original):
-                made = await self._repaired(record, tool, original, refused.message, "gate")
+            if refused.status == "invalid_arguments" and may_ask and not _lacks_alone(attempt, original):
+                made = await self._repaired(attempt, original, refused.message, "gate")
             if made is None:
                 raise refused
             repaired_for = "gate"
         if made is not None:
-            _take(record, original, made, repaired_for)
-        record.original = original if record.repairs or record.arguments != original else None
+            _take(attempt, original, made, repaired_for)
+        attempt.original = original if attempt.repairs or attempt.arguments != original else None
 
-    async def after(self, record: CallRecord, tool: Tool, error: ToolError) -> dict[str, Any] | None:
-        """Other arguments for a call that was made and failed; ``None`` where it is not repaired.
+    def _repair_by_rule(self, attempt: Attempt, original: dict[str, Any], rules: frozenset[str]) -> None:
+        """Repair arguments by the rules that are on, the deterministic tier.
+
+        Raises:
+            CallRefused: the arguments do not fit even so.
+        """
+        known, masked = self.respellings.get(attempt.tool), self._redactor.value
+        schema = attempt.granted.protocol.parameters
+        made = repair_arguments(schema, original, attempt.effect, known, rules, masked)
+        attempt.original, attempt.arguments = (original if made.repairs else None), made.arguments
+        attempt.repairs = made.repairs
+        attempt.notes += wording.argument_repairs(made.repairs, made.more)
+        if made.problems:
+            raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")
+
+    async def after(self, attempt: Attempt, error: ToolError) -> dict[str, Any] | None:
+        """Return other arguments for a call that was made and failed; ``None`` where it is not repaired.
 
         Args:
-            record: of the call, which has been sent.
-            tool: of the call.
+            attempt: the call, which has been sent.
             error: why it failed.
         """
-        if record.effect is not Effect.READ or record.repaired_for or not _blames_arguments(error, tool.protocol):
+        if not attempt.reads or attempt.repaired_for or not _blames_arguments(error, attempt.granted.protocol):
             return None
-        original = record.arguments if record.original is None else record.original
-        made = await self._repaired(record, tool, original, error.message, "service")
-        return made if made is not None and made != record.arguments else None
+        original = attempt.arguments if attempt.original is None else attempt.original
+        made = await self._repaired(attempt, original, error.message, "service")
+        return made if made is not None and made != attempt.arguments else None
 
-    def take_after(self, again: CallRecord, failed: CallRecord, made: dict[str, Any]) -> None:
+    def take_after(self, again: Attempt, failed: Attempt, made: dict[str, Any]) -> None:
         """Let a call be made again with the arguments of :meth:`after`, as a call of its own."""
         again.original = failed.arguments if failed.original is None else failed.original
         again.repairs = failed.repairs
         _take(again, again.original, made, "service")
 
-    def _sent_before(
-        self, record: CallRecord, tool: Tool, original: dict[str, Any]
-    ) -> tuple[dict[str, Any] | None, RepairedFor]:
-        """What was sent for the same arguments before, if it still fits and is another call than the gate makes."""
-        key = _key(record, original) if self._journal.has_repaired else None
+    def _sent_before(self, attempt: Attempt, original: dict[str, Any]) -> tuple[dict[str, Any] | None, RepairedFor]:
+        """Return what was sent for the same arguments before, if it fits and is another call than the gate makes."""
+        key = _key(attempt, original) if self._journal.has_repaired else None
         before = self._journal.sent_for(key) if key is not None else None
         if (
             before is None
-            or before.arguments == record.arguments
-            or not _fits_schema(tool.protocol.parameters, before.arguments, original)
+            or before.arguments == attempt.arguments
+            or not _fits_schema(attempt.granted.protocol.parameters, before.arguments, original)
         ):
             return None, ""
         return copy.deepcopy(before.arguments), before.repaired_for
 
     async def _repaired(
         self,
-        record: CallRecord,
-        tool: Tool,
+        attempt: Attempt,
         original: dict[str, Any],
         reason: str,
         by: Literal["gate", "service"],
     ) -> dict[str, Any] | None:
-        """What the model gives in place of a call's arguments. For the same original arguments it is asked once."""
-        key = _key(record, original)
-        if self.repairer is None or key is None or record.page or not self._is_showable(original, record.arguments):
+        """Return what the model gives in place of a call's arguments. It is asked once for the same original ones."""
+        key, protocol = _key(attempt, original), attempt.granted.protocol
+        if self._repairer is None or key is None or attempt.request.page:
+            return None
+        if not self._is_showable(original, attempt.arguments):
             return None
         async with self._asking:  # one question at a time
             if key not in self._answers:
@@ -222,13 +235,13 @@ class ArgumentRepairs:
                     return None
                 self.asked += 1
                 self._answers[key] = None  # also where the question is broken off
-                shown = record.arguments if by == "service" else _with_dropped(record, original)
-                complaint = Complaint(tool.protocol, copy.deepcopy(shown), reason[:MAX_REASON], by)
+                shown = attempt.arguments if by == "service" else _with_dropped(attempt, original)
+                complaint = Complaint(protocol, copy.deepcopy(shown), reason[:MAX_REASON], by)
                 with self._waiting():
-                    given = await self.repairer(complaint)
-                self._answers[key] = self._accepted(given, original, complaint, record.effect)
+                    given = await self._repairer(complaint)
+                self._answers[key] = self._accepted(given, original, complaint, attempt.effect)
             found = copy.deepcopy(self._answers[key])
-        if (record.stage, record.attempt) != (self._journal.stage, self._journal.attempt):
+        if (attempt.stage, attempt.program) != (self._journal.stage, self._journal.attempt):
             raise CallRefused("its program ended before this call was made", status="stopped")
         return found
 
@@ -242,7 +255,7 @@ class ArgumentRepairs:
     def _accepted(
         self, given: object, original: dict[str, Any], complaint: Complaint, effect: Effect
     ) -> dict[str, Any] | None:
-        """What the model gave, if it may be sent."""
+        """Return what the model gave, if it may be sent."""
         if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
             return None
         schema = complaint.protocol.parameters
@@ -259,7 +272,7 @@ class ArgumentRepairs:
 
 
 def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[ArgumentRepair, ...]:
-    """What the model changed, one argument at a time. A value that only goes by another name is ``name``'s."""
+    """Return what the model changed, one argument at a time. A value under another name is one change, a ``name``."""
     gone = [name for name in given if name not in sent]
     new = [name for name in sent if name not in given]
     found: list[ArgumentRepair] = []
@@ -279,26 +292,26 @@ def changes(given: Mapping[str, Any], sent: Mapping[str, Any]) -> tuple[Argument
     return tuple(found[:MAX_CHANGES])
 
 
-def _with_dropped(record: CallRecord, original: Mapping[str, Any]) -> dict[str, Any]:
-    """Arguments after the repairs by rule, and beside them what those dropped: it may be what is missing."""
-    respelt = {repair.path[0] for repair in record.repairs if repair.kind == "respelt"}
-    return record.arguments | {
-        name: value for name, value in original.items() if name not in record.arguments and name not in respelt
+def _with_dropped(attempt: Attempt, original: Mapping[str, Any]) -> dict[str, Any]:
+    """Add to arguments after the repairs by rule what those dropped: it may be what is missing."""
+    respelt = {repair.path[0] for repair in attempt.repairs if repair.kind == "respelt"}
+    return attempt.arguments | {
+        name: value for name, value in original.items() if name not in attempt.arguments and name not in respelt
     }
 
 
-def _take(record: CallRecord, original: dict[str, Any], made: dict[str, Any], repaired_for: RepairedFor) -> None:
+def _take(attempt: Attempt, original: dict[str, Any], made: dict[str, Any], repaired_for: RepairedFor) -> None:
     """Let a call be made with repaired arguments. What a rule had done of it stays that rule's."""
     if repaired_for:
-        by_rule = {repair.path: repair for repair in record.repairs}
+        by_rule = {repair.path: repair for repair in attempt.repairs}
         repairs: list[ArgumentRepair] = []
         for each in changes(original, made):
             rule = by_rule.get(each.path)
             is_of_rule = rule is not None and (rule.name, rule.sent) == (each.name, each.sent)
             repairs.append(rule if rule is not None and is_of_rule else each)
-        record.repairs = tuple(repairs)
-        record.notes += wording.argument_repairs([each for each in repairs if each.kind == "model"])
-    record.arguments, record.repaired_for = made, repaired_for
+        attempt.repairs = tuple(repairs)
+        attempt.notes += wording.argument_repairs([each for each in repairs if each.kind == "model"])
+    attempt.arguments, attempt.repaired_for = made, repaired_for
 
 
 def _blames_arguments(error: ToolError, protocol: Protocol) -> bool:
@@ -321,24 +334,24 @@ def _fits_schema(schema: JsonSchema, made: dict[str, Any], original: Mapping[str
     return not problems(schema, made)
 
 
-def _lacks_alone(record: CallRecord, tool: Tool, original: Mapping[str, Any]) -> bool:
+def _lacks_alone(attempt: Attempt, original: Mapping[str, Any]) -> bool:
     """Whether nothing is wrong but that arguments are missing, and nothing was given that they could be made of."""
-    schema = tool.protocol.parameters
+    schema = attempt.granted.protocol.parameters
     names = schema.get("properties")
-    found = problems(schema, record.arguments)
+    found = problems(schema, attempt.arguments)
     only_missing = bool(found) and all(each.keyword == "required" for each in found)
     return only_missing and isinstance(names, dict) and original.keys() <= names.keys()
 
 
-def _key(record: CallRecord, arguments: dict[str, Any]) -> CallKey | None:
+def _key(attempt: Attempt, arguments: dict[str, Any]) -> CallKey | None:
     try:
-        return call_key(record.tool, arguments, record.source)
+        return call_key(attempt.tool, arguments, attempt.source)
     except ValueError:
         return None
 
 
 def _short(value: Any) -> Any:
-    """A value as a record keeps it: what is long is cut."""
+    """Return a value as a record keeps it: what is long is cut."""
     text = as_text(value)
     return value if len(text) <= MAX_SHOWN else text[:MAX_SHOWN] + " …"
 
@@ -413,14 +426,14 @@ def _is_known(value: Any, known: set[str], shown: str) -> bool:
 
 
 def _words(text: str) -> Iterator[str]:
-    """The words of a text, and its numbers without zeros in front, as they are compared."""
+    """Yield the words of a text, and its numbers without zeros in front, as they are compared."""
     for match in _WORDS.finditer(normalized("NFKC", text).casefold()):
         word = match[0]
         yield (word.lstrip("0") or "0") if word.isdigit() and len(word) <= _DIGITS else word
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """The values in a value that hold no others, and the keys of its objects but for the outermost."""
+    """Yield the values in a value that hold no others, and the keys of its objects but for the outermost."""
     waiting: list[tuple[Any, bool]] = [(value, True)]
     while waiting:
         at, outermost = waiting.pop()
@@ -435,7 +448,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 
 def _named_values(schema: Any) -> Iterator[Any]:
-    """The values that a schema itself names anywhere, and the names of its properties."""
+    """Yield the values that a schema itself names anywhere, and the names of its properties."""
     waiting = [schema]
     while waiting:
         at = waiting.pop()

@@ -1,7 +1,7 @@
-"""The broker: the one door through which every tool call passes.
+"""The broker: the one door through which every tool call passes. Credentials live here.
 
-granted? → arguments → replay → approval → journal → transport → response → journal → reply. Credentials live here.
-:mod:`atc.calls.sending` sends a call to its tool; :mod:`atc.calls.responses` makes what came back fit for a program.
+granted → arguments → replay → limits → plan → approval → begin → send → response → outcome. That is the list
+:attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
 """
 
 from __future__ import annotations
@@ -16,27 +16,29 @@ from typing import Any
 
 from atc import wording
 from atc.calls.approval import AFTER_LOOK, Approval, ApprovalRequest, Approving
-from atc.calls.argument_repairs import STATED, ArgumentRepairs
-from atc.calls.bans import Bans
+from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
+from atc.calls.at_most_once import refuse_repetition, same_call
+from atc.calls.attempt import Attempt, as_json, cut_arguments
+from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Entry, Journal, call_key
-from atc.calls.record import CallRecord, Handled, as_json, cut_arguments, refuse_repetition, same_call
 from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
-from atc.facts import Drift, Feed, Invocation, Replacement, SameCall
+from atc.facts import Feed, Invocation, Replacement, SameCall
 from atc.packing import pack
 from atc.result import Call, Effect
-from atc.schemas.error_bodies import error_in
-from atc.schemas.repair import RULES, repair_arguments
-from atc.schemas.validate import problems
-from atc.tools.protocol import SourceKey, original_arguments
+from atc.schemas.repair import RULES
+from atc.tools.protocol import SourceKey
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 
-__all__ = ["Broker", "CallPolicy", "check_schemas"]
+__all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
+
+Stage = Callable[[Attempt], Awaitable[CallReply | None]]
+"""One step of a call: a reply ends the call, ``None`` lets it go on, and a ToolError refuses or fails it."""
 
 
 @dataclass
@@ -56,7 +58,12 @@ class Broker:
         dry_run: a call that is not a read passes the gates and is planned, not made; nobody is asked to approve it.
         host_time: the run's account: processor time that its calls take at services is added there.
 
+        repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
+        alike: says whether a write, the second tool, may do what another one did.
+        feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
+
     Attributes:
+        stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
         calls: every call of the run that has ended, in order.
         made: calls that were let through to approval; :attr:`CallPolicy.max_calls` bounds it.
         warnings: by tool, what the check warned about in the program that runs and its calls depend on.
@@ -64,10 +71,9 @@ class Broker:
             before. A call of another one with effects has a warning of its own. ``None``: no program has looked.
         bans: tools that broke, and what may be called in their place.
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
-        feeds_of: says where the arguments of a call came from, for who is asked about it; ``None``: nobody knows.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
         all_tools: the tools that there are, granted or not (:meth:`know`).
-        repairs: repairs arguments with the model's help, once it is given a :attr:`ArgumentRepairs.repairer`.
+        repairs: repairs arguments by rule, and with the model's help.
 
     Raises:
         ToolImportError: a tool's schema is not a valid JSON Schema.
@@ -92,22 +98,47 @@ class Broker:
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime)
     past_the_end: set[int] = field(default_factory=set)
+    repairer: Repairer | None = None
+    alike: Alike = nothing_alike
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
     all_tools: Toolset | None = None
 
     def __post_init__(self) -> None:
-        self.bans = Bans(self.journal.banned, self.name_now)
+        self.bans = BrokenTools(self.journal.banned, self.name_now, self.alike)
         policy = self.policy
-        self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting)
+        self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._approving = Approving(
-            self.bans, exceptions, self.redactor, self.emit, self.waiting, self._explained, self._same
+            broken=self.bans,
+            exceptions=exceptions,
+            redactor=self.redactor,
+            emit=self.emit,
+            waiting=self.waiting,
+            explained=self._explained,
+            same=self._same,
         )
         self._sender = Sender(
-            self.clock, policy.call_timeout_s, policy.read_attempts, policy.retry_wait_s, self.dry_run, self.host_time
+            clock=self.clock,
+            timeout_s=policy.call_timeout_s,
+            read_attempts=policy.read_attempts,
+            retry_wait_s=policy.retry_wait_s,
+            reads_only=self.dry_run,
+            host_time=self.host_time,
         )
         self._responses = Responses(self.redactor, exceptions, policy.response_bytes, policy.max_values)
+        self.stages: list[Stage] = [
+            self._granted,
+            self._arguments,
+            self._replay,
+            self._limits,
+            self._plan,
+            self._approval,
+            self._begin,
+            self._send,
+            self._response,
+            self._outcome,
+        ]
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
@@ -119,12 +150,12 @@ class Broker:
         self.bans.rename(self.journal)
 
     def source_of(self, tool: str) -> SourceKey | None:
-        """What a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
+        """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
         tools = self.all_tools if self.all_tools is not None and tool in self.all_tools else self.tools
         return tools.source_keys.get(tool)
 
     def key_of(self, call: Call) -> CallKey:
-        """What a call of this run is known by in the journal.
+        """Return what a call of this run is known by in the journal.
 
         Raises:
             ValueError: its arguments have no canonical form.
@@ -132,7 +163,7 @@ class Broker:
         return call_key(call.tool, call.arguments, self.source_of(call.tool))
 
     def name_now(self, tool: str, source: SourceKey | None) -> str | None:
-        """The name that a tool of the journal has now; ``None`` where it is not there, or another has its name."""
+        """Return the name that a tool of the journal has now; ``None`` if it is gone, or another has its name."""
         tools = self.tools if self.all_tools is None else self.all_tools
         if source is not None and (name := tools.by_source_key.get(source)) is not None:
             return name
@@ -140,10 +171,6 @@ class Broker:
             return None
         known = self.source_of(tool)
         return tool if source is None or known is None else None
-
-    def _same(self, record: CallRecord, key: CallKey) -> SameCall | None:
-        """A call of the run that did, or may have done, what a write asks for."""
-        return None if record.effect is Effect.READ else same_call(self.journal, key, self.name_now)
 
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.
@@ -155,9 +182,9 @@ class Broker:
         self.tools = Toolset({**self.tools, **tools}.values())
 
     def ban(self, tool: str, substitutes: Sequence[Replacement]) -> None:
-        """Refuse a tool that broke until the run ends (:mod:`atc.calls.bans`); these may be called in its place.
+        """Refuse a tool that broke until the run ends (:mod:`atc.calls.broken_tools`); these may take its place.
 
-        Where it is a write, one alone may, and this holds for later tasks of a conversation, too.
+        In the place of a write one alone may be called, and this holds for later tasks of a conversation, too.
 
         Raises:
             JournalError: it cannot be written down, so nothing may take the write's place.
@@ -216,18 +243,12 @@ class Broker:
 
     @property
     def writes(self) -> list[Entry]:
-        """The calls with effects that this request has made, of all its programs and processes."""
+        """Return the calls with effects that this request has made, in all its programs and processes."""
         journal = self.journal
         entries = (entry for number, entry in sorted(journal.entries.items()) if number > journal.before)
         return [entry for entry in entries if entry.effect is not Effect.READ and entry.state == "done"]
 
-    async def _explained(self, record: CallRecord, request: ApprovalRequest) -> ApprovalRequest:
-        """A request with where its arguments come from, what is done already, and how long the run can wait."""
-        call = record.finish(CallReply(), self.redactor)
-        feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
-        done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes)
-        wait_s = None if self.until is None else max(0.0, self.until - asyncio.get_running_loop().time())
-        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
+    # -- one call ------------------------------------------------------------------------------------------------------
 
     async def call(self, request: CallRequest) -> CallReply:
         """Handle one call of a program. Whatever goes wrong with the call is the reply's error.
@@ -237,206 +258,201 @@ class Broker:
         """
         return (await self.handled(request)).reply
 
-    async def handled(self, request: CallRequest) -> Handled:
-        """:meth:`call`, with the call's number in the run and the next page that the response's headers name.
+    async def handled(self, request: CallRequest) -> Attempt:
+        """Handle one call as :meth:`call` does, and return the attempt that answers it, which has ended.
+
+        A read whose service blames its arguments is made once more, with others, as a call of its own.
 
         Raises:
             JournalError: as :meth:`call`.
         """
-        record = self._begun(request)
-        try:
-            value = await self._handle(record)
-        except ToolError as error:
-            return await self._repaired_after(request, record, error, partial(self._failed, record, error))
-        except BaseException:  # the run was stopped, or cannot go on
-            self._cut_off(record)
-            raise
-        reply = record.reply(value)
-        if record.status == "ok" and (stated := record.body_error) is not None:
-            why = ToolError(stated.message, status=STATED)
-            return await self._repaired_after(request, record, why, partial(self._ended, record, reply))
-        return Handled(self._ended(record, reply), record.number, record.next_page)
-
-    async def _repaired_after(
-        self, request: CallRequest, record: CallRecord, error: ToolError, end: Callable[[], CallReply]
-    ) -> Handled:
-        """What a call that failed is answered with: the answer of a call with repaired arguments, or its own end.
-
-        Args:
-            request: of the call. ``record``: of it.
-            error: why it failed, or what its response states.
-            end: ends the call as it came out.
-        """
-        tool, made = self.tools.get(record.tool), None
-        try:
-            if tool is not None and record.number in self.journal.entries and self.made < self.policy.max_calls:
-                made = await self.repairs.after(record, tool, error)
-        except ToolError:
-            made = None  # its program has ended
-        except BaseException:
-            end()
-            raise
+        attempt = self._begun(request)
+        await self._pass_stages(attempt)
+        made = await self._other_arguments(attempt)
         if made is None:
-            return Handled(end(), record.number, record.next_page)
+            return self._end(attempt)
         again = self._begun(request)
-        record.repaired_by = again.number
-        failed = Handled(end(), record.number, record.next_page)
-        self.repairs.take_after(again, record, made)
+        attempt.repaired_by = again.number
+        self._end(attempt)
+        self.repairs.take_after(again, attempt, made)
+        await self._pass_stages(again)
+        self._end(again)
+        # where that did not help, the program gets the failure of the arguments that it gave
+        return again if again.error is None and again.body_error is None else attempt
+
+    async def _pass_stages(self, attempt: Attempt) -> None:
+        """Let a call pass the stages in order, until one has its reply or fails it."""
         try:
-            value = await self._handle(again)
-        except ToolError as second:
-            self._failed(again, second)
-            return failed  # as the program's own arguments failed
-        except BaseException:
-            self._cut_off(again)
+            attempt.reply = await self._reply(attempt)
+        except BaseException:  # the run was stopped, or cannot go on
+            self._cut_off(attempt)
             raise
-        ended = Handled(self._ended(again, again.reply(value)), again.number, again.next_page)
-        return ended if again.body_error is None else failed
-
-    def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
-        """Record a call that is refused before any gate."""
-        return self._failed(self._begun(request), error)
-
-    def _begun(self, request: CallRequest) -> CallRecord:
-        self._numbers += 1
-        return CallRecord(
-            self._numbers,
-            self.journal.attempt,
-            request.tool,
-            request.arguments,
-            request.line,
-            page=request.page,
-            stage=self.journal.stage,
-            unknown=request.unknown,
-        )
-
-    async def _handle(self, record: CallRecord) -> Any:
-        tool = self._granted(record)
-        refuse_too_many(record.arguments, self.policy.max_values)
-        if record.unknown:
-            await self.bans.compare(record, self.journal)
-            self.bans.refuse(record, self.journal, self.redactor)
-            self._count()
-            return plan_unknown(record, tool.protocol, self.calls, dry_run=self.dry_run)
-        await self.repairs.gate(record, tool, self._check_arguments, may_ask=self._may_be_made(record))
-        await self.bans.compare(record, self.journal)  # nothing waits from the journal's answer to the approval
-        key = _key(record)
-        if self.policy.replay:
-            if (entry := self.journal.claim(key)) is not None:
-                record.status, record.next_page, record.unread = "replayed", entry.next_page, entry.unread
-                self._note_body(record, tool, entry.value)
-                return entry.value
-            if (earlier := self._earlier_read(record, tool, key)) is not None:
-                self._note_body(record, tool, earlier.value)
-                return earlier.value
-            refuse_repetition(self.journal, record, key)
-        self.bans.refuse(record, self.journal, self.redactor)
-        self._count()
-        if self.dry_run and record.effect is not Effect.READ:
-            self._approving.refuse_denied(self.approval, record, tool)
-            return plan(record, self._warnings(record))
-        await self._approving.approve(self.approval, record, tool, key, self._warnings(record))
-        try:
-            if (record.stage, record.attempt) != (self.journal.stage, self.journal.attempt):
-                raise CallRefused("its program ended before this call was made", status="stopped")
-            return await self._make(record, tool, key)
         finally:
-            self._approving.settle(self.approval, record, key, self.journal.entries.get(record.number))
+            self._approving.settle(self.approval, attempt)
 
-    def _warnings(self, record: CallRecord) -> tuple[str, ...]:
-        """What is unresolved about the program of a call, and about the call itself."""
-        seen = self.known_writes is None or record.tool in self.known_writes
-        found = self.warnings.get(record.tool, ())
-        return found if seen else (*found, AFTER_LOOK)
+    async def _reply(self, attempt: Attempt) -> CallReply:
+        try:
+            for stage in self.stages:
+                if (reply := await stage(attempt)) is not None:
+                    return reply
+        except ToolError as error:
+            attempt.error = self._failed(attempt, error)
+            return attempt.reply  # still empty: the call's end words the error, if no repair helps
+        raise AssertionError("the last stage gives no reply")
 
-    def _count(self) -> None:
+    # -- its stages, in their order ------------------------------------------------------------------------------------
+
+    async def _granted(self, attempt: Attempt) -> None:
+        """Refuse what the task was not granted, and what is too large to be looked at."""
+        tool = self.tools.get(attempt.tool)
+        if tool is None:
+            raise CallRefused(f"{attempt.tool!r} is not one of the tools of this task", status="not_granted")
+        if tool.transport is None:
+            message = f"{attempt.tool!r} has no transport: it can be shown, not called"
+            raise CallRefused(message, status="not_granted")
+        attempt.granted = self._as_recorded(tool)
+        attempt.effect, attempt.source = attempt.granted.protocol.effect, self.source_of(attempt.tool)
+        refuse_too_many(attempt.arguments, self.policy.max_values)
+
+    async def _arguments(self, attempt: Attempt) -> None:
+        """Hold the arguments to the tool's schema, after repairs, unless a dry run lacks some of them."""
+        if not attempt.request.unknown:
+            approvable = attempt.reads or self.approval.may_allow
+            may_be_made = approvable and self.made < self.policy.max_calls and attempt.tool not in self.bans
+            await self.repairs.gate(attempt, self.rules, may_ask=may_be_made)
+            attempt.key = _key(attempt)
+        await self.bans.compare(attempt, self.journal)  # nothing waits from the journal's answer to the approval
+
+    async def _replay(self, attempt: Attempt) -> CallReply | None:
+        """Answer a call that was made before, and refuse one that would do the same thing twice."""
+        if attempt.request.unknown or not self.policy.replay:
+            return None
+        entry = self.journal.claim(attempt.key) or self._earlier_read(attempt)
+        if entry is not None:
+            self._responses.note_error(attempt, entry.value)
+            return attempt.replayed(entry)
+        refuse_repetition(self.journal, attempt)
+        return None
+
+    async def _limits(self, attempt: Attempt) -> None:
+        """Refuse a tool that broke, and a call too many."""
+        self.bans.refuse(attempt, self.journal, self.redactor)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
 
-    def _earlier_read(self, record: CallRecord, tool: Tool, key: CallKey) -> Entry | None:
-        """The read of an earlier task that answers this call. A page of several is read anew, with the others."""
-        if self.reuse_s <= 0 or record.page or record.effect is not Effect.READ:
+    async def _plan(self, attempt: Attempt) -> CallReply | None:
+        """Plan a call of a dry run that has effects, or that rests on a planned one."""
+        attempt.warnings = self._warnings(attempt.tool)
+        if attempt.request.unknown:
+            return plan_unknown(attempt, self.calls, dry_run=self.dry_run)
+        if attempt.reads or not self.dry_run:
             return None
-        if self.reusable.get(record.tool) is not tool:  # such as a search for tools, which does more than answer
+        self._approving.refuse_denied(self.approval, attempt)
+        return plan(attempt)
+
+    async def _approval(self, attempt: Attempt) -> None:
+        """Ask whether the call may be made."""
+        await self._approving.approve(self.approval, attempt)
+        if (attempt.stage, attempt.program) != (self.journal.stage, self.journal.attempt):  # a person takes time
+            raise CallRefused("its program ended before this call was made", status="stopped")
+
+    async def _begin(self, attempt: Attempt) -> None:
+        """Write into the journal that the call is about to be made."""
+        refuse_effect(attempt.effect, dry_run=self.dry_run)
+        masked = self.redactor.value(attempt.arguments)
+        if (same := self._same(attempt)) is not None:
+            attempt.notes.append(wording.same_call(same))
+        attempt.entry = self.journal.begin(
+            attempt.number,
+            attempt.key,
+            masked,
+            attempt.effect,
+            None if attempt.original is None else self.redactor.value(attempt.original),
+            attempt.repaired_for,
+        )
+        # only once the call is in the journal: a resume relies on that order
+        self.emit("call_started", attempt.started(pack(masked)))
+
+    async def _send(self, attempt: Attempt) -> None:
+        """Hand the call to its tool and wait for the answer."""
+        assert attempt.entry is not None
+        attempt.began = time.perf_counter()
+        try:
+            answered = await self._sender.send(attempt, partial(self._mark_sent, attempt.entry))
+        finally:
+            attempt.measured()
+        attempt.notes += answered.notes
+        attempt.value, attempt.next_page = answered.value, answered.next_page
+
+    async def _response(self, attempt: Attempt) -> None:
+        """Make the answer fit for a program, and note what is odd about it."""
+        try:
+            attempt.value = self._responses.usable(attempt.value, attempt)
+        finally:
+            attempt.measured()
+        self._responses.service_answered(attempt.granted)
+        if attempt.unread is None:
+            self._responses.note_drift(attempt)
+            self._responses.note_error(attempt, attempt.value)
+        attempt.next_page = self.redactor.value(attempt.next_page)
+
+    async def _outcome(self, attempt: Attempt) -> CallReply:
+        """Write into the journal what came of the call."""
+        assert attempt.entry is not None
+        self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
+        return attempt.answered(attempt.value)
+
+    # -- what they share -----------------------------------------------------------------------------------------------
+
+    def refuse(self, request: CallRequest, error: CallRefused) -> CallReply:
+        """Record a call that is refused before any stage."""
+        attempt = self._begun(request)
+        attempt.error = error
+        return self._end(attempt).reply
+
+    def _begun(self, request: CallRequest) -> Attempt:
+        self._numbers += 1
+        return Attempt(request, number=self._numbers, program=self.journal.attempt, stage=self.journal.stage)
+
+    def _same(self, attempt: Attempt) -> SameCall | None:
+        """Return a call of the run that did, or may have done, what a write asks for."""
+        return None if attempt.reads else same_call(self.journal, attempt.key, self.name_now)
+
+    def _warnings(self, tool: str) -> tuple[str, ...]:
+        """Return what is unresolved about the program of a call of this tool, and about the call itself."""
+        seen = self.known_writes is None or tool in self.known_writes
+        found = self.warnings.get(tool, ())
+        return found if seen else (*found, AFTER_LOOK)
+
+    async def _explained(self, attempt: Attempt, request: ApprovalRequest) -> ApprovalRequest:
+        """Add to a request where its arguments come from, what is done already, and how long the run can wait."""
+        call = attempt.finish(CallReply(), self.redactor)
+        feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
+        done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes)
+        wait_s = None if self.until is None else max(0.0, self.until - asyncio.get_running_loop().time())
+        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
+
+    def _earlier_read(self, attempt: Attempt) -> Entry | None:
+        """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""
+        if self.reuse_s <= 0 or attempt.request.page or not attempt.reads:
             return None
-        found = self.journal.reusable(key, self.reuse_s)
+        if self.reusable.get(attempt.tool) is not attempt.granted:  # such as a search for tools, which does more
+            return None
+        found = self.journal.reusable(attempt.key, self.reuse_s)
         if found is None:
             return None
         entry, age = found
-        self.journal.reuse(record.number, entry, self.redactor.value(record.arguments))
-        record.status, record.next_page = "replayed", entry.next_page
-        record.notes.append(f"read {age:.0f} s ago for an earlier task of this conversation")
+        self.journal.reuse(attempt.number, entry, self.redactor.value(attempt.arguments))
+        attempt.notes.append(f"read {age:.0f} s ago for an earlier task of this conversation")
         return entry
 
-    def _granted(self, record: CallRecord) -> Tool:
-        tool = self.tools.get(record.tool)
-        if tool is None:
-            raise CallRefused(f"{record.tool!r} is not one of the tools of this task", status="not_granted")
-        if tool.transport is None:
-            message = f"{record.tool!r} has no transport: it can be shown, not called"
-            raise CallRefused(message, status="not_granted")
-        tool = self._as_recorded(tool)
-        record.effect, record.source = tool.protocol.effect, self.source_of(record.tool)
-        return tool
-
     def _as_recorded(self, tool: Tool) -> Tool:
-        """A tool with the effect that the journal has of it, where it acted in this run and is now said to read."""
+        """Give a tool that is now said to read the effect that the journal has of it, if it acted in this run."""
         if tool.protocol.effect is not Effect.READ:
             return tool
         acted = self.journal.acted(tool.name, self.source_of(tool.name))
         return tool if acted is None else tool.graded(acted.effect)
-
-    def _may_be_made(self, record: CallRecord) -> bool:
-        """Whether a call could be made, were its arguments right."""
-        approved = record.effect is Effect.READ or self.approval.may_allow
-        return approved and self.made < self.policy.max_calls and record.tool not in self.bans
-
-    def _check_arguments(self, record: CallRecord, tool: Tool) -> None:
-        """The schema gate (RETO §3.4, Eq. 11) with its deterministic tier of repair."""
-        arguments = original_arguments(tool.protocol, record.arguments)
-        known = self.repairs.respellings.get(record.tool)
-        schema, masked = tool.protocol.parameters, self.redactor.value
-        made = repair_arguments(schema, arguments, record.effect, known, self.rules, masked)
-        record.original, record.arguments = (arguments if made.repairs else None), made.arguments
-        record.repairs = made.repairs
-        record.notes += wording.argument_repairs(made.repairs, made.more)
-        if made.problems:
-            raise CallRefused("; ".join(map(str, made.problems[:3])), status="invalid_arguments")
-
-    async def _make(self, record: CallRecord, tool: Tool, key: CallKey) -> Any:
-        refuse_effect(record.effect, dry_run=self.dry_run)
-        masked = self.redactor.value(record.arguments)
-        if (same := self._same(record, key)) is not None:
-            record.notes.append(wording.same_call(same))
-        entry = self.journal.begin(
-            record.number,
-            key,
-            masked,
-            record.effect,
-            None if record.original is None else self.redactor.value(record.original),
-            record.repaired_for,
-        )
-        # only once the call is in the journal: a resume relies on that order
-        self.emit("call_started", record.started(pack(masked)))
-        began = time.perf_counter()
-        try:
-            answered = await self._sender.send(tool, record, partial(self._mark_sent, entry))
-            record.notes += answered.notes
-            value = self._responses.usable(answered.value, record)
-        except ToolError as error:
-            failure = self._responses.failure(error, tool, record, sent=entry.sent)
-            self.journal.fail(entry, surely_not_done=failure.outcome == "refused", message=failure.message)
-            raise failure from None
-        finally:
-            record.seconds = time.perf_counter() - began
-        self._responses.service_answered(tool)
-        if record.unread is None:
-            self._note_drift(record, tool, value)
-            self._note_body(record, tool, value)
-        record.next_page = self.redactor.value(answered.next_page)
-        self.journal.succeed(entry, value, record.next_page, record.unread)
-        return value
 
     def _mark_sent(self, entry: Entry) -> None:
         """Write down, right before it happens, that a call is handed to its tool."""
@@ -446,46 +462,53 @@ class Broker:
         if entry.effect is not Effect.READ:
             self.emit("call_sent", {"index": entry.number})
 
-    def _note_body(self, record: CallRecord, tool: Tool, value: Any) -> None:
-        """Note the error that a response states in its body."""
-        shown = [example.response for example in tool.protocol.examples]
-        if (stated := error_in(value, tool.protocol.returns, examples=shown)) is not None:
-            record.body_error = stated.model_copy(update={"message": self.redactor.text(stated.message)})
+    async def _other_arguments(self, attempt: Attempt) -> dict[str, Any] | None:
+        """Return the arguments with which a call that failed is made again; ``None`` if it is not repaired."""
+        error = attempt.error
+        if error is None and attempt.status == "ok" and (stated := attempt.body_error) is not None:
+            error = ToolError(stated.message, status=STATED)
+        if error is None or attempt.entry is None or self.made >= self.policy.max_calls:
+            return None
+        try:
+            return await self.repairs.after(attempt, error)
+        except ToolError:
+            return None  # its program has ended
+        except BaseException:
+            self._end(attempt)
+            raise
 
-    def _note_drift(self, record: CallRecord, tool: Tool, value: Any) -> None:
-        if tool.protocol.returns is not None:
-            found = problems(tool.protocol.returns, value)[:3]
-            record.drift = [Drift(path=each.path, what=each.message) for each in found]
+    def _failed(self, attempt: Attempt, error: ToolError) -> ToolError:
+        """Return an error as the program may see it; write the failure of a call that was begun into the journal."""
+        entry = attempt.entry
+        if entry is None or entry.state != "open":
+            return error
+        failure = self._responses.failure(error, attempt, sent=entry.sent)
+        self.journal.fail(entry, surely_not_done=failure.outcome == "refused", message=failure.message)
+        return failure
 
-    def _failed(self, record: CallRecord, error: ToolError) -> CallReply:
-        record.cause = error.cause
-        if record.status == "ok":
-            record.status = "refused" if isinstance(error, CallRefused) else "failed"
-        if record.status == "refused":
-            masked = self.redactor.value  # before they are cut: half a credential is not known as one
-            record.arguments = cut_arguments(masked(record.arguments))
-            record.original = cut_arguments(masked(record.original)) if record.original is not None else None
-        return self._ended(record, CallReply(error=self.redactor.text(error.message), status=error.status))
-
-    def _cut_off(self, record: CallRecord) -> None:
+    def _cut_off(self, attempt: Attempt) -> None:
         """Record a call that was begun and whose outcome nobody will learn; one that was not sent did nothing."""
-        entry = self.journal.entries.get(record.number)
+        entry = self.journal.entries.get(attempt.number)
         if entry is None:
             return
         message = f"the run was stopped {'during this call' if entry.sent else 'before this call was sent'}"
         self.journal.cut_off(entry, message)
-        record.status = "in_doubt" if entry.in_doubt else "failed"
-        self._ended(record, CallReply(error=message, status="stopped"))
+        attempt.status = "in_doubt" if entry.in_doubt else "failed"
+        attempt.error, attempt.reply = None, CallReply(error=message, status="stopped")
+        self._end(attempt)
 
-    def _ended(self, record: CallRecord, reply: CallReply) -> CallReply:
-        call = record.finish(reply, self.redactor)
+    def _end(self, attempt: Attempt) -> Attempt:
+        """End a call: from now on the result and the trace have it."""
+        if attempt.error is not None:
+            attempt.reply = attempt.fail(attempt.error, self.redactor)
+        call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))
-        return reply
+        return attempt
 
 
-def _key(record: CallRecord) -> CallKey:
+def _key(attempt: Attempt) -> CallKey:
     try:
-        return call_key(record.tool, record.arguments, record.source)
+        return call_key(attempt.tool, attempt.arguments, attempt.source)
     except ValueError as error:
         raise CallRefused(f"$: {error}", status="invalid_arguments") from None

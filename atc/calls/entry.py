@@ -8,13 +8,12 @@ what they are known by at their sources, or, where that is unknown of one, by th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, NamedTuple
 
 from atc.calls.json_values import canonical
-from atc.packing import unpack
 from atc.result import Effect
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage
@@ -35,7 +34,7 @@ class CallKey(NamedTuple):
 
     @property
     def handles(self) -> tuple[CallKey, ...]:
-        """Keys by which a call that may be the same is found: by the name alone, and by the source alone."""
+        """Return keys by which a call that may be the same is found: by the name alone, and by the source alone."""
         by_name = CallKey(self.tool, self.digest)
         return (by_name,) if self.source is None else (by_name, CallKey("", self.digest, self.source))
 
@@ -74,7 +73,7 @@ class KnownTools:
             self._names.setdefault(key.source, {})[key.tool] = None
 
     def same(self, key: CallKey) -> Iterator[CallKey]:
-        """The keys that the same call may have among those that were noted."""
+        """Yield the keys that the same call may have among those that were noted."""
         for source in self._sources.get(key.tool, ()):
             if source is None or key.source is None or source == key.source:
                 yield key._replace(source=source)
@@ -129,7 +128,7 @@ class Entry:
 
     @property
     def observation(self) -> Any:
-        """What a model is shown of a call that is done: its value, or why it has none."""
+        """Return what a model is shown of a call that is done: its value, or why it has none."""
         return self.value if self.unread is None else self.unread.message
 
     @property
@@ -141,105 +140,6 @@ class Entry:
     def is_unknown(self) -> bool:
         """Whether its tool may have received the call, and its outcome is unknown."""
         return self.state == "unknown" or (self.state == "open" and self.sent)
-
-    @classmethod
-    def begun(cls, record: dict[str, Any]) -> tuple[Entry, str]:
-        """The call of a record of its beginning, and the start of the machine that it names; empty if none.
-
-        Raises:
-            ValueError, KeyError, TypeError: the record is none.
-        """
-        number, boot = record["call"], record.get("boot", "")
-        key = CallKey(record["begin"], record["key"], source_of(record.get("source")))
-        attempt, stage = record["attempt"], record.get("stage", 0)
-        entry = cls(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
-        well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
-        if not well_formed or not all(isinstance(part, str) for part in (key.tool, key.digest, boot)):
-            raise ValueError("not the beginning of a new call")
-        if "original" in record:  # a journal of an older version has none
-            entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
-            if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
-                raise ValueError("not the arguments as they were given")
-        return entry, boot
-
-
-def source_of(raw: Any) -> SourceKey | None:
-    """What a record says that a tool is known by at its source; a journal of an older version says nothing.
-
-    Raises:
-        ValueError: it says something else.
-    """
-    if raw is None:
-        return None
-    if not isinstance(raw, list) or len(raw) != 3 or not all(isinstance(part, str) for part in raw):
-        raise ValueError("not what a tool is known by")
-    return SourceKey(*raw)
-
-
-def unread_of(raw: Any) -> Unread | None:
-    """Why a record holds no response.
-
-    Raises:
-        ValueError: it does not say that.
-    """
-    if raw is None:
-        return None
-    if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(text, str) for text in raw):
-        raise ValueError("not why a response cannot be had")
-    return Unread(*raw)
-
-
-def next_page_of(raw: Any) -> NextPage:
-    """The next page that a record names.
-
-    Raises:
-        ValueError: it is none.
-    """
-    if raw is None or raw is False:
-        return raw
-    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
-        raise ValueError("not the arguments of a next page")
-    return raw
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Where a journal keeps its records: a file (:mod:`atc.calls.journal_file`), or a row each in a database.
-
-
-class Records(Protocol):
-    """Records of one run, in order, that one process at a time may append to.
-
-    Attributes:
-        name: where they are, for messages.
-        marks: what a mark of a call that is about to leave survives. A call that was begun and bears no mark was surely
-            not sent, as long as this text is the same. Empty where nothing is sure.
-    """
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def marks(self) -> str: ...
-
-    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
-        """Read all records back, in order.
-
-        Args:
-            apply: is called with each. Its ValueError, KeyError, TypeError or AttributeError refuses them all.
-
-        Raises:
-            JournalError: they cannot be read, or one of them is wrong; they are left as they are, and let go of.
-        """
-
-    def append(self, *records: dict[str, Any], sync: bool) -> None:
-        """Append records, all or none. They survive the machine before this returns if ``sync``.
-
-        Raises:
-            JournalError: they cannot be written, or another process holds them now. Nothing is appended after that.
-        """
-
-    def close(self) -> None:
-        """Let go of them. What is appended later fails."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -278,7 +178,7 @@ class EarlierReads:
             self._began[entry.number] = self._began[earlier.number]
 
     def end_task(self, entries: Mapping[int, Entry]) -> None:
-        """The task has ended: what it read may be used again. Of all other calls nobody is given the value any more."""
+        """Let what the task that ends has read be used again. The values of all other calls are needed no more."""
         done = {number: entries[number] for number in self._began if entries[number].state == "done"}
         self._began = {number: self._began[number] for number in done}
         self._of_key = {entry.key: entry for entry in sorted(done.values(), key=self._age, reverse=True)}
@@ -287,7 +187,7 @@ class EarlierReads:
                 entry.value = None  # a long conversation does not hold it
 
     def take(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
-        """The newest of the same reads, and how many seconds ago it was made, if that is no more than ``seconds``."""
+        """Return the newest of the same reads, and how many seconds old it is, if that is no more than ``seconds``."""
         entry = self._of_key.pop(key, None)
         if entry is None or entry.number not in self._began or (age := self._age(entry)) > seconds:
             return None
@@ -329,9 +229,9 @@ class RepairedBefore:
             self._of_key[original] = entry
 
     def get(self, key: CallKey) -> Entry | None:
-        """The latest call that was sent for arguments of this key.
+        """Return the latest call that was sent for arguments of this key.
 
-        Of a read that the service refused before it was repaired, only where it was answered then.
+        A read that the service refused before its repair counts only if it was answered after that.
         """
         found = self._of_key.get(key)
         if found is None or (found.repaired_for == "service" and found.state != "done"):

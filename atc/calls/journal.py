@@ -38,21 +38,29 @@ from atc.calls.entry import (
     EarlierReads,
     Entry,
     KnownTools,
-    Records,
     RepairedBefore,
     RepairedFor,
     Unread,
     call_key,
-    next_page_of,
     same_tool,
-    source_of,
-    unread_of,
 )
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
+from atc.calls.journal_records import (
+    Records,
+    Sources,
+    StageBegins,
+    ban_record,
+    begin_record,
+    read_ban,
+    read_begin,
+    read_stage,
+    read_value,
+    stage_record,
+    value_record,
+)
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
 from atc.facts import Replacement
-from atc.packing import pack, unpack
 from atc.result import Effect
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage
@@ -64,10 +72,11 @@ class Journal:
     """Records that are only appended, and their index in memory.
 
     Args:
-        records: where they are kept (:class:`atc.calls.entry.Records`), or the path of a file; ``None`` keeps them
-            in memory only. What is there is read back and continued. The beginning of a record at the very end of a
-            file, which a crash cut short, is dropped: its call was not begun yet, or is in doubt. Any other damage
-            could hide a write that was made, so such a file is refused as it is. One process at a time may hold it.
+        records: where they are kept (:class:`~atc.calls.journal_records.Records`), or the path of a file; ``None``
+            keeps them in memory only. What is there is read back and continued. The beginning of a record at the very
+            end of a file, which a crash cut short, is dropped: its call was not begun yet, or is in doubt. Any other
+            damage could hide a write that was made, so such a file is refused as it is. One process at a time may hold
+            it.
 
     Attributes:
         attempt: number of the program that runs, from 0; -1 before the first.
@@ -154,8 +163,8 @@ class Journal:
         repeated = new_request and self._repeated > 0
         new_request = new_request and not repeated
         commits = {entry.number: entry for entry in self.entries.values() if self._is_of_last_program(entry)}
-        record = {"stage": self.stage + 1, "commits": list(commits), "new_request": new_request, "inputs": pack(values)}
-        self._append(record, sync=True)
+        begins = StageBegins(self.stage + 1, list(commits), new_request, values)
+        self._append(stage_record(begins), sync=True)
         self._repeated -= repeated
         self._begin_stage(commits, new_request, values)
 
@@ -172,12 +181,12 @@ class Journal:
         """
         values = to_json_value(dict(inputs or {}))
         commits = {e.number: e for e in self.entries.values() if answered and self._is_of_last_program(e)}
-        record = {"stage": self.stage + 1, "commits": list(commits), "new_request": True, "inputs": pack(values)}
-        self._append(record | {"request": self.request + 1, "answered": answered}, sync=True)
+        begins = StageBegins(self.stage + 1, list(commits), True, values, self.request + 1, answered)
+        self._append(stage_record(begins), sync=True)
         self._begin_request(commits, answered, values)
 
     def reusable(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
-        """The same read, made for an earlier task at most so many seconds ago, and how many; ``None`` if there is none.
+        """Return the same read of an earlier task, at most so many seconds old, and its age; ``None`` without one.
 
         No read is used again after a write of the conversation, or while one is in doubt. Each is used once a task: a
         program that reads twice looks for a change. Reads of another process are not used.
@@ -195,9 +204,7 @@ class Journal:
         """Let no later task use the reads again that were made so far."""
         self._reads = EarlierReads()
 
-    def ban(
-        self, tool: str, substitute: Replacement, sources: tuple[SourceKey | None, SourceKey | None] = (None, None)
-    ) -> None:
+    def ban(self, tool: str, substitute: Replacement, sources: Sources = (None, None)) -> None:
         """Write down that a write is not called again, and what may be called in its place. On disk before this
         returns, and so before the substitute can act.
 
@@ -209,13 +216,11 @@ class Journal:
         Raises:
             JournalError: it cannot be written; nothing may take the tool's place.
         """
-        known = [source and list(source) for source in sources]
-        record = {"ban": tool, "by": substitute.tool, "arguments": dict(substitute.arguments), "sources": known}
-        self._append(record, sync=True)
+        self._append(ban_record(tool, substitute, sources), sync=True)
         self.banned[tool], self.ban_sources[tool] = (substitute,), sources
 
     def begin_again(self) -> None:
-        """After a resume: what acts begins from its start, and not in the stage in which it was cut off.
+        """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
 
         Its first program gets the inputs of its task of a conversation alone, and a request that was begun before is no
         new one when it is begun again: what was done for it is refused.
@@ -258,11 +263,11 @@ class Journal:
         return None
 
     def in_doubt(self) -> Entry | None:
-        """The first call with effects whose outcome is unknown, of any task and process."""
+        """Return the first call with effects whose outcome is unknown, of any task and process."""
         return next((entry for entry in self.entries.values() if entry.in_doubt), None)
 
     def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], Entry]:
-        """The tools of all calls with effects whose outcome is unknown; not of those that are under way.
+        """Return the tools of all calls with effects whose outcome is unknown; not of those that are under way.
 
         Each by its name and by what it is known by at its source, with its first such call.
         """
@@ -273,7 +278,7 @@ class Journal:
         return found
 
     def equal_writes(self, key: CallKey) -> Iterator[Entry]:
-        """The writes of any tool with these arguments that were done or may have been, and still count.
+        """Yield the writes of any tool with these arguments that were done or may have been, and still count.
 
         What an earlier stage or task did counts as long as the same call of the same tool would be refused for it. A
         call of this tool as a read counts if its outcome is unknown: the tool has effects now, and may have had then.
@@ -292,7 +297,7 @@ class Journal:
                 yield entry
 
     def acted(self, tool: str, source: SourceKey | None = None) -> Entry | None:
-        """A call of this tool that this journal holds as one with effects, whatever the tool is said to do now."""
+        """Return a call of this tool that this journal holds as a write, whatever the tool is said to do now."""
         return self._same(self._acted, CallKey(tool, "", source))
 
     def unasked(self, tool: str, source: SourceKey | None = None) -> Entry | None:
@@ -315,7 +320,7 @@ class Journal:
         return bool(self._repaired)
 
     def sent_for(self, key: CallKey) -> Entry | None:
-        """The call that was begun with a repair of these arguments, ``key`` being theirs as a program gave them."""
+        """Return the call that was begun with a repair of these arguments; ``key`` is theirs before the repair."""
         found = [entry for each in self._tools.same(key) if (entry := self._repaired.get(each)) is not None]
         return max(found, key=lambda entry: entry.number, default=None)
 
@@ -341,19 +346,7 @@ class Journal:
         entry = Entry(number, key, arguments, effect, self.attempt, self.stage)
         entry.original, entry.repaired_for = original, repaired_for
         has_effects = effect is not Effect.READ
-        record = {
-            "call": number,
-            "begin": key.tool,
-            "key": key.digest,
-            **({} if key.source is None else {"source": list(key.source)}),
-            "args": pack(arguments),
-            "effect": effect.value,
-            "attempt": self.attempt,
-            "stage": self.stage,
-            **({"boot": self._boot} if has_effects and self._boot else {}),
-            **({} if original is None else {"original": pack(original)}),
-            **({"repaired_for": repaired_for} if repaired_for else {}),
-        }
+        record = begin_record(entry, self._boot if has_effects else "")
         self._append(record, sync=has_effects)
         self._note(entry)
         self._own.add(number)
@@ -378,9 +371,8 @@ class Journal:
     def succeed(self, entry: Entry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
         """Write down the answer of a call, the next page that its headers name, or why its answer cannot be had."""
         self._mark_sent(entry)
-        beside: dict[str, Any] = {} if next_page is None else {"next_page": next_page}
-        beside |= {} if unread is None else {"unread": [unread.message, unread.status]}
-        self._append({"call": entry.number, "value": pack(value), **beside}, sync=entry.effect is not Effect.READ)
+        record = value_record(entry.number, value, next_page, unread)
+        self._append(record, sync=entry.effect is not Effect.READ)
         self._done(entry, value, next_page, unread)
 
     def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
@@ -411,7 +403,7 @@ class Journal:
         self.close()
 
     def handed_over(self) -> Journal:
-        """This journal for the next task, open. What an earlier task left behind has this object, which is closed."""
+        """Return this journal for the next task, open. What an earlier task left behind holds this one, now closed."""
         self._closed = True
         new = copy.copy(self)
         new._closed = False
@@ -438,7 +430,7 @@ class Journal:
         self._repaired.note(entry)
 
     def _same(self, entries: Mapping[CallKey, Entry], key: CallKey) -> Entry | None:
-        """The same call among these."""
+        """Return the same call among these."""
         return next((entries[each] for each in self._tools.same(key) if each in entries), None)
 
     def _done(self, entry: Entry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
@@ -518,8 +510,7 @@ class Journal:
             entry.sent = True
             return
         if "value" in record:
-            next_page, unread = next_page_of(record.get("next_page")), unread_of(record.get("unread"))
-            self._done(entry, unpack(record["value"]), next_page, unread)
+            self._done(entry, *read_value(record))
         elif record["failed"] in ("refused", "unknown"):
             entry.state, entry.failure = record["failed"], str(record.get("message", ""))
         else:
@@ -528,15 +519,11 @@ class Journal:
             raise ValueError(f"call {number} was never sent")
 
     def _apply_ban(self, record: dict[str, Any]) -> None:
-        tool, by, arguments = record["ban"], record["by"], record["arguments"]
-        if not isinstance(arguments, dict) or not all(isinstance(e, str) for e in (tool, by, *arguments.values())):
-            raise ValueError("no tool that is banned")
-        of_tool, of_by = map(source_of, record.get("sources", (None, None)))
-        self.banned[tool] = (Replacement(tool=by, arguments=tuple(arguments.items())),)
-        self.ban_sources[tool] = of_tool, of_by
+        tool, substitute, sources = read_ban(record)
+        self.banned[tool], self.ban_sources[tool] = (substitute,), sources
 
     def _apply_begin(self, record: dict[str, Any]) -> None:
-        entry, boot = Entry.begun(record)
+        entry, boot = read_begin(record)
         if entry.number in self.entries:
             raise ValueError("not the beginning of a new call")
         if entry.stage != self.stage:
@@ -548,21 +535,20 @@ class Journal:
             self._waiting[entry.number] = boot
 
     def _apply_stage(self, record: dict[str, Any]) -> None:
-        commits = {number: self.entries[number] for number in record["commits"]}
-        inputs, new_request = unpack(record["inputs"]), record["new_request"]
-        if type(record["stage"]) is not int or record["stage"] != self.stage + 1:
+        begins = read_stage(record)
+        commits = {number: self.entries[number] for number in begins.commits}
+        if begins.stage != self.stage + 1:
             raise ValueError(f"not the stage after {self.stage}")
-        if not isinstance(inputs, dict) or type(new_request) is not bool or len(commits) != len(record["commits"]):
-            raise ValueError("not the beginning of a stage")
+        if len(commits) != len(begins.commits):
+            raise ValueError("it commits a call twice")
         if any(e.effect is Effect.READ or e not in self._successes.get(e.key, ()) for e in commits.values()):
             raise ValueError("it commits what was not done")
-        if "request" not in record:
-            self._begin_stage(commits, new_request, inputs)
+        if begins.request is None:
+            self._begin_stage(commits, begins.new_request, begins.inputs)
             return
-        counted = type(record["request"]) is int and record["request"] == self.request + 1
-        if not counted or not new_request or type(record["answered"]) is not bool:
+        if begins.request != self.request + 1:
             raise ValueError(f"not the task after {self.request}")
-        self._begin_request(commits, record["answered"], inputs)
+        self._begin_request(commits, begins.answered, begins.inputs)
 
     def _settle(self) -> None:
         """Decide whether calls that were begun and not marked as sent were made. Marks hold until the next start."""

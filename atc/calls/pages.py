@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from atc.calls.attempt import Attempt
 from atc.calls.broker import Broker
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.json_values import canonical
-from atc.calls.record import Handled
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
@@ -71,7 +71,7 @@ class Pages:
             request = dataclasses.replace(request, unknown=self._run_numbers(request))
         handled = await self._broker.handled(request)
         self._served(request, Part(handled.number))
-        return self._answered(request, handled)
+        return self._answered(request, handled.reply, handled.number)
 
     def placed(self, outcome: Outcome) -> Outcome:
         """Return an outcome whose error names calls by their numbers in the run: the one that failed, and the one whose
@@ -96,7 +96,7 @@ class Pages:
         return None
 
     def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-        """What the program claims that its arguments rest on, by the numbers of calls in the run; 0 for none of it."""
+        """Return what the program claims that its arguments rest on, by numbers of calls in the run; 0 for none."""
         attempt = self._broker.journal.attempt
 
         def made(number: int) -> int:
@@ -107,16 +107,16 @@ class Pages:
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)
 
-    def _answered(self, request: CallRequest, handled: Handled) -> CallReply:
-        """The reply of a call; of one that failed its number is kept."""
-        if handled.reply.error is not None:
-            self._failed[self._broker.journal.attempt, request.number] = handled.number
-        return handled.reply
+    def _answered(self, request: CallRequest, reply: CallReply, number: int) -> CallReply:
+        """Return the reply of a call; keep the number in the run of one that failed."""
+        if reply.error is not None:
+            self._failed[self._broker.journal.attempt, request.number] = number
+        return reply
 
     def _refused(self, request: CallRequest, problem: CallRefused) -> CallReply:
         """Refuse a call that reaches no gate."""
         reply = self._broker.refuse(request, problem)
-        return self._answered(request, Handled(reply, self._broker.calls[-1].index))
+        return self._answered(request, reply, self._broker.calls[-1].index)
 
     async def _all(self, request: CallRequest) -> CallReply:
         name, given = request.arguments.get("tool"), request.arguments.get("arguments")
@@ -124,7 +124,8 @@ class Pages:
             return self._refused(request, CallRefused("it takes a tool and its arguments", status="invalid_arguments"))
         request = dataclasses.replace(request, tool=name[:200], arguments=given)
         if name not in self._broker.tools:
-            return self._answered(request, await self._broker.handled(request))  # which refuses it
+            refused = await self._broker.handled(request)
+            return self._answered(request, refused.reply, refused.number)
         if request.unknown:
             return await self.call(request)  # which plans it: no page can be asked for yet
         protocol = self._broker.tools[name].protocol
@@ -156,7 +157,7 @@ class Pages:
                 if reader.is_beyond_the_end(handled.reply):
                     self._broker.past_the_end.add(handled.number)
                     break
-                return self._answered(request, handled)
+                return self._answered(request, handled.reply, handled.number)
             page, count = reader.read(handled)
             self._served(request, Part(handled.number, page.path, count))
             arguments = reader.following(arguments, page, handled)
@@ -190,16 +191,16 @@ class _Reader:
 
     @property
     def number(self) -> int:
-        """Of the page that is read next, from 1."""
+        """Return the number of the page that is read next, from 1."""
         return self._pages + 1
 
     def begin(self) -> dict[str, Any] | None:
-        """The arguments of the first page."""
+        """Return the arguments of the first page."""
         name, first = self.paging.parameter, self.paging.first
         must_be_given = name in self.protocol.required and name not in self.given and first is not None
         return {**self.asked, name: first} if must_be_given else self.asked
 
-    def read(self, handled: Handled) -> tuple[Page, int]:
+    def read(self, handled: Attempt) -> tuple[Page, int]:
         """Take the items of a page; return the page and how many of its items were taken.
 
         Raises:
@@ -230,8 +231,8 @@ class _Reader:
         if self._bytes > MAX_BYTES:
             self._stop(f"its items have more than {MAX_BYTES:,} bytes", "too_large")
 
-    def following(self, arguments: dict[str, Any], page: Page, handled: Handled) -> dict[str, Any] | None:
-        """The arguments of the next page; ``None`` after the last one.
+    def following(self, arguments: dict[str, Any], page: Page, handled: Attempt) -> dict[str, Any] | None:
+        """Return the arguments of the next page; ``None`` after the last one.
 
         Raises:
             CallRefused: there is a next page, and it cannot be asked for.
@@ -259,7 +260,7 @@ class _Reader:
         counts = self.paging.by in ("page", "offset")
         return counts and self._pages > 0 and reply.status in _BEYOND_THE_END and self._is_short()
 
-    def _changed(self, arguments: dict[str, Any], page: Page, handled: Handled) -> dict[str, Any] | None:
+    def _changed(self, arguments: dict[str, Any], page: Page, handled: Attempt) -> dict[str, Any] | None:
         """Return the arguments that change for the next page: from the headers, else the response, else by counting."""
         if handled.next_page is False or self._ended:
             return None

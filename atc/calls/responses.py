@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc.calls.attempt import Attempt
 from atc.calls.entry import Unread
 from atc.calls.json_values import TooMany, json_value_and_text
-from atc.calls.record import CallRecord
 from atc.calls.redact import OwnExceptions, Redactor, beginning, masked_text
 from atc.errors import CallRefused, Cause, ToolError
+from atc.facts import Drift
 from atc.packing import SMALL, TAG, count_values, is_small, json_text, pack
-from atc.result import Effect
+from atc.schemas.error_bodies import error_in
+from atc.schemas.validate import problems
 from atc.tools.tool import Tool
 
 _REFUSES_CREDENTIAL = frozenset({401, 403})
@@ -43,11 +45,11 @@ class Responses:
         if tool.sends_credential and status not in _REFUSES_CREDENTIAL:
             self._admitting.add(service)
 
-    def usable(self, value: Any, record: CallRecord) -> Any:
+    def usable(self, value: Any, attempt: Attempt) -> Any:
         """Return a response as the program gets it.
 
         One that is too large, or no JSON, is never cut or made up. It fails a read. After an effect, which has
-        happened, ``record.unread`` says why there is no value: a program is told that where it reads the value.
+        happened, ``attempt.unread`` says why there is no value: a program gets that where it reads the value.
 
         Raises:
             ToolError: the response of a read cannot be used.
@@ -69,67 +71,83 @@ class Responses:
             problem = ToolError(f"the response is too large, {error}: ask for less", status="too_large")
         except ValueError as error:
             problem = ToolError(f"the response is no usable JSON: {error}", status="bad_response", cause="bad_response")
-        if record.effect is Effect.READ:
+        if attempt.reads:
             raise problem
-        record.unread = Unread(f"it was done, and {problem.message}", str(problem.status))
+        attempt.unread = Unread(f"it was done, and {problem.message}", str(problem.status))
         return None
 
-    def failure(self, error: ToolError, tool: Tool, record: CallRecord, *, sent: bool) -> ToolError:
-        """Return an error as the program may see it; record why the call failed.
+    def note_error(self, attempt: Attempt, value: Any) -> None:
+        """Note the error that a response states in its body."""
+        protocol = attempt.granted.protocol
+        shown = [example.response for example in protocol.examples]
+        if (stated := error_in(value, protocol.returns, examples=shown)) is not None:
+            message = self._redactor.text(stated.message)
+            attempt.body_error = stated.model_copy(update={"message": message})
+
+    def note_drift(self, attempt: Attempt) -> None:
+        """Note where the response is otherwise than its tool's document says."""
+        returns = attempt.granted.protocol.returns
+        if returns is not None:
+            attempt.drift = [Drift(path=each.path, what=each.message) for each in problems(returns, attempt.value)[:3]]
+
+    def failure(self, error: ToolError, attempt: Attempt, *, sent: bool) -> ToolError:
+        """Return an error as the program may see it, and note why the call failed.
 
         Args:
             error: what the transport raised.
-            tool: the call's tool.
-            record: of the call; its status, traceback and service message are set.
+            attempt: the call; its status, traceback and service message are set.
             sent: whether the tool may have received the call. Until then it surely did nothing.
         """
+        tool = attempt.granted
         message = self._redactor.text(str(error.message))
         if error.raised is not None:
-            message = self._exceptions.masked(message, record.arguments)
-            record.traceback = self._exceptions.save_traceback(record.number, error.raised)
+            message = self._exceptions.masked(message, attempt.arguments)
+            attempt.traceback = self._exceptions.save_traceback(attempt.number, error.raised)
         elif tool.protocol.source.in_process:
             message = masked_text(beginning(message))
         elif error.service_message:
-            record.service_message = self._redactor.text(error.service_message)[:MAX_ERROR]
+            attempt.service_message = self._redactor.text(error.service_message)[:MAX_ERROR]
         outcome = error.outcome if sent else "refused"
         surely_not_done = outcome == "refused"
-        record.status = "failed" if surely_not_done or record.effect is Effect.READ else "in_doubt"
+        attempt.status = "failed" if surely_not_done or attempt.reads else "in_doubt"
         if isinstance(error, CallRefused):
-            record.status = "refused"  # by a gate of ours before the transport: the tool never received it
+            attempt.status = "refused"  # by a gate of ours before the transport: the tool never received it
         status = error.status
         if status is not None and type(status) is not int:
             status = self._redactor.text(str(status))[:100]
-        cause = self._cause(error, tool, record, surely_not_done)
+        cause = self._cause(error, attempt, surely_not_done)
         return ToolError(message[:MAX_ERROR], status=status, outcome=outcome, cause=cause)
 
-    def _cause(self, error: ToolError, tool: Tool, record: CallRecord, surely_not_done: bool) -> Cause | None:
-        """Why no other program can help, if none can.
+    def _cause(self, error: ToolError, attempt: Attempt, surely_not_done: bool) -> Cause | None:
+        """Return why no other program can help, if none can.
 
         A call that may have been sent and got no answer: an effect is in doubt. A read shows that the service is down,
         unless the service answered before: then other arguments may help.
         """
+        tool = attempt.granted
         if error.cause != "unreachable":
             self.service_answered(tool, error.status)
-            return self._cause_of_403(error, tool, record) if error.status == 403 else error.cause
+            return self._cause_of_403(error, attempt) if error.status == 403 else error.cause
         if surely_not_done:
             return "unreachable"
-        if record.effect is not Effect.READ:
+        if not attempt.reads:
             return "in_doubt"
         return None if tool.protocol.source.service in self._answering else "unreachable"
 
-    def _cause_of_403(self, error: ToolError, tool: Tool, record: CallRecord) -> Cause | None:
+    def _cause_of_403(self, error: ToolError, attempt: Attempt) -> Cause | None:
         """Whether a 403 is about the credential that was sent, or about what this call asked for.
 
         A service that took the credential in this run knows it. One that did not may refuse one resource, so a call
         whose error blames the call alone has a second program, and no third.
         """
+        tool = attempt.granted
         if not tool.sends_credential:
             return error.cause
         service = tool.protocol.source.service
         if service in self._admitting:
             return None
-        first = self._refused.setdefault(service, record.attempt)
-        return error.cause if record.attempt == first else "credential"
+        first = self._refused.setdefault(service, attempt.program)
+        return error.cause if attempt.program == first else "credential"
 
 
 # ----------------------------------------------------------------------------------------------------------------------

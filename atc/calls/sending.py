@@ -9,20 +9,21 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
 import tenacity
 
+from atc.calls.attempt import Attempt
 from atc.calls.clock import Clock, HostTime
-from atc.calls.record import CallRecord
+from atc.calls.contract import CallReply
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.facts import Feed
 from atc.result import Call, Effect
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.protocol import Protocol, original_arguments
-from atc.tools.tool import Answered, Tool, Toolset, answer_of
+from atc.tools.protocol import original_arguments
+from atc.tools.tool import Answered, Toolset, answer_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What the broker of a run allows, and what it asks of the tools that are granted.
@@ -72,7 +73,7 @@ def check_schemas(tools: Toolset) -> None:
 
 
 def pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
-    """A wait that doubles from ``first_s`` seconds, with jitter, unless the service names its own."""
+    """Return a wait that doubles from ``first_s`` seconds, with jitter, unless the service names its own."""
     backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
 
     def wait(state: tenacity.RetryCallState) -> float:
@@ -104,39 +105,36 @@ def refuse_effect(effect: Effect, *, dry_run: bool) -> None:
         raise AssertionError("a dry run hands no call with effects to its tool")
 
 
-def plan(record: CallRecord, warnings: Sequence[str]) -> None:
-    """Record a call that has passed all gates but the approval as planned.
+def plan(attempt: Attempt) -> CallReply:
+    """Plan a call that has passed all gates but the approval, and return its reply."""
+    attempt.status = "planned"
+    if attempt.warnings:
+        attempt.notes.append(_ASKS_ALWAYS)
+    return CallReply(planned=True)
+
+
+def plan_unknown(attempt: Attempt, calls: Collection[Call], *, dry_run: bool) -> CallReply:
+    """Plan a call some of whose arguments rest on planned calls, and return its reply.
 
     Args:
-        record: of the call.
-        warnings: what the check warned about and it depends on.
-    """
-    record.status = "planned"
-    if warnings:
-        record.notes.append(_ASKS_ALWAYS)
-
-
-def plan_unknown(record: CallRecord, protocol: Protocol, calls: Collection[Call], *, dry_run: bool) -> None:
-    """Record a call as planned some of whose arguments rest on planned calls.
-
-    Args:
-        record: of the call; ``unknown`` says which arguments, by the program's own claim.
-        protocol: of its tool.
+        attempt: the call; its request says which arguments, by the program's own claim.
         calls: those of the run that have ended.
 
     Raises:
         CallRefused: this is no dry run, or what it rests on was not planned.
     """
+    unknown, protocol = attempt.request.unknown, attempt.granted.protocol
     planned = {call.index: call.tool for call in calls if call.status == "planned"}
-    if not dry_run or any(number not in planned for places in record.unknown.values() for number, _ in places):
+    if not dry_run or any(number not in planned for places in unknown.values() for number, _ in places):
         raise CallRefused("its arguments hold values of calls that were not planned", status="invalid_arguments")
-    record.arguments = original_arguments(protocol, record.arguments)
-    for name, places in original_arguments(protocol, dict(record.unknown)).items():
-        record.awaits += [
+    attempt.arguments = original_arguments(protocol, attempt.arguments)
+    for name, places in original_arguments(protocol, dict(unknown)).items():
+        attempt.awaits += [
             Feed(argument=name, kind="planned", call=number, tool=planned[number], path=path) for number, path in places
         ]
-    record.status = "planned"
-    record.notes.append(_NOT_CHECKED)
+    attempt.status = "planned"
+    attempt.notes.append(_NOT_CHECKED)
+    return CallReply(planned=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -164,12 +162,11 @@ class Sender:
     reads_only: bool = False
     host_time: HostTime = field(default_factory=HostTime)
 
-    async def send(self, tool: Tool, record: CallRecord, mark_sent: Callable[[], None]) -> Answered:
+    async def send(self, attempt: Attempt, mark_sent: Callable[[], None]) -> Answered:
         """Send a call and return what its tool answered.
 
         Args:
-            tool: its transport is given.
-            record: of the call; a retry is noted in it.
+            attempt: the call of a tool with a transport; a retry is noted in it.
             mark_sent: writes down that the call is sent. The transport calls it right before.
 
         Raises:
@@ -178,26 +175,27 @@ class Sender:
             InputNeeded: only the user can answer it, and nobody is there.
             Exception: whatever ``mark_sent`` raised, also if the transport caught it.
         """
-        refuse_effect(tool.protocol.effect, dry_run=self.reads_only)
+        refuse_effect(attempt.granted.protocol.effect, dry_run=self.reads_only)
         mark = _SentMark(mark_sent)
         try:
-            return await self._in_time(tool, record, mark)
+            return await self._in_time(attempt, mark)
         finally:
             if mark.problem is not None:
                 raise mark.problem
 
-    async def _in_time(self, tool: Tool, record: CallRecord, mark: _SentMark) -> Answered:
+    async def _in_time(self, attempt: Attempt, mark: _SentMark) -> Answered:
+        remote = attempt.granted.protocol.source.remote
         try:
             async with self.clock.timeout(self.timeout_s):
-                trying = self._with_retries(tool, record, mark)
-                if tool.protocol.source.remote:
+                trying = self._with_retries(attempt, mark)
+                if remote:
                     trying = self._counted(trying)
                 return await asyncio.create_task(trying)  # a tool may cancel its task, never ours
         except (ToolError, InputNeeded):
             raise
         except TimeoutError:
-            remote = tool.protocol.source.remote  # a function may be slow with these arguments
-            cause: Cause | None = "unreachable" if remote or record.effect is not Effect.READ else None
+            # a function may be slow with these arguments
+            cause: Cause | None = "unreachable" if remote or not attempt.reads else None
             message = f"no answer within {self.timeout_s:g} s"
             raise ToolError(message, status="timeout", outcome="unknown", cause=cause) from None
         except asyncio.CancelledError:
@@ -212,29 +210,30 @@ class Sender:
     async def _counted(self, work: Coroutine[Any, Any, Answered]) -> Answered:
         return await self.host_time.steps(work)
 
-    async def _with_retries(self, tool: Tool, record: CallRecord, mark: _SentMark) -> Answered:
-        assert tool.transport is not None
+    async def _with_retries(self, attempt: Attempt, mark: _SentMark) -> Answered:
+        transport = attempt.granted.transport
+        assert transport is not None
         began = time.monotonic()
         try:
-            return await answer_of(tool.transport, record.arguments, mark)
+            return await answer_of(transport, attempt.arguments, mark)
         except ToolError as error:
-            attempts = self.read_attempts if record.effect is Effect.READ else 1
-            if attempts == 1 or not error.transient:
+            tries = self.read_attempts if attempt.reads else 1
+            if tries == 1 or not error.transient:
                 raise
             failed = error
         retrying = tenacity.AsyncRetrying(  # its own price is that of a call, so the first attempt goes without it
-            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(self.timeout_s),
+            stop=tenacity.stop_after_attempt(tries) | tenacity.stop_before_delay(self.timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),
             wait=pause(self.retry_wait_s),
             reraise=True,
         )
-        async for attempt in retrying:
-            with attempt:
-                if attempt.retry_state.attempt_number == 1:
-                    attempt.retry_state.start_time = began
+        async for trial in retrying:
+            with trial:
+                if trial.retry_state.attempt_number == 1:
+                    trial.retry_state.start_time = began
                     raise failed
-                record.notes.append(f"tried again after a passing failure ({attempt.retry_state.attempt_number})")
-                return await answer_of(tool.transport, record.arguments, mark)
+                attempt.notes.append(f"tried again after a passing failure ({trial.retry_state.attempt_number})")
+                return await answer_of(transport, attempt.arguments, mark)
         raise AssertionError("tenacity ended without a result")
 
 

@@ -31,7 +31,7 @@ from atc.faces.batch.tasks import BatchTask, lines_of, read_tasks
 from atc.faces.batch.work import Executor, Here
 from atc.models.resolve import prepare_model
 from atc.permissions import Permissions
-from atc.permissions.of_agent import permissions_of
+from atc.permissions.agent_permissions import permissions_of
 from atc.prices import money_text
 from atc.settings import Settings
 from atc.traces.stores import RunStore, open_store

@@ -17,9 +17,9 @@ from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_
 from atc.errors import UsageError
 from atc.invisible import visible
 from atc.permissions import Decision, Permissions, Rule, Who
+from atc.permissions.agent_permissions import permissions_file, permissions_named, user_path
 from atc.permissions.audit import AuditRecord, read_audit
 from atc.permissions.conditions import shown
-from atc.permissions.of_agent import permissions_file, permissions_named, user_path
 from atc.permissions.patterns import may_name
 from atc.permissions.permissions import decided_by
 from atc.result import Effect

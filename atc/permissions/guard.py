@@ -109,7 +109,7 @@ Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 
 
 class Choice(Interface):
-    """What holds where the permissions want a question, or allow (:mod:`atc.permissions.of_agent`)."""
+    """What holds where the permissions want a question, or allow (:mod:`atc.permissions.agent_permissions`)."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """The answer that needs no question; ``None`` where somebody is asked."""

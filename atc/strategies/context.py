@@ -103,8 +103,8 @@ class RunContext:
         self.broker.know(self.catalogue.tools)
         self._pages = Pages(self.broker)
         self.recovery = Recovery(self)
-        if REPAIR in self.settings.active_rules:
-            self.broker.repairs.repairer = ModelRepairer(self)
+        self.repairer = ModelRepairer(self) if REPAIR in self.settings.active_rules else None
+        """Gives other arguments for a call that was refused for its own; ``None``: the model is not asked."""
         self._open: set[str] = set()
         self._requests = count(1)
         self._called = False
@@ -115,7 +115,6 @@ class RunContext:
         self._source = ""
         """The program that runs; empty where calls are made without one."""
         self._feeds: Feeds | None = None
-        self.broker.feeds_of = self._feeds_of
 
     @property
     def all_tools(self) -> Toolset:
@@ -333,8 +332,8 @@ class RunContext:
             raise WritesPlanned(program, outcome)
         return outcome
 
-    async def _feeds_of(self, call: Call) -> tuple[Feed, ...]:
-        """Where the arguments of a call of the program that runs come from."""
+    async def feeds_of(self, call: Call) -> tuple[Feed, ...]:
+        """Return where the arguments of a call of the program that runs come from."""
         calls, protocols = self.calls, {name: tool.protocol for name, tool in self.broker.tools.items()}
         inputs = dict(self.inputs)
 

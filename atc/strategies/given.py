@@ -106,7 +106,7 @@ class Given(Strategy):
     async def solve(self, context: RunContext) -> Ending:
         """Check the program, run it, attribute its failure."""
         context.broker.journal.inputs = self._inputs
-        context.broker.repairs.repairer = None  # there is no model to ask, for arguments or for a sentence
+        context.repairer = None  # there is no model to ask, for arguments or for a sentence
         context.settings = context.settings.model_copy(update={"sentence": False})
         try:
             return await self._solve(context)

@@ -18,9 +18,9 @@ from functools import cached_property, partial
 from itertools import chain
 from typing import cast
 
+from atc.calls.attempt import cut_arguments
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry
-from atc.calls.record import cut_arguments
 from atc.errors import Cause
 from atc.facts import Fault, FaultCase, Invocation
 from atc.packing import as_text

@@ -81,7 +81,7 @@ def _without_rules(context: RunContext) -> None:
     """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
     context.settings = context.settings.model_copy(update={"rules": "none", "temperature": 0.0})
     context.broker.rules = frozenset()
-    context.broker.repairs.repairer, context.broker.repairs.respellings = None, {}
+    context.repairer, context.broker.repairs.respellings = None, {}
 
 
 class _Loop(ProgramLoop):

@@ -53,7 +53,6 @@ class Recovery:
         self._context = context
         self._alike: dict[tuple[str, str], bool] = {}
         self._compared = 0
-        context.broker.bans.alike = self.alike
 
     def alike(self, tool: str, by: str) -> bool:
         """Whether a write may do what another one did. Of what takes too long to compare it may."""

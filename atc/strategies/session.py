@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from atc.answers.types import Fitted
+from atc.calls.argument_repairs import Complaint
 from atc.calls.broker import Broker
 from atc.errors import (
     BudgetExceeded,
@@ -18,7 +20,7 @@ from atc.errors import (
     SandboxUnavailable,
     WritesPlanned,
 )
-from atc.facts import DryRun, Fault, Observed, Place, PlannedCall, Stop
+from atc.facts import DryRun, Fault, Feed, Observed, Place, PlannedCall, Stop
 from atc.models.budget import Budget
 from atc.outcome import Outcome
 from atc.packing import pack
@@ -143,17 +145,33 @@ def _stop(outcome: Outcome, program: Program, planned: list[Call]) -> Stop | Non
 
 @dataclass
 class Session:
-    """One run from its beginning to its result, whatever happens in between."""
+    """One run from its beginning to its result, whatever happens in between.
+
+    The broker is made before the context in which a strategy acts, and asks this about the run.
+    """
 
     task: str
     run_id: str
     stored: StoredRun | None
     budget: Budget
-    broker: Broker
     emit: Emit
+    broker: Broker = field(init=False)
     context: RunContext | None = None
     began: float = field(default_factory=time.perf_counter)
     planned: WritesPlanned | None = None
+
+    async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
+        """Return other arguments for a call that was refused for its own; ``None`` where no model is asked."""
+        repairer = self.context.repairer if self.context is not None else None
+        return None if repairer is None else await repairer(complaint)
+
+    def alike(self, tool: str, by: str) -> bool:
+        """Return whether a write, the second, may do what another one did."""
+        return self.context is not None and self.context.recovery.alike(tool, by)
+
+    async def feeds_of(self, call: Call) -> tuple[Feed, ...]:
+        """Return where the arguments of a call come from."""
+        return () if self.context is None else await self.context.feeds_of(call)
 
     async def acted(self, context: RunContext, strategy: Strategy, resumed: StoredRun | None = None) -> Result:
         """Let the strategy act; what stops it from outside becomes the result's status.

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.calls.argument_repairs import ArgumentRepairs, Complaint
+from atc.calls.argument_repairs import Complaint
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
 from atc.errors import JournalError, ToolError
@@ -42,9 +42,7 @@ class Script:
 
 
 def house_of(script: Script, *tools: Any, **policy: Any) -> House:
-    house = House(*tools, **policy)
-    house.broker.repairs.repairer = script
-    return house
+    return House(*tools, repairer=script, **policy)
 
 
 def weather(function: Any, effect: Effect = READ) -> Any:
@@ -69,14 +67,13 @@ def test_what_no_rule_repairs_the_model_does_and_the_call_says_so() -> None:
 
 
 def test_the_clock_of_the_program_stands_still_meanwhile() -> None:
-    house = House(weather(lambda _: 1))
     stopped = []
 
     async def asks(complaint: Complaint) -> dict[str, Any]:
         stopped.append(house.broker.clock.stopped)
         return {"year": "2000"}
 
-    house.broker.repairs.repairer = asks
+    house = House(weather(lambda _: 1), repairer=asks)
     assert house.call("weather", year="2000-2019").value == 1
     assert (stopped, house.broker.clock.stopped) == ([True], False)
 
@@ -130,8 +127,7 @@ def test_what_cannot_be_shown_is_not_asked_about(given: dict[str, Any]) -> None:
 
 def test_a_credential_is_not_shown_to_a_model() -> None:
     script = Script()
-    house = House(weather(never), secrets=("s3cret-word",))
-    house.broker.repairs.repairer = script
+    house = house_of(script, weather(never), secrets=("s3cret-word",))
     assert house.call("weather", year="s3cret-word").status == "invalid_arguments"
     assert script.asked == []
 
@@ -184,8 +180,7 @@ def test_calls_at_once_ask_one_after_the_other_and_the_same_arguments_once() -> 
         at_once -= 1
         return {"year": complaint.arguments["year"][:4]}
 
-    house = House(weather(lambda arguments: arguments["year"]))
-    house.broker.repairs.repairer = asks
+    house = House(weather(lambda arguments: arguments["year"]), repairer=asks)
 
     async def go() -> list[Any]:
         years = ("2000 ad", "2001 ad", "2000 ad", "2001 ad", "2002 ad")
@@ -229,8 +224,8 @@ def test_the_repair_of_a_write_says_the_same_or_is_none(said: dict[str, Any]) ->
 def test_a_write_is_repaired_in_its_spelling_and_approved_as_it_is_sent() -> None:
     seen, function = counted()
     approved: list[dict[str, Any]] = []
-    house = House(book(function), approve=lambda request: approved.append(request.arguments) or True)
-    house.broker.repairs.repairer = Script({"room_id": "7", "guest": "Ada"})
+    script = Script({"room_id": "7", "guest": "Ada"})
+    house = house_of(script, book(function), approve=lambda request: approved.append(request.arguments) or True)
     assert house.call("book", **{"room-id": "7", "guest": "Ada"}).value == "ok"
     assert seen == approved == [{"room_id": "7", "guest": "Ada"}]
     (repair,) = house.last.repairs
@@ -280,13 +275,11 @@ def test_a_repaired_write_in_doubt_stays_in_doubt_however_it_is_spelt() -> None:
 
 
 def test_a_call_whose_program_ended_while_the_model_was_asked_is_not_made() -> None:
-    house = House(book(never))
-
     async def slow(complaint: Complaint) -> dict[str, Any]:
         house.broker.begin_program()
         return {"room_id": "7"}
 
-    house.broker.repairs.repairer = slow
+    house = House(book(never), repairer=slow)
     assert house.call("book", **{"room-id": "7"}).status == "stopped"
     assert house.journal.entries == {}
 
@@ -299,14 +292,7 @@ class Process:
 
     def __init__(self, path: Path, function: Any, *answers: Any, **more: Any) -> None:
         self.script = Script(*answers)
-        self.house = house_of(self.script, book(function), **more)
-        self.house.journal.close()
-        journal = Journal(path)
-        journal.begin_attempt()
-        broker = self.house.broker
-        self.house.journal = broker.journal = journal
-        broker.repairs = ArgumentRepairs(journal, broker.redactor, 5, broker.waiting)
-        broker.repairs.repairer = self.script
+        self.house = house_of(self.script, book(function), journal=Journal(path), **more)
 
     def book(self, **arguments: Any) -> Any:
         return self.house.call("book", **arguments)
@@ -453,8 +439,7 @@ def test_a_run_that_is_stopped_in_a_repair_has_told_what_was_done(where: str) ->
             await asyncio.sleep(30)
         return {"when": "2000"}
 
-    house = House(make_tool("films", function, required=("when",), when={"type": "string"}))
-    house.broker.repairs.repairer = asks
+    house = House(make_tool("films", function, required=("when",), when={"type": "string"}), repairer=asks)
 
     async def go() -> None:
         work = asyncio.create_task(house.acall("films", when="2000-2019"))
@@ -490,7 +475,7 @@ def with_reserve(host: Host, names: list[str]) -> Host:
         names.append(names.pop(0))
         return {names[-1]: next(iter(complaint.arguments.values()))}
 
-    host.broker.repairs.repairer = asks
+    host.repairer = asks
     return host
 
 

@@ -13,6 +13,7 @@ import pytest
 
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, ask_at_terminal
+from atc.calls.broken_tools import Alike, nothing_alike
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallKey, call_key
@@ -69,11 +70,18 @@ class Run:
         self.asked.append(request)
         return not (self._refused and request.is_repeat)
 
-    def program(self, *tools: Tool, approve: Any = None, known: tuple[Tool, ...] = ()) -> Broker:
+    def program(
+        self, *tools: Tool, approve: Any = None, known: tuple[Tool, ...] = (), alike: Alike = nothing_alike
+    ) -> Broker:
         """Begin another program, with these tools alone."""
-        policy = CallPolicy(retry_wait_s=0.001)
-        emit: Any = lambda kind, data: None  # noqa: E731
-        self.broker = Broker(Toolset(tools), self.journal, emit, policy, Approval(approve or self.ask))
+        self.broker = Broker(
+            tools=Toolset(tools),
+            journal=self.journal,
+            emit=lambda kind, data: None,
+            policy=CallPolicy(retry_wait_s=0.001),
+            approval=Approval(approve or self.ask),
+            alike=alike,
+        )
         if known:
             self.broker.know(Toolset([*tools, *known]))
         self.broker.begin_program()
@@ -385,8 +393,8 @@ def test_nor_does_a_look_alike_that_acted_before() -> None:
     run.fails = LOST
     run.call("send")
     run.fails = None
-    run.program(run.server("post", "other", READ), run.server("send", "mail"))
-    run.broker.bans.alike = lambda tool, by: (tool, by) == ("send", "post")
+    tools = run.server("post", "other", READ), run.server("send", "mail")
+    run.program(*tools, alike=lambda tool, by: (tool, by) == ("send", "post"))
     run.call("post", 5)
     assert run.call("post").status == "in_doubt"
 
@@ -397,8 +405,8 @@ def test_a_doubt_holds_back_what_does_the_same_as_the_renamed_tool() -> None:
     run.program(run.server("send", "mail"))
     run.call("send")
     run.fails = None
-    run.program(run.server("mail_send", "mail"), run.server("post", "other"))
-    run.broker.bans.alike = lambda tool, by: (tool, by) == ("mail_send", "post")
+    tools = run.server("mail_send", "mail"), run.server("post", "other")
+    run.program(*tools, alike=lambda tool, by: (tool, by) == ("mail_send", "post"))
     assert run.call("post", 7).status == "in_doubt"
 
 

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from atc.calls.approval import Approval
+from atc.calls.attempt import cut_arguments
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallRequest
 from atc.calls.entry import call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.record import cut_arguments
 from atc.calls.redact import OwnExceptions, Redactor
 from atc.packing import as_text, holds_bytes, pack, unpack
 from atc.result import Effect

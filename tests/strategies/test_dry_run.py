@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from atc import Agent, Ending, FakeModel, Result, RunContext, Strategy, Toolset, UsageError
 from atc.calls.approval import Approval
+from atc.calls.attempt import Attempt
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallRequest
-from atc.calls.journal import Journal
-from atc.calls.record import CallRecord
+from atc.calls.journal import Journal, call_key
 from atc.calls.redact import Redactor
 from atc.calls.sending import Sender
 from atc.errors import FrameError, ToolError, WritesPlanned
@@ -295,15 +295,16 @@ def test_no_call_with_effects_reaches_its_tool(calls: list[Any], approve: Any) -
 @pytest.mark.parametrize("effect", [Effect.WRITE, Effect.UNKNOWN])
 def test_neither_the_sender_nor_what_makes_a_call_lets_one_through(effect: Effect) -> None:
     tool = make_tool("act", never, effect)
-    record = CallRecord(1, 0, "act", {}, 1, effect)
+    attempt = Attempt(CallRequest(1, "act", {}, 1), number=1, program=0, effect=effect)
+    attempt.granted, attempt.key = tool, call_key("act", {})
     broker = Broker(Toolset([tool]), _begun(), _quiet, dry_run=True)
     with pytest.raises(AssertionError, match="a dry run hands no call"):
-        asyncio.run(broker._make(record, tool, ("act", "")))
+        asyncio.run(broker._begin(attempt))
     assert broker.journal.entries == {}
     sender = Sender(broker.clock, 1, 1, 0.1, reads_only=True)
-    record.effect = Effect.READ  # whatever the record says
+    attempt.effect = Effect.READ  # whatever the attempt says
     with pytest.raises(AssertionError, match="a dry run hands no call"):
-        asyncio.run(sender.send(tool, record, lambda: None))
+        asyncio.run(sender.send(attempt, lambda: None))
 
 
 def test_a_real_run_takes_no_word_of_what_was_planned(shop: Shop) -> None:

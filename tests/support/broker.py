@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from atc.calls.approval import Approval
+from atc.calls.argument_repairs import Repairer
+from atc.calls.broken_tools import Alike, nothing_alike
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import Journal
@@ -20,13 +22,29 @@ READ, WRITE, UNKNOWN = Effect.READ, Effect.WRITE, Effect.UNKNOWN
 class House:
     """A broker over some tools, and all that it told."""
 
-    def __init__(self, *tools: Tool, secrets: tuple[str, ...] = (), approve: Any = "always", **policy: Any) -> None:
+    def __init__(
+        self,
+        *tools: Tool,
+        secrets: tuple[str, ...] = (),
+        approve: Any = "always",
+        journal: Journal | None = None,
+        repairer: Repairer | None = None,
+        alike: Alike = nothing_alike,
+        **policy: Any,
+    ) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.journal = Journal()
+        self.journal = journal or Journal()
         self.journal.begin_attempt()
-        emit: Any = lambda kind, data: self.events.append((kind, data))  # noqa: E731
-        made = CallPolicy(**{"retry_wait_s": 0.001, **policy})
-        self.broker = Broker(Toolset(tools), self.journal, emit, made, Approval(approve), Redactor(secrets, {}))
+        self.broker = Broker(
+            tools=Toolset(tools),
+            journal=self.journal,
+            emit=lambda kind, data: self.events.append((kind, data)),
+            policy=CallPolicy(**{"retry_wait_s": 0.001, **policy}),
+            approval=Approval(approve),
+            redactor=Redactor(secrets, {}),
+            repairer=repairer,
+            alike=alike,
+        )
         self.asked = 0
 
     async def acall(self, tool: str, /, **arguments: Any) -> CallReply:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ from unittest import mock
 from hypothesis import strategies as st
 
 from atc.calls.approval import Approval
+from atc.calls.argument_repairs import Complaint, Repairer
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal
@@ -90,8 +92,14 @@ class Host:
         effects = {"book": Effect.WRITE, "pay": Effect.UNKNOWN}
         writes = [make_tool(name, partial(self._act, name), effect) for name, effect in effects.items()]
         policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
+        self.repairer: Repairer | None = None
         self.broker = Broker(
-            Toolset([reads, *writes]), self.journal, lambda kind, data: None, policy, Approval("always")
+            tools=Toolset([reads, *writes]),
+            journal=self.journal,
+            emit=lambda kind, data: None,
+            policy=policy,
+            approval=Approval("always"),
+            repairer=self._repaired,
         )
         append = self.journal._append
 
@@ -116,6 +124,9 @@ class Host:
                 raise HostCrash
 
         self.journal._append = appended  # type: ignore[method-assign]
+
+    async def _repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
+        return None if self.repairer is None else await self.repairer(complaint)
 
     def again(self, *, reboot: bool = False) -> Host:
         """The next process. After a new start of the machine, all that was not synced is lost."""

@@ -15,7 +15,7 @@ from atc.calls.json_values import canonical
 from atc.calls.redact import Redactor
 from atc.errors import AtcError, UsageError
 from atc.packing import pack
-from atc.permissions import of_agent
+from atc.permissions import agent_permissions
 from atc.prompting import prompt
 from atc.result import Call, Effect, Result
 from atc.strategies.previews import preview
@@ -82,7 +82,7 @@ class Delegate:
     def asking(self, asker: Asker) -> Agent:
         """The same agent, with a function in the place of its choice over calls with effects; its rules stay."""
         made = copy.copy(self.agent)
-        made._approval = of_agent.approval_of(self.agent.permissions, asker, self.agent.settings)
+        made._approval = agent_permissions.approval_of(self.agent.permissions, asker, self.agent.settings)
         return made
 
     def failure(self, result: Result[Any]) -> str:

@@ -17,7 +17,8 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, principal_components
 
 from atc.calls.approval import EarlierWrite
-from atc.calls.entry import CallKey, source_of
+from atc.calls.entry import CallKey
+from atc.calls.journal_records import source_of
 from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun

@@ -13,9 +13,9 @@ from atc.calls.sending import check_schemas
 from atc.errors import AtcError, UsageError
 from atc.faces.mcp_server.reports import one_line
 from atc.permissions import Caller, Permissions
+from atc.permissions.agent_permissions import permissions_named
 from atc.permissions.audit import AuditLog
 from atc.permissions.guard import Ask, Guard, Limiters
-from atc.permissions.of_agent import permissions_named
 from atc.settings import Settings
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset

@@ -130,7 +130,7 @@ class Leases:
 
 
 class PostgresRecords:
-    """Records of one run, held by this process (:class:`atc.calls.entry.Records`). The run is taken over.
+    """Records of one run, held by this process (:class:`atc.calls.journal_records.Records`). The run is taken over.
 
     Args:
         session: whose statements are durable.
@@ -173,7 +173,7 @@ class PostgresRecords:
         return RunInUse(f"the journal {self.name} is in use: {holder or 'another process'} works on this run; {lapses}")
 
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
-        """Read all records back, in order (:meth:`atc.calls.entry.Records.read`)."""
+        """Read all records back, in order (:meth:`atc.calls.journal_records.Records.read`)."""
         try:
             self._read(apply)
         except EnvironmentProblem as error:

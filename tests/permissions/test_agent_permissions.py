@@ -12,7 +12,7 @@ import pytest
 from atc import Agent, FakeModel, Result, SettingsError, Toolset, UsageError, tool
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest
-from atc.permissions import Permissions, of_agent
+from atc.permissions import Permissions, agent_permissions
 from atc.settings import Settings
 from tests.support.permissions import file_of, written
 
@@ -89,7 +89,7 @@ TOOLS = Toolset.from_functions(book, drop, paint, look)
 def asked(permissions: Permissions, approve: Any, name: str, *warnings: str, **arguments: Any) -> Any:
     """What is answered to one call, without a program."""
     settings = Settings.load() if not isinstance(approve, dict) else Settings.load(**approve)
-    rule = of_agent.approval_of(permissions, None if isinstance(approve, dict) else approve, settings)
+    rule = agent_permissions.approval_of(permissions, None if isinstance(approve, dict) else approve, settings)
     assert rule.policy is not None
     protocol = TOOLS[name].protocol
     request = ApprovalRequest(name, arguments, protocol.effect, "", warnings, protocol=protocol)

@@ -12,15 +12,15 @@ from dataclasses import InitVar, dataclass, field
 from itertools import repeat
 from typing import Any
 
+from atc.calls.at_most_once import NameNow
+from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, Entry, same_tool
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
-from atc.calls.record import CallRecord, NameNow
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.facts import Replacement
 from atc.packing import as_text
-from atc.result import Effect
 from atc.tools.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]
@@ -28,12 +28,12 @@ Alike = Callable[[str, str], bool]
 
 
 def nothing_alike(tool: str, by: str) -> bool:
-    """Where no tool is known to do the same as another."""
+    """Say that no tool does the same as another, where nothing is known of that."""
     return False
 
 
 @dataclass
-class Bans:
+class BrokenTools:
     """The bans of one run.
 
     Args:
@@ -73,65 +73,65 @@ class Bans:
         self._banned[tool], self._sources[tool] = tuple(substitutes), source
 
     def all(self) -> Mapping[str, tuple[Replacement, ...]]:
-        """What is banned, each with what may be called in its place."""
+        """Return what is banned, each with what may be called in its place."""
         return dict(self._banned)
 
     def substitutes(self, tool: str) -> tuple[Replacement, ...]:
-        """What may be called in a tool's place."""
+        """Return what may be called in a tool's place."""
         return self._banned.get(tool, ())
 
     def instead_of(self, by: str) -> dict[str, Replacement]:
-        """The banned tools in whose place one is called."""
+        """Return the banned tools in whose place one is called."""
         return {tool: each for tool, some in self._banned.items() for each in some if each.tool == by}
 
-    async def compare(self, record: CallRecord, journal: Journal) -> None:
+    async def compare(self, attempt: Attempt, journal: Journal) -> None:
         """Find out in a thread what :meth:`refuse` asks about a call while writes are in doubt: tools may be wide.
 
         Args:
-            record: of the call.
+            attempt: the call.
             journal: of the run.
         """
-        known = {record.tool}
-        while record.effect is not Effect.READ and (doubtful := self._doubtful(journal) - known):
-            await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(record.tool)))
+        known = {attempt.tool}
+        while not attempt.reads and (doubtful := self._doubtful(journal) - known):
+            await asyncio.to_thread(list, map(self.alike, sorted(doubtful), repeat(attempt.tool)))
             known |= doubtful
 
     def _doubtful(self, journal: Journal) -> set[str]:
-        """The names that the tools of calls in doubt have now."""
+        """Return the names that the tools of calls in doubt have now."""
         return {now for tool, source in journal.doubtful_tools() if (now := self.name_now(tool, source)) is not None}
 
-    def refuse(self, record: CallRecord, journal: Journal, redactor: Redactor) -> None:
+    def refuse(self, attempt: Attempt, journal: Journal, redactor: Redactor) -> None:
         """Refuse a call of a banned tool, and a write that another tool may have done already.
 
         Args:
-            record: of the call, which the journal cannot answer.
+            attempt: the call, which the journal cannot answer.
             journal: of the run, which has arguments without secrets.
             redactor: takes the secrets out of this call's arguments, to compare them.
 
         Raises:
             CallRefused: the tool is banned; or it would do what another one did, or may have done.
         """
-        if record.tool in self._banned:
-            others = " or ".join(each.tool for each in self._banned[record.tool])
+        if attempt.tool in self._banned:
+            others = " or ".join(each.tool for each in self._banned[attempt.tool])
             raise CallRefused(f"it broke in this run and is not called again: call {others}", status="banned")
-        if record.effect is Effect.READ:
+        if attempt.reads:
             return
-        self._refuse_beside_doubt(record, journal)
-        instead_of = self.instead_of(record.tool)
-        arguments = redactor.value(record.arguments) if instead_of else {}
+        self._refuse_beside_doubt(attempt, journal)
+        instead_of = self.instead_of(attempt.tool)
+        arguments = redactor.value(attempt.arguments) if instead_of else {}
         for tool, replacement in instead_of.items():
-            self._refuse_repetition(record.tool, arguments, journal, tool, replacement)
+            self._refuse_repetition(attempt.tool, arguments, journal, tool, replacement)
 
-    def _refuse_beside_doubt(self, record: CallRecord, journal: Journal) -> None:
-        """A write in doubt is never routed round: nothing that does the same is called."""
-        instead_of = self.instead_of(record.tool)
+    def _refuse_beside_doubt(self, attempt: Attempt, journal: Journal) -> None:
+        """Refuse what does the same as a write in doubt: that is never routed round."""
+        instead_of = self.instead_of(attempt.tool)
         for tool, source in journal.doubtful_tools():
             now = self.name_now(tool, source)
-            if now == record.tool:
+            if now == attempt.tool:
                 continue
-            if (now or tool) in instead_of or (now is not None and self.alike(now, record.tool)):
+            if (now or tool) in instead_of or (now is not None and self.alike(now, attempt.tool)):
                 raise CallRefused(
-                    f"{tool} was begun and its outcome is unknown; {record.tool} could do the same a second time",
+                    f"{tool} was begun and its outcome is unknown; {attempt.tool} could do the same a second time",
                     status="in_doubt",
                     cause="in_doubt",
                 )
@@ -163,7 +163,7 @@ def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Repla
 
 
 def _plain(value: Any) -> str:
-    """A value as it is compared: ``"3"``, ``3`` and ``3.0`` are one; so are two texts that differ in case."""
+    """Return a value as it is compared: ``"3"``, ``3`` and ``3.0`` are one; so are two texts that differ in case."""
     if isinstance(value, str):
         value = value.strip().casefold()
         try:

@@ -71,8 +71,7 @@ def test_what_is_in_doubt_is_not_asked_of_another_service() -> None:
 
 def test_nor_where_a_program_routes_round_by_itself() -> None:
     """It caught the error of the one and calls the other: known to do the same, that one is refused."""
-    made, _, reserved = house(LOST, "done")
-    made.broker.bans.alike = lambda tool, by: (tool, by) == ("book", "reserve")
+    made, _, reserved = house(LOST, "done", alike=lambda tool, by: (tool, by) == ("book", "reserve"))
     made.call("book", n=1)
     assert made.call("reserve", n=1).status == "in_doubt"
     assert reserved == []
@@ -80,14 +79,13 @@ def test_nor_where_a_program_routes_round_by_itself() -> None:
 
 def test_what_is_in_doubt_is_compared_in_a_thread() -> None:
     """Documents may be so wide that it takes seconds."""
-    made, _, reserved = house(LOST, "done")
     asked: list[tuple[str, str, int]] = []
 
     def alike(tool: str, by: str) -> bool:
         asked.append((tool, by, threading.get_ident()))
         return False
 
-    made.broker.bans.alike = alike
+    made, _, reserved = house(LOST, "done", alike=alike)
     assert made.call("reserve", n=1).value == "done"
     assert asked == []  # nothing was in doubt
     made.call("book", n=1)

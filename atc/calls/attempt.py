@@ -1,0 +1,179 @@
+"""One call on its way through the broker: from the request of a program to the :class:`Call` of the result."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc.calls.contract import CallReply, CallRequest
+from atc.calls.entry import CallKey, Entry, RepairedFor, Unread
+from atc.calls.redact import Redactor
+from atc.errors import CallRefused, Cause, ToolError
+from atc.facts import ArgumentRepair, BodyError, Drift, Feed
+from atc.packing import as_text, pack
+from atc.result import Call, CallStatus, Effect, RefusedBy
+from atc.tools.protocol import SourceKey
+from atc.tools.tool import NextPage, Tool
+from atc.traces.events import CallStarted
+
+_VALUES = {"arguments", "original", "value"}
+KEPT_OF_REFUSED = 4_000
+"""Characters of a refused call's arguments."""
+
+
+@dataclass
+class Attempt:
+    """A call while it passes the broker's stages: each reads what those before it left, and adds its own.
+
+    Attributes:
+        request: the call as the program asked for it.
+        number: of the call in the run.
+        program: number of the program that makes it (:attr:`atc.calls.journal.Journal.attempt`).
+        stage: number of the run's stage.
+        arguments: as they are sent: the program's own, until a repair changes them.
+        granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``.
+        key: what the journal knows the call by. The stage ``arguments`` sets it.
+        warnings: what is unresolved about the program and the call.
+        approved: the call is let through: whatever becomes of it, the caller's other runs are told.
+        entry: what the journal holds of the call, once it is begun there.
+        began: when the call was handed to its tool; ``seconds``: how long the tool took.
+        value: the response, as the program gets it.
+        error: why the call is refused or failed.
+        reply: what the program is answered with, once the call has ended.
+    """
+
+    request: CallRequest
+    number: int
+    program: int
+    stage: int = 0
+    arguments: dict[str, Any] = field(init=False)
+    granted: Tool = field(init=False, repr=False)
+    key: CallKey = field(init=False, repr=False)
+    effect: Effect = Effect.UNKNOWN
+    source: SourceKey | None = None
+    status: CallStatus = "ok"
+    cause: Cause | None = None
+    refused_by: RefusedBy | None = None
+    warnings: tuple[str, ...] = ()
+    approved: bool = False
+    entry: Entry | None = None
+    began: float = 0.0
+    seconds: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    original: dict[str, Any] | None = None
+    repairs: tuple[ArgumentRepair, ...] = ()
+    repaired_for: RepairedFor = ""
+    repaired_by: int = 0
+    awaits: list[Feed] = field(default_factory=list)
+    value: Any = None
+    next_page: NextPage = None
+    unread: Unread | None = None
+    drift: list[Drift] = field(default_factory=list)
+    body_error: BodyError | None = None
+    service_message: str | None = None
+    traceback: str | None = None
+    error: ToolError | None = None
+    reply: CallReply = field(default_factory=CallReply)
+
+    def __post_init__(self) -> None:
+        self.arguments = self.request.arguments
+
+    @property
+    def tool(self) -> str:
+        """The tool's name, as the program wrote it."""
+        return self.request.tool
+
+    @property
+    def reads(self) -> bool:
+        """Whether the call has no effects."""
+        return self.effect is Effect.READ
+
+    def measured(self) -> None:
+        """Note how long the tool has taken up to now."""
+        self.seconds = time.perf_counter() - self.began
+
+    def answered(self, value: Any) -> CallReply:
+        """Return the reply with a response, or with why it cannot be read."""
+        self.value = value
+        if self.unread is not None:
+            return CallReply(error=self.unread.message, status=self.unread.status, done=True)
+        return CallReply(value=value)
+
+    def replayed(self, entry: Entry) -> CallReply:
+        """Return the reply of a call that the journal answers."""
+        self.status, self.next_page, self.unread = "replayed", entry.next_page, entry.unread
+        return self.answered(entry.value)
+
+    def started(self, arguments: dict[str, Any]) -> CallStarted:
+        """Return the data of the event ``call_started``.
+
+        Args:
+            arguments: the call's own, masked and packed.
+        """
+        return {
+            "index": self.number,
+            "tool": self.tool,
+            "arguments": arguments,
+            "effect": self.effect.value,
+            "line": self.request.line,
+        }
+
+    def fail(self, error: ToolError, redactor: Redactor) -> CallReply:
+        """Return the reply of a call that was refused or failed, credentials masked."""
+        self.cause = error.cause
+        if self.status == "ok":
+            self.status = "refused" if isinstance(error, CallRefused) else "failed"
+        if self.status == "refused":
+            # masked before they are cut: half a credential is not known as one
+            self.arguments = cut_arguments(redactor.value(self.arguments))
+            self.original = cut_arguments(redactor.value(self.original)) if self.original is not None else None
+        return CallReply(error=redactor.text(error.message), status=error.status)
+
+    def finish(self, reply: CallReply, redactor: Redactor) -> Call:
+        """Return the call as the run's result holds it, credentials masked."""
+        return Call(
+            index=self.number,
+            attempt=self.program,
+            tool=redactor.text(self.tool),
+            arguments=redactor.value(self.arguments),
+            effect=self.effect,
+            status=self.status,
+            value=reply.value,
+            error=reply.error,
+            error_status=reply.status,
+            cause=self.cause,
+            refused_by=self.refused_by,
+            line=self.request.line,
+            seconds=round(self.seconds, 6),
+            notes=tuple(map(redactor.text, self.notes)),
+            original=redactor.value(self.original) if self.original is not None else None,
+            repairs=tuple(_masked(each, redactor) for each in self.repairs),
+            drift=tuple(Drift(path=each.path, what=redactor.text(each.what)) for each in self.drift),
+            body_error=self.body_error,
+            service_message=self.service_message,
+            traceback=self.traceback,
+            page=self.request.page,
+            stage=self.stage,
+            awaits=tuple(self.awaits),
+            repaired_by=self.repaired_by,
+        )
+
+
+def _masked(repair: ArgumentRepair, redactor: Redactor) -> ArgumentRepair:
+    path = tuple(redactor.value(step) for step in repair.path)
+    given, sent, name = (redactor.value(each) for each in (repair.given, repair.sent, repair.name))
+    return repair.model_copy(update={"path": path, "given": given, "sent": sent, "name": name})
+
+
+def as_json(call: Call) -> dict[str, Any]:
+    """Return a call as JSON values: what :meth:`Call.model_dump` gives, which copies each value in it twice."""
+    made = call.model_dump(mode="json", exclude=_VALUES)
+    given = {name: pack(getattr(call, name)) for name in _VALUES}
+    return {name: given[name] if name in given else made[name] for name in Call.model_fields}
+
+
+def cut_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a refused call as its record keeps them: a program may be refused any number of times."""
+    text = as_text(arguments)
+    return arguments if len(text) <= KEPT_OF_REFUSED else {"(cut)": text[:KEPT_OF_REFUSED]}

@@ -1,0 +1,241 @@
+"""The records of a journal: what each of them says, as JSON, and where they are kept.
+
+=================================  =================================================================================
+a record                           says
+=================================  =================================================================================
+``{"call": N, "begin": TOOL, …}``  call N is about to be made
+``{"call": N, "sent": true}``      call N is handed to its tool; only a write has it
+``{"call": N, "value": …}``        call N succeeded
+``{"call": N, "failed": …}``       call N failed: ``refused`` (it surely did nothing) or ``unknown``
+``{"stage": N, "commits": …}``     stage N begins, and what the one before did is committed; with ``request``, so does a
+                                   task of a conversation
+``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
+=================================  =================================================================================
+
+What a reader does not understand refuses the whole journal: it could hide a write that was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, get_args
+
+from atc.calls.entry import CallKey, Entry, RepairedFor, Unread
+from atc.facts import Replacement
+from atc.packing import pack, unpack
+from atc.result import Effect
+from atc.tools.protocol import SourceKey
+from atc.tools.tool import NextPage
+
+Record = dict[str, Any]
+
+
+class Records(Protocol):
+    """Records of one run, in order, that one process at a time may append to.
+
+    Attributes:
+        name: where they are, for messages.
+        marks: what a mark of a call that is about to leave survives. A call that was begun and bears no mark was surely
+            not sent, as long as this text is the same. Empty where nothing is sure.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def marks(self) -> str: ...
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all records back, in order.
+
+        Args:
+            apply: is called with each. Its ValueError, KeyError, TypeError or AttributeError refuses them all.
+
+        Raises:
+            JournalError: they cannot be read, or one of them is wrong; they are left as they are, and let go of.
+        """
+
+    def append(self, *records: dict[str, Any], sync: bool) -> None:
+        """Append records, all or none. They survive the machine before this returns if ``sync``.
+
+        Raises:
+            JournalError: they cannot be written, or another process holds them now. Nothing is appended after that.
+        """
+
+    def close(self) -> None:
+        """Let go of them. What is appended later fails."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A call: its beginning, and its outcome.
+
+
+def begin_record(entry: Entry, boot: str) -> Record:
+    """Return the record of a call that is about to be made.
+
+    Args:
+        entry: the call.
+        boot: this start of the machine (:attr:`Records.marks`), for a call that is marked when it is sent; else empty.
+    """
+    key = entry.key
+    return {
+        "call": entry.number,
+        "begin": key.tool,
+        "key": key.digest,
+        **({} if key.source is None else {"source": list(key.source)}),
+        "args": pack(entry.arguments),
+        "effect": entry.effect.value,
+        "attempt": entry.attempt,
+        "stage": entry.stage,
+        **({"boot": boot} if boot else {}),
+        **({} if entry.original is None else {"original": pack(entry.original)}),
+        **({"repaired_for": entry.repaired_for} if entry.repaired_for else {}),
+    }
+
+
+def read_begin(record: Record) -> tuple[Entry, str]:
+    """Return the call of a record of its beginning, and the start of the machine that it names; empty if none.
+
+    Raises:
+        ValueError, KeyError, TypeError: the record is none.
+    """
+    number, boot = record["call"], record.get("boot", "")
+    key = CallKey(record["begin"], record["key"], source_of(record.get("source")))
+    attempt, stage = record["attempt"], record.get("stage", 0)
+    entry = Entry(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
+    well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
+    if not well_formed or not all(isinstance(part, str) for part in (key.tool, key.digest, boot)):
+        raise ValueError("not the beginning of a new call")
+    if "original" in record:  # a journal of an older version has none
+        entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
+        if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
+            raise ValueError("not the arguments as they were given")
+    return entry, boot
+
+
+def value_record(number: int, value: Any, next_page: NextPage, unread: Unread | None) -> Record:
+    """Return the record of a call that succeeded."""
+    beside: Record = {} if next_page is None else {"next_page": next_page}
+    beside |= {} if unread is None else {"unread": [unread.message, unread.status]}
+    return {"call": number, "value": pack(value), **beside}
+
+
+def read_value(record: Record) -> tuple[Any, NextPage, Unread | None]:
+    """Return the response of a call that succeeded, its next page, and why the response cannot be had.
+
+    Raises:
+        ValueError: the record is none.
+    """
+    next_page, unread = _next_page_of(record.get("next_page")), _unread_of(record.get("unread"))
+    return unpack(record["value"]), next_page, unread
+
+
+def source_of(raw: Any) -> SourceKey | None:
+    """Return what a tool is known by at its source; a record of an older version does not say it.
+
+    Raises:
+        ValueError: the record says something else there.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, list) or len(raw) != 3 or not all(isinstance(part, str) for part in raw):
+        raise ValueError("not what a tool is known by")
+    return SourceKey(*raw)
+
+
+def _unread_of(raw: Any) -> Unread | None:
+    """Return why a record holds no response.
+
+    Raises:
+        ValueError: the record says something else there.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, list) or len(raw) != 2 or not all(isinstance(text, str) for text in raw):
+        raise ValueError("not why a response cannot be had")
+    return Unread(*raw)
+
+
+def _next_page_of(raw: Any) -> NextPage:
+    """Return the next page that a record names.
+
+    Raises:
+        ValueError: it names something else.
+    """
+    if raw is None or raw is False:
+        return raw
+    if not isinstance(raw, dict) or not all(isinstance(text, str) for text in raw.values()):
+        raise ValueError("not the arguments of a next page")
+    return raw
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A stage, a task of a conversation, and a write that may not be called again.
+
+
+class StageBegins(NamedTuple):
+    """The beginning of a stage.
+
+    Attributes:
+        stage: its number.
+        commits: numbers of the calls that it commits.
+        new_request: whether the stage may do again what earlier stages did.
+        inputs: values of earlier stages, by name.
+        request: number of the task of a conversation that begins with it; ``None`` if none does.
+        answered: whether the task before was answered.
+    """
+
+    stage: int
+    commits: list[int]
+    new_request: bool
+    inputs: dict[str, Any]
+    request: int | None = None
+    answered: bool = False
+
+
+def stage_record(begins: StageBegins) -> Record:
+    """Return the record of the beginning of a stage."""
+    record = begins._asdict() | {"inputs": pack(begins.inputs)}
+    if begins.request is None:
+        del record["request"], record["answered"]
+    return record
+
+
+def read_stage(record: Record) -> StageBegins:
+    """Return the beginning of a stage.
+
+    Raises:
+        ValueError, KeyError, TypeError: the record is none.
+    """
+    commits, new_request, inputs = record["commits"], record["new_request"], unpack(record["inputs"])
+    if type(record["stage"]) is not int or type(new_request) is not bool or not isinstance(inputs, dict):
+        raise ValueError("not the beginning of a stage")
+    begins = StageBegins(record["stage"], commits, new_request, inputs)
+    if "request" not in record:
+        return begins
+    request, answered = record["request"], record["answered"]
+    if type(request) is not int or type(answered) is not bool or not new_request:
+        raise ValueError("not the beginning of a task")
+    return begins._replace(request=request, answered=answered)
+
+
+Sources = tuple[SourceKey | None, SourceKey | None]
+
+
+def ban_record(tool: str, substitute: Replacement, sources: Sources) -> Record:
+    """Return the record of a write that may not be called again, and of what may be called in its place."""
+    known = [source and list(source) for source in sources]
+    return {"ban": tool, "by": substitute.tool, "arguments": dict(substitute.arguments), "sources": known}
+
+
+def read_ban(record: Record) -> tuple[str, Replacement, Sources]:
+    """Return the write, what may be called in its place, and what both are known by at their sources.
+
+    Raises:
+        ValueError, KeyError, TypeError: the record is none.
+    """
+    tool, by, arguments = record["ban"], record["by"], record["arguments"]
+    if not isinstance(arguments, dict) or not all(isinstance(e, str) for e in (tool, by, *arguments.values())):
+        raise ValueError("no tool that is banned")
+    of_tool, of_by = map(source_of, record.get("sources", (None, None)))
+    return tool, Replacement(tool=by, arguments=tuple(arguments.items())), (of_tool, of_by)
