@@ -165,8 +165,9 @@ def serve(
         from atc.sandboxes.service.accounts import CountingLoop
         from atc.sandboxes.service.server import serve as run_service
         from atc.sandboxes.service.service import ServiceSettings
-        from atc.sandboxes.service.tenants import Tenants, read_tenants, read_token
-        from atc.serving import is_loopback, tls_files
+        from atc.serve.accepting import is_loopback
+        from atc.serve.http import tls_files
+        from atc.serve.tokens import Tenants, read_tenants, read_token
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: {install_command('service')}") from None
 

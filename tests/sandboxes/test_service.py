@@ -21,7 +21,7 @@ from atc.sandboxes.conformance import CHECKS, check_sandbox, host
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.service import ServiceSettings
-from atc.sandboxes.service.tenants import Tenants
+from atc.serve.tokens import Tenants
 from tests.support.sandbox import in_sandbox
 from tests.support.service import OTHER, TOKEN, Running, no_tools, receive, send_program, serving, soon, spinning
 

@@ -25,7 +25,7 @@ from atc.outcome import Outcome
 from atc.sandboxes.conformance import host
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
-from atc.sandboxes.service.tenants import Tenants, read_tenants
+from atc.serve.tokens import Tenants, read_tenants
 from tests.support.service import OTHER, TOKEN, Running, alive, no_tools, receive, serving, soon
 
 ROOT = Path(__file__).resolve().parents[2]

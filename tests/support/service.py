@@ -25,8 +25,9 @@ from atc.sandboxes.service.accounts import CountingLoop
 from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.server import make_server
 from atc.sandboxes.service.service import Service, ServiceSettings
-from atc.sandboxes.service.tenants import Tenants
-from atc.serving import DrainingServer, listen
+from atc.serve.accepting import listen
+from atc.serve.http import DrainingServer
+from atc.serve.tokens import Tenants
 
 TOKEN = "a-token-of-the-tests-0123456789"
 OTHER = "another-token-of-the-tests-0123"

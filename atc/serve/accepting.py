@@ -34,7 +34,7 @@ _FULL = (
     b"Retry-After: 1\r\nConnection: close\r\n\r\nService Unavailable"
 )
 
-log = logging.getLogger("atc.serving")
+log = logging.getLogger("atc.serve.http")
 
 
 class Seldom(logging.Filter):
@@ -161,11 +161,11 @@ class _Counted(socket.socket):
             closed()
 
 
-class Door:
-    """Accepts the connections of one listening socket. Takes the place of :class:`asyncio.Server` for uvicorn.
+class Acceptor:
+    """Accepts the connections of one listening socket. It takes the place of :class:`asyncio.Server` for uvicorn.
 
     Args:
-        factory: makes a connection's protocol, whose ``connection`` is then set to the :class:`Connection`.
+        factory: makes a connection's protocol, whose ``crowd`` and ``connection`` are then set.
         sock: listens.
         crowd: what counts them.
         secure: for TLS.
@@ -230,7 +230,7 @@ class Door:
 
         def make() -> Any:
             protocol = self._factory()
-            protocol.connection = connection
+            protocol.crowd, protocol.connection = self._crowd, connection
             return protocol
 
         within = {"ssl_handshake_timeout": self._handshake_s} if self._secure else {}
@@ -289,6 +289,31 @@ def _group(address: Any) -> str:
         if found.version == 6 and found.ipv4_mapped is None:
             return str(ipaddress.ip_network((found, 64), strict=False))
     return host
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; port 0 takes a free one.
+
+    Raises:
+        EnvironmentProblem: that cannot be.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        sock = socket.create_server(address[:2], family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise EnvironmentProblem(
+            f"the service cannot listen at {host} port {port}: {error}. Give another --host or --port"
+        ) from None
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: asyncio sets it only on sockets it made
+    return sock
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def raise_descriptors(needed: int) -> int:
