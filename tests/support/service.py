@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.outcome import Outcome
-from atc.sandboxes.conformance import host
+from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages
 from atc.sandboxes.service.accounts import CountingLoop
@@ -142,7 +142,7 @@ def close_code(channel: ClientConnection) -> int | None:
 
 def spinning() -> list[int]:
     """Programs that run on this machine and that we started."""
-    return [pid for pid, state in host.sandbox_processes().items() if state == "R"]
+    return [pid for pid, state in kit.sandbox_processes().items() if state == "R"]
 
 
 async def no_tools(request: CallRequest) -> CallReply:
