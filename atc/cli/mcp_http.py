@@ -208,20 +208,12 @@ def _kept(name: str) -> Path:
 
 
 def _tokens(given: HttpOptions) -> dict[str, str]:
-    from atc.serve.tokens import read_tenants, read_token
+    from atc.serve.tokens import tokens_given
 
     for path in (given.token_file, given.tokens):
         if path is not None:
             _warn_if_open(path)
-    tokens = read_tenants(given.tokens) if given.tokens else {}
-    own = read_token(given.token_file) if given.token_file else os.environ.get("ATC_MCP_TOKEN", "").strip()
-    if own:
-        if "owner" in tokens:
-            raise UsageError(
-                f"{given.tokens}: `owner` is who shows the token of --token-file or ATC_MCP_TOKEN: rename it"
-            )
-        tokens["owner"] = own
-    return tokens
+    return tokens_given(given.tokens, given.token_file, "ATC_MCP_TOKEN", "owner")
 
 
 def _warn_if_open(path: Path) -> None:

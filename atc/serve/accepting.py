@@ -1,4 +1,4 @@
-"""How servers take connections: counted from when they are accepted, so many at most, and a flood costs others little.
+"""How servers take connections: counted from when they are accepted, and bounded; a flood costs others little.
 
 asyncio's own way accepts what comes, for as long as there are descriptors; without any it writes a thousand tracebacks
 for each attempt. It counts a connection only once its TLS handshake is over.
@@ -92,12 +92,12 @@ class Crowd:
         self.refused = 0
 
     def __len__(self) -> int:
-        """Connections that are open."""
+        """Return how many connections are open."""
         return len(self._open)
 
     @property
     def silent(self) -> int:
-        """Of these, such as owe a request."""
+        """How many of these owe a request."""
         return len(self._order)
 
     def room_for(self, group: str) -> bool:
@@ -114,17 +114,17 @@ class Crowd:
         return False
 
     def enter(self, connection: Connection) -> None:
-        """It was accepted, and owes a request."""
+        """Count a connection that was accepted: it owes a request."""
         self._open.add(connection)
         self.owes(connection, True)
 
     def leave(self, connection: Connection) -> None:
-        """It was closed."""
+        """Count a connection no more: it was closed."""
         self._open.discard(connection)
         self.owes(connection, False)
 
     def owes(self, connection: Connection, owing: bool) -> None:
-        """Whether it owes a request, or the rest of one, from now on."""
+        """Note whether a connection owes a request, or the rest of one, from now on."""
         if owing and connection in self._open:
             self._order.setdefault(connection)
             self._silent.setdefault(connection.group, OrderedDict()).setdefault(connection)
@@ -269,7 +269,7 @@ class Acceptor:
             self._refused.remove(sock)
 
     def _cannot(self, error: OSError) -> None:
-        """Without descriptors or memory: one who says nothing gives way, and the next try is later."""
+        """Have a silent connection give way where there are no descriptors or no memory, and try again later."""
         self._crowd.give_way()
         self._say("no connection can be accepted: %s (see `ulimit -n`)", error.strerror)
         self._loop.remove_reader(self._sock)
@@ -282,7 +282,7 @@ class Acceptor:
 
 
 def _group(address: Any) -> str:
-    """Whose connection it is: of IPv6 the first 64 bits, since one customer has as many addresses as he likes."""
+    """Return whose connection it is; for IPv6 the first 64 bits: one customer has as many addresses as it likes."""
     host = str(address[0]) if isinstance(address, tuple) else ""
     with contextlib.suppress(ValueError):
         found = ipaddress.ip_address(host.partition("%")[0])

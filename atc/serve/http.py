@@ -127,7 +127,7 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 
 
 def _ambiguous(head: bytes) -> str:
-    """What a request's head has that is read in more than one way; empty if nothing."""
+    """Return what a request's head has that is read in more than one way; empty if nothing."""
     lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     if any(b"\n" in line or b"\r" in line for line in lines):
         return "a line ends in a single CR or LF"
@@ -222,7 +222,7 @@ class DrainingServer(uvicorn.Server):
 
 
 def tls_files(cert: Path | None, key: Path | None) -> dict[str, Any]:
-    """What :class:`uvicorn.Config` takes for a certificate and its key; nothing without them.
+    """Return what :class:`uvicorn.Config` takes for a certificate and its key; nothing without them.
 
     Raises:
         UsageError: one is given without the other, or is no file.

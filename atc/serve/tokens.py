@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -112,6 +113,27 @@ def read_tenants(path: Path) -> dict[str, str]:
             raise UsageError(f"{path}, line {number}: the tenant {words[0][:64]!r} stands there twice")
         found[words[0]] = words[1]
     return found
+
+
+def tokens_given(listed: Path | None, file: Path | None, variable: str, owner: str) -> dict[str, str]:
+    """Return the tokens that an operator gave: those of a list, and one in a file or else in the environment.
+
+    Args:
+        listed: lines ``tenant token``.
+        file: holds the one token alone.
+        variable: of the environment, in place of the file.
+        owner: the tenant whom the one token names.
+
+    Raises:
+        UsageError: a file cannot be read, or the list names the owner, too.
+    """
+    tokens = read_tenants(listed) if listed else {}
+    own = read_token(file) if file else os.environ.get(variable, "").strip()
+    if own:
+        if owner in tokens:
+            raise UsageError(f"{listed}: `{owner}` is who shows the token of --token-file or {variable}: rename it")
+        tokens[owner] = own
+    return tokens
 
 
 def _text(path: Path) -> str:

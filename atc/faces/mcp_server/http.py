@@ -144,7 +144,7 @@ def _name(host: str) -> str:
 
 
 def origins_of(given: Iterable[str]) -> frozenset[str]:
-    """Origins as browsers send them; a slash at the end does no harm."""
+    """Return origins as browsers send them; a slash at the end does no harm."""
     return frozenset(each.rstrip("/") for each in given)
 
 
@@ -251,7 +251,7 @@ class _OneOf:
 
 
 def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
-    """The server over ASGI; its lifespan holds the sessions.
+    """Return the server over ASGI; its lifespan holds the sessions.
 
     * ``POST``, ``GET``, ``DELETE /mcp``: MCP, with a token
     * ``GET /healthz``; the documents of OAuth: without
@@ -307,7 +307,7 @@ def refused(refusal: Refusal) -> Response:
 
 
 def cors_of(names: Names) -> dict[str, Any]:
-    """What Starlette's CORS middleware takes, so that allowed pages may read the answers."""
+    """Return what Starlette's CORS middleware takes, so that allowed pages may read the answers."""
     local = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
     return {
         "allow_origins": sorted(names.origins),
@@ -340,7 +340,7 @@ async def serve_http(
 
 
 def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
-    """A server for a face; it closes the gateway when it ends."""
+    """Return a server for a face; it closes the gateway when it ends."""
     there = raise_descriptors(MAX_OPEN + OTHER_DESCRIPTORS)
     crowd = Crowd(max(min(MAX_OPEN, there - OTHER_DESCRIPTORS), MAX_WAITING), MAX_WAITING)
     return DrainingServer(make_app(face, settings), face, crowd, **settings.tls)

@@ -179,7 +179,7 @@ class Sessions:
         await self.manager.handle_request({**scope, "method": "DELETE", "headers": headers}, nothing, unheard)
 
     def _forget_ended(self) -> None:
-        """The manager ends idle sessions without a word."""
+        """Forget the sessions that the manager has ended: it does so without a word."""
         since = self.clock() - self.idle_s
         ended = [
             (principal, named)

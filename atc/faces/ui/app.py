@@ -216,7 +216,7 @@ class Ui:
 
 
 def make_app(ui: Ui, port: int) -> ASGIApp:
-    """The server over ASGI."""
+    """Return the server over ASGI."""
 
     async def home(request: Request) -> Response:
         return RedirectResponse(f"{ui.keys.path}/", 303)
@@ -255,7 +255,7 @@ def make_app(ui: Ui, port: int) -> ASGIApp:
 
 
 def _answered(handler: Handler, right: Right) -> Handler:
-    """A handler that only who has the right reaches, and whose errors become answers."""
+    """Return a handler that only who has the right reaches, and whose errors become answers."""
 
     async def answered(request: Request) -> Response:
         if right not in request.scope["rights"]:
@@ -309,7 +309,7 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
-    """The object that a request's body is.
+    """Return the object that a request's body is.
 
     Raises:
         Refusal: it is too large.

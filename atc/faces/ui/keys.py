@@ -27,7 +27,7 @@ RIGHTS: tuple[Right, ...] = get_args(Right)
 
 
 def with_those_before(right: Right) -> tuple[Right, ...]:
-    """A right, and those that go with it."""
+    """Return a right, and those that go with it."""
     return RIGHTS[: RIGHTS.index(right) + 1]
 
 
@@ -50,7 +50,7 @@ class Keys:
         self._of_cookie = {right: digest_of(self.cookie(right)) for right in self.tokens}
 
     def cookie(self, right: Right) -> str:
-        """What a browser shows in place of a token; no token can be made of it."""
+        """Return what a browser shows in place of a token; no token can be made of it."""
         return hmac.new(self._secret, right.encode(), hashlib.sha256).hexdigest()
 
     def right_of_token(self, token: str) -> Right | None:
@@ -88,7 +88,7 @@ def refused(refusal: Refusal) -> Response:
 
 
 def error_response(status: int, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
-    """An error as pages and scripts read it."""
+    """Return an error as pages and scripts read it."""
     return JSONResponse({"error": {"kind": kind, "message": message}}, status, headers)
 
 

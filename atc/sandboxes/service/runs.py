@@ -61,7 +61,7 @@ class Runs:
         return sum(run.connected for run in self._runs.values())
 
     def grant(self, tenant: str) -> tuple[Run, str]:
-        """A new run and the token of its channel.
+        """Return a new run and the token of its channel.
 
         Raises:
             Refusal: the service is full, or ends.
@@ -87,7 +87,7 @@ class Runs:
         return run, token
 
     def connect(self, number: str, token: str) -> Run:
-        """The run that a channel is for. A token opens one channel, once.
+        """Return the run that a channel is for. A token opens one channel, once.
 
         Raises:
             Refusal: there is no such run, the token is not its, or it was used.
@@ -143,7 +143,7 @@ class Runs:
 
     @property
     def _most_unused(self) -> int:
-        """Of one tenant: half of what it may have at all, where others wait for it; else all."""
+        """How many grants a tenant may leave unused: half of what it may have, where others wait for them; else all."""
         if self._most_per_tenant is None:
             return self._most // 4
         return self._most if self._most_per_tenant >= self._most else self._most_per_tenant // 2

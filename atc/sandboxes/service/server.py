@@ -1,7 +1,7 @@
 """The sandbox service over HTTP: its face, its connections and its server.
 
-What a connection costs is its tenant's, who is read later when he has had his share. Connections that dawdle are
-dropped, and runs end before the server does.
+What a connection costs is counted for its tenant, who is read later when it has had its share. Connections that dawdle
+are dropped, and runs end before the server does.
 """
 
 from __future__ import annotations
@@ -68,10 +68,10 @@ class _Face:
         return JSONResponse(self._service.description())
 
     async def _tenant_of(self, request: Request) -> str:
-        """Who asks, when it is his turn.
+        """Return who asks, once it is its turn.
 
         Raises:
-            Refusal: nobody that is known, or who takes more than his share.
+            Refusal: the token is not known, or its tenant takes more than its share.
         """
         tenant = self._service.tenant_of(request.headers.get("authorization", ""))
         account = self._pays(tenant)
