@@ -273,6 +273,8 @@ class Acceptor:
         self._crowd.give_way()
         self._say("no connection can be accepted: %s (see `ulimit -n`)", error.strerror)
         self._loop.remove_reader(self._sock)
+        if self._resume is not None:
+            self._resume.cancel()
         self._resume = self._loop.call_later(PAUSE_S, self._loop.add_reader, self._sock, self._accept)
 
     def _say(self, text: str, *values: object) -> None:
