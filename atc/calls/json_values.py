@@ -7,14 +7,13 @@ import re
 from typing import Any
 
 from atc.packing import TAG, is_small, may_hold_whole_float, pack, unpack
-from atc.sandboxes.channel import frames
-from atc.sandboxes.channel.frames import TooMany
+from atc.strict_json import MAX_INTEGER_DIGITS, TooMany, bound_size, parse
 from atc.unicode_forms import normalized
 
 __all__ = ["TooMany", "holds_nothing", "is_empty", "json_value_and_text", "to_json_value"]
 
 _ENCODER = json.JSONEncoder(allow_nan=False, ensure_ascii=False)
-_LONG_NUMBER = re.compile(rf"\d{{{frames.MAX_INTEGER_DIGITS}}}")
+_LONG_NUMBER = re.compile(rf"\d{{{MAX_INTEGER_DIGITS}}}")
 
 
 def to_json_value(value: Any) -> Any:
@@ -24,7 +23,7 @@ def to_json_value(value: Any) -> Any:
 
     Raises:
         TooMany: it holds more values than a program is given.
-        ValueError: it has no JSON form that a program could be given (see :func:`atc.sandboxes.channel.frames.parse`).
+        ValueError: it has no JSON form that a program could be given (see :func:`atc.strict_json.parse`).
     """
     return json_value_and_text(value)[0]
 
@@ -40,7 +39,7 @@ def json_value_and_text(value: Any) -> tuple[Any, str]:
         if quick is not None:
             return quick
         text = json.dumps(pack(value), allow_nan=False, ensure_ascii=False).encode("utf-8", "replace").decode()
-        return unpack(frames.parse(text)), text
+        return unpack(parse(text)), text
     except TooMany:
         raise
     except (TypeError, ValueError, RecursionError) as error:
@@ -61,7 +60,7 @@ def _copied(value: Any) -> tuple[Any, str] | None:
         return None
     if f'{TAG}"' in text or _LONG_NUMBER.search(text) is not None:
         return None
-    frames.bound_size(text)
+    bound_size(text)
     copy = json.loads(text)
     return (copy, text) if copy == value else None
 

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from mcp.server.auth.provider import TokenVerifier as Verifier
 
     from atc.faces.mcp_server.gateway import Gateway
-    from atc.faces.mcp_server.http import HttpSettings, Lock
-    from atc.faces.mcp_server.http_door import Names
+    from atc.faces.mcp_server.http import HttpSettings, Lock, Names
 
 PANEL = "Over HTTP"
 
@@ -130,7 +129,8 @@ def settings_of(given: HttpOptions) -> HttpSettings:
         EnvironmentProblem: a token cannot be kept.
     """
     from atc.faces.mcp_server.http import HttpSettings
-    from atc.serving import is_loopback, tls_files
+    from atc.serve.accepting import is_loopback
+    from atc.serve.http import tls_files
 
     tls = tls_files(given.tls_cert, given.tls_key)
     here = is_loopback(given.host)
@@ -143,7 +143,7 @@ def settings_of(given: HttpOptions) -> HttpSettings:
 def _lock(given: HttpOptions, here: bool) -> Lock:
     from atc.faces.mcp_server.http import Lock, Resource
     from atc.faces.mcp_server.tokens import TokenVerifier, kept_token
-    from atc.sandboxes.service.tenants import Tenants
+    from atc.serve.tokens import Tenants
 
     tokens = _tokens(given)
     if given.no_auth:
@@ -183,8 +183,8 @@ def _own_lock(given: HttpOptions, here: bool, tokens: dict[str, str]) -> Lock:
     from atc.faces.mcp_server.http import Lock, Resource
     from atc.faces.mcp_server.oauth_own import OwnServer, routes_of
     from atc.faces.mcp_server.tokens import TokenVerifier, kept_token
-    from atc.sandboxes.service.tenants import Tenants
-    from atc.serving import is_loopback
+    from atc.serve.accepting import is_loopback
+    from atc.serve.tokens import Tenants
 
     if given.oauth_issuer:
         raise UsageError("--oauth-self and --oauth-issuer name two authorization servers: give one")
@@ -208,20 +208,12 @@ def _kept(name: str) -> Path:
 
 
 def _tokens(given: HttpOptions) -> dict[str, str]:
-    from atc.sandboxes.service.tenants import read_tenants, read_token
+    from atc.serve.tokens import tokens_given
 
     for path in (given.token_file, given.tokens):
         if path is not None:
             _warn_if_open(path)
-    tokens = read_tenants(given.tokens) if given.tokens else {}
-    own = read_token(given.token_file) if given.token_file else os.environ.get("ATC_MCP_TOKEN", "").strip()
-    if own:
-        if "owner" in tokens:
-            raise UsageError(
-                f"{given.tokens}: `owner` is who shows the token of --token-file or ATC_MCP_TOKEN: rename it"
-            )
-        tokens["owner"] = own
-    return tokens
+    return tokens_given(given.tokens, given.token_file, "ATC_MCP_TOKEN", "owner")
 
 
 def _warn_if_open(path: Path) -> None:
@@ -234,7 +226,7 @@ def _warn_if_open(path: Path) -> None:
 
 
 def _names(given: HttpOptions, here: bool) -> Names:
-    from atc.faces.mcp_server.http_door import Names, origins_of
+    from atc.faces.mcp_server.http import Names, origins_of
 
     hosts = {each.lower().rstrip(".") for each in given.allow_host}
     if bad := [each for each in hosts if not each or any(character in each for character in "/:*@ ")]:

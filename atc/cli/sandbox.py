@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -165,20 +164,15 @@ def serve(
         from atc.sandboxes.service.accounts import CountingLoop
         from atc.sandboxes.service.server import serve as run_service
         from atc.sandboxes.service.service import ServiceSettings
-        from atc.sandboxes.service.tenants import Tenants, read_tenants, read_token
-        from atc.serving import is_loopback, tls_files
+        from atc.serve.accepting import is_loopback
+        from atc.serve.http import tls_files
+        from atc.serve.tokens import Tenants, tokens_given
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: {install_command('service')}") from None
 
     settings = Settings.load(sandbox_require=require)
-    tokens = read_tenants(tenants) if tenants else {}
-    own = read_token(token_file) if token_file else os.environ.get("ATC_SERVE_TOKEN", "").strip()
-    if own:
-        if "default" in tokens:
-            raise UsageError(f"{tenants}: the tenant `default` is who shows the token of --token-file: rename it")
-        tokens["default"] = own
     made = ServiceSettings(
-        Tenants(tokens),
+        Tenants(tokens_given(tenants, token_file, "ATC_SERVE_TOKEN", "default")),
         limits_from(settings),
         settings.sandbox_require,
         settings.sandbox_preload,

@@ -9,7 +9,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
-from atc.sandboxes.channel.descriptors import Channel, Listener
+from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import Session, as_call_request, as_program_error, value_of
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.service import messages

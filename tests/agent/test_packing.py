@@ -23,12 +23,12 @@ from atc.packing import as_text, holds_bytes, pack, unpack
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.result import Effect
-from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
 from atc.schemas.validate import problems
 from atc.strategies.say import value_text
+from atc.strict_json import parse
 from atc.tools.functions import tool_from_function
 from atc.tools.protocol import without_bytes
 from atc.tools.stubs import render_stub
@@ -54,7 +54,7 @@ BINARY = {"type": "string", "format": "binary"}
 @given(VALUE)
 def test_every_value_comes_back_as_it_was_from_and_to_the_sandbox(value: Any) -> None:
     wire = json.dumps(pack(value))
-    assert exact(unpack(frames.parse(wire))) == exact(value)
+    assert exact(unpack(parse(wire))) == exact(value)
     assert exact(convert.from_json(json.loads(wire))) == exact(value)
     from_sandbox = json.dumps(convert.to_json(value, "answer"))
     assert json.loads(from_sandbox) == json.loads(wire)

@@ -65,7 +65,7 @@ def _port(running: Running) -> int:
 def test_a_request_that_is_no_request_is_refused_in_little_memory(
     shared: Running, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atc.serving.REQUEST_S", 0.3)
+    monkeypatch.setattr("atc.serve.http.REQUEST_S", 0.3)
     before = Host()
     with socket.create_connection(("127.0.0.1", _port(shared))) as sock:
         with contextlib.suppress(OSError):

@@ -21,8 +21,8 @@ from mcp.server.auth.provider import AccessToken
 from atc.errors import UsageError
 from atc.faces.mcp_server import tokens
 from atc.faces.mcp_server.client import principal_named
-from atc.faces.mcp_server.http import HttpSettings, Lock, Resource
-from atc.faces.mcp_server.http_door import Bounds, Names
+from atc.faces.mcp_server.http import HttpSettings, Lock, Names, Resource
+from atc.faces.mcp_server.shares import Bounds
 from atc.faces.mcp_server.tokens import (
     AGAIN_S,
     FAILED_S,

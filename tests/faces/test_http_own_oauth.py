@@ -21,8 +21,7 @@ from pydantic import AnyUrl
 
 from atc.errors import UsageError
 from atc.faces.mcp_server import oauth_own
-from atc.faces.mcp_server.http import HttpSettings, Lock, Resource
-from atc.faces.mcp_server.http_door import Names
+from atc.faces.mcp_server.http import HttpSettings, Lock, Names, Resource
 from atc.faces.mcp_server.oauth_own import ACCESS_S, CODE_S, REFRESH_S, TRIES, OwnServer, redirect_allowed, routes_of
 from tests.support.browser import browsing
 from tests.support.mcp_http import Caller, calling, listening, opening

@@ -29,9 +29,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from atc.faces.mcp_server import http
-from atc.faces.mcp_server.http import HttpSettings, Lock
-from atc.faces.mcp_server.http_door import MAX_BODY
-from atc.serving import tls_files
+from atc.faces.mcp_server.http import MAX_BODY, HttpSettings, Lock
+from atc.serve.http import tls_files
 from atc.tools.functions import tool
 from tests.support.issuers import rsa_key
 from tests.support.mcp_http import ANN, LEGACY, Listening, gateway, listening, locked, message, opening, two_owners
@@ -141,7 +140,7 @@ HEAD = f"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ANN}\r\
 def test_a_request_that_no_client_makes_is_refused(
     shared: Listening, said: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atc.serving.REQUEST_S", 0.5)
+    monkeypatch.setattr("atc.serve.http.REQUEST_S", 0.5)
     answered = ask(shared, said)
     assert not answered.startswith(b"HTTP/1.1 2"), answered[:200]
     assert health(shared)
@@ -194,7 +193,7 @@ def test_who_says_nothing_does_not_keep_others_out(shared: Listening) -> None:
 
 
 def test_who_does_not_read_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atc.serving.TAKE_S", 0.3)
+    monkeypatch.setattr("atc.serve.http.TAKE_S", 0.3)
 
     async def large(request: Request) -> Response:
         return PlainTextResponse("x" * 50_000_000)
@@ -321,7 +320,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_https_is_served_and_who_does_not_shake_hands_is_dropped(
     certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("atc.serving.REQUEST_S", 1.0)
+    monkeypatch.setattr("atc.serve.http.REQUEST_S", 1.0)
     cert, key = certificate
     with listening(locked(tls=tls_files(cert, key))) as server:
         trusted = ssl.create_default_context(cafile=str(cert))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from atc.sandboxes.channel import frames
+from atc.strict_json import parse
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow
@@ -25,4 +25,4 @@ pytestmark = pytest.mark.slow
     ids=["colons", "blanks", "objects", "objects with colons", "pairs"],
 )
 def test_json_is_read_in_linear_time(make: Callable[[int], str]) -> None:
-    assert_linear(make, frames.parse, n=1_000, most=60_000)
+    assert_linear(make, parse, n=1_000, most=60_000)

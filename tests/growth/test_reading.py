@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from atc.calls.clock import HostTime
-from atc.sandboxes.channel.descriptors import HostShare, SocketChannel
+from atc.sandboxes.channel.frames import HostShare, SocketChannel
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc import accepting
-from atc.accepting import Connection, Crowd, Door, Seldom, _group, require_descriptors
 from atc.errors import EnvironmentProblem
-from atc.serving import PlainRequests
+from atc.serve import accepting
+from atc.serve.accepting import Acceptor, Connection, Crowd, Seldom, _group, require_descriptors
+from atc.serve.http import PlainRequests
 
 
 class Made:
@@ -110,11 +110,11 @@ def test_an_accept_that_fails_is_said_once_and_tried_later(caplog: pytest.LogCap
         with _Empty() as sock:
             sock.bind(("127.0.0.1", 0))
             sock.listen()
-            door = Door(asyncio.Protocol, sock, crowd, None, 1.0)
+            acceptor = Acceptor(asyncio.Protocol, sock, crowd, None, 1.0)
             for _ in range(1_000):
-                door._accept()
+                acceptor._accept()
             assert not asyncio.get_running_loop().remove_reader(sock), "nothing is accepted meanwhile"
-            door.close()
+            acceptor.close()
         assert silent.closed == ["silent"], "who says nothing gives its descriptor back"
 
     asyncio.run(go())

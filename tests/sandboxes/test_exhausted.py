@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 _RUNS = """
 import asyncio, errno, os, resource, selectors, socket, subprocess, sys, threading, json
 from atc.errors import SandboxUnavailable
-from atc.sandboxes.conformance import host
+from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
 
@@ -47,7 +47,7 @@ def after():
     for thread in threading.enumerate():
         if thread.name.startswith("atc-"):
             thread.join(30)
-    return opened(), len(set(host.sandbox_processes()))
+    return opened(), len(set(kit.sandbox_processes()))
 
 async def tried(begin, end):
     # one turn: what the run came to, and what is left of it

@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 from atc.calls.contract import CallReply, CallRequest
-from atc.sandboxes.channel.descriptors import Channel, Listener
+from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import FirstStep, Session
 from atc.sandboxes.contract import Limits
 

@@ -17,9 +17,10 @@ from atc.calls.clock import HostTime
 from atc.errors import FrameError
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
-from atc.sandboxes.channel.descriptors import HostShare, SocketChannel
+from atc.sandboxes.channel.frames import HostShare, SocketChannel
 from atc.sandboxes.channel.session import as_program_error
 from atc.sandboxes.service import messages
+from atc.strict_json import parse
 from tests.support.time import little_work
 
 LIMIT = 10_000
@@ -216,9 +217,9 @@ def test_a_key_that_stands_twice_is_seen_however_it_is_written(text: str) -> Non
         expected = strictly()
     except (AssertionError, ValueError):
         with pytest.raises(ValueError, match=r"."):
-            frames.parse(text)
+            parse(text)
     else:
-        assert json.dumps(frames.parse(text)) == json.dumps(expected)
+        assert json.dumps(parse(text)) == json.dumps(expected)
 
 
 def test_brackets_inside_strings_are_no_nesting() -> None:

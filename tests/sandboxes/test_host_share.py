@@ -15,8 +15,8 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
 from atc.models import FakeModel
 from atc.outcome import Outcome
-from atc.sandboxes.channel import descriptors as shares
-from atc.sandboxes.channel.descriptors import WINDOW_S, HostShare
+from atc.sandboxes.channel import frames as shares
+from atc.sandboxes.channel.frames import WINDOW_S, HostShare
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages

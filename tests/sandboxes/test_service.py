@@ -17,11 +17,11 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable, UsageError
 from atc.models.fake import FakeModel
 from atc.outcome import Outcome
-from atc.sandboxes.conformance import CHECKS, check_sandbox, host
+from atc.sandboxes.conformance import CHECKS, check_sandbox, kit
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.service import ServiceSettings
-from atc.sandboxes.service.tenants import Tenants
+from atc.serve.tokens import Tenants
 from tests.support.sandbox import in_sandbox
 from tests.support.service import OTHER, TOKEN, Running, no_tools, receive, send_program, serving, soon, spinning
 
@@ -274,7 +274,7 @@ def test_a_caller_who_goes_takes_the_program_along(shared: Running, how: str) ->
 
 def test_a_jail_or_its_parent_that_is_killed_ends_one_run_and_no_more(shared: Running) -> None:
     def kill(_: Any) -> None:
-        for pid in host.sandbox_processes():
+        for pid in kit.sandbox_processes():
             os.kill(pid, signal.SIGKILL)
 
     outcome = shared.run("f()\nanswer = 1", {"f": kill})

@@ -22,10 +22,10 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.cli import app, loaded
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
 from atc.outcome import Outcome
-from atc.sandboxes.conformance import host
+from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
-from atc.sandboxes.service.tenants import Tenants, read_tenants
+from atc.serve.tokens import Tenants, read_tenants
 from tests.support.service import OTHER, TOKEN, Running, alive, no_tools, receive, serving, soon
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -174,7 +174,7 @@ def test_atc_serve_serves_until_it_is_told_to_end(tmp_path: Path) -> None:
 
 
 def test_a_service_that_is_killed_leaves_nothing_and_its_caller_is_told() -> None:
-    before, programs = set(host.sandbox_processes()), set[int]()
+    before, programs = set(kit.sandbox_processes()), set[int]()
     with subprocess.Popen(
         [*SERVE], stderr=subprocess.PIPE, text=True, env={**os.environ, "ATC_SERVE_TOKEN": TOKEN}
     ) as served:
@@ -182,7 +182,7 @@ def test_a_service_that_is_killed_leaves_nothing_and_its_caller_is_told() -> Non
         url = f"http://127.0.0.1:{int(served.stderr.readline().rpartition(':')[2])}"
 
         async def call(request: CallRequest) -> CallReply:
-            programs.update(set(host.sandbox_processes()) - before)
+            programs.update(set(kit.sandbox_processes()) - before)
             served.kill()
             await asyncio.sleep(60)
             return CallReply()

@@ -252,7 +252,7 @@ def test_who_connects_and_says_nothing_is_sent_away() -> None:
     "said", [b"", b"POST /v1/ru", b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{"]
 )
 def test_a_request_that_never_ends_is_dropped(shared: Running, monkeypatch: pytest.MonkeyPatch, said: bytes) -> None:
-    monkeypatch.setattr("atc.serving.REQUEST_S", 0.2)
+    monkeypatch.setattr("atc.serve.http.REQUEST_S", 0.2)
     with socket.create_connection(("127.0.0.1", int(shared.url.rpartition(":")[2]))) as slow:
         slow.settimeout(30)
         received = b""

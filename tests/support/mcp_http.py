@@ -15,11 +15,11 @@ from mcp.server.auth.provider import TokenVerifier as Verifier
 
 from atc import Toolset
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.http import PATH, HttpFace, HttpSettings, Lock, make_app, make_server
-from atc.faces.mcp_server.http_door import Names
+from atc.faces.mcp_server.http import PATH, HttpFace, HttpSettings, Lock, Names, make_app, make_server
 from atc.faces.mcp_server.tokens import TokenVerifier
-from atc.sandboxes.service.tenants import Tenants
-from atc.serving import DrainingServer, listen
+from atc.serve.accepting import listen
+from atc.serve.http import DrainingServer
+from atc.serve.tokens import Tenants
 from atc.tools.functions import tool
 
 ANN, BOB = "token-of-ann-0123456789", "token-of-bob-0123456789"

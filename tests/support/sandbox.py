@@ -10,7 +10,7 @@ from typing import Any
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
 from atc.outcome import Outcome
-from atc.sandboxes.conformance import host
+from atc.sandboxes.conformance import kit
 from atc.sandboxes.conformance.suite import OneTierSandbox
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
@@ -82,4 +82,4 @@ def adopt_orphans() -> None:
 
 def left_behind() -> set[int]:
     """The sandbox processes that live below this process: parents of programs, and programs."""
-    return set(host.sandbox_processes())
+    return set(kit.sandbox_processes())

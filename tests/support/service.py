@@ -18,15 +18,16 @@ from websockets.sync.client import ClientConnection, connect
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.outcome import Outcome
-from atc.sandboxes.conformance import host
+from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages
 from atc.sandboxes.service.accounts import CountingLoop
 from atc.sandboxes.service.client import ServiceSandbox
 from atc.sandboxes.service.server import make_server
 from atc.sandboxes.service.service import Service, ServiceSettings
-from atc.sandboxes.service.tenants import Tenants
-from atc.serving import DrainingServer, listen
+from atc.serve.accepting import listen
+from atc.serve.http import DrainingServer
+from atc.serve.tokens import Tenants
 
 TOKEN = "a-token-of-the-tests-0123456789"
 OTHER = "another-token-of-the-tests-0123"
@@ -141,7 +142,7 @@ def close_code(channel: ClientConnection) -> int | None:
 
 def spinning() -> list[int]:
     """Programs that run on this machine and that we started."""
-    return [pid for pid, state in host.sandbox_processes().items() if state == "R"]
+    return [pid for pid, state in kit.sandbox_processes().items() if state == "R"]
 
 
 async def no_tools(request: CallRequest) -> CallReply:

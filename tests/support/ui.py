@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message
 
 from atc.agent import Agent
 from atc.faces.ui.app import Ui, make_app, make_ui
-from atc.faces.ui.door import Right
+from atc.faces.ui.keys import Right
 from atc.faces.ui.reading import Views
 from atc.settings import Settings
 from atc.traces.stores import open_store

@@ -34,7 +34,7 @@ def principal_of(context: ServerRequestContext[Any]) -> str:
     """The proved owner of a request.
 
     Raises:
-        UsageError: it came over HTTP without a verified token. The door lets none through; this is the second lock.
+        UsageError: it came over HTTP without a verified token. The guard lets none through; this is the second lock.
     """
     token = get_access_token()
     if token is not None:

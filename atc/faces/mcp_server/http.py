@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 import anyio
-import uvicorn
 from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser, BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.provider import TokenVerifier as Verifier
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
-from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp_types import CallToolRequestParams
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types import INVALID_REQUEST, CallToolRequestParams
 from starlette.applications import Starlette
 from starlette.authentication import AuthCredentials, AuthenticationBackend, AuthenticationError, BaseUser
-from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route, Router
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
-from atc.accepting import Crowd, raise_descriptors
-from atc.faces.mcp_server.client import principal_named
 from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.http_door import MAX_BODY, MAX_FORM, Body, Bounds, Door, Names, cors_of, exact_url, refusal
 from atc.faces.mcp_server.requests import Answer, answer
 from atc.faces.mcp_server.server import Face
-from atc.serving import DrainingServer, crowded, listen
+from atc.faces.mcp_server.shares import Bounds, Sessions
+from atc.faces.mcp_server.tokens import exact_url
+from atc.serve.accepting import Crowd, is_loopback, listen, raise_descriptors
+from atc.serve.http import DrainingServer, readiness
+from atc.serve.request_guard import Refusal, RequestGuard, Rules, WholeBody
 
 PATH = "/mcp"
 IDLE_S = 30 * 60.0
@@ -52,8 +50,13 @@ MAX_OPEN = 4 * MAX_SESSIONS + MAX_WAITING
 """Connections at once; where this process may not have so many descriptors, fewer."""
 OTHER_DESCRIPTORS = 512
 """For programs, tools and files."""
-KEEP_S = 30
-"""Seconds that a connection is kept for the next request."""
+MAX_BODY = 4 * 1024 * 1024
+"""Bytes of a request's body."""
+MAX_DISCARDED = 8 * MAX_BODY
+MAX_FORM = 64 * 1024
+"""Bytes of a body that anybody may send, without a token."""
+METHODS = ("GET", "POST", "DELETE", "OPTIONS")
+_ONCE = ("authorization", "content-type", "host", "mcp-protocol-version", "mcp-session-id", "origin")
 AFTER_S = 1.0
 """Seconds after the last call in which its client may still look up what the answer should look like."""
 CLEAN_S = 10.0
@@ -90,6 +93,59 @@ class Lock:
     verifiers: Sequence[Verifier] = ()
     resource: Resource | None = None
     routes: Sequence[BaseRoute] = ()
+
+
+@dataclass(frozen=True)
+class Names:
+    """How this server may be called, and by pages from where: against DNS rebinding.
+
+    Attributes:
+        hosts: names in ``Host``, without a port. Addresses in digits are always allowed: no name was resolved to them.
+        origins: pages that may call, as ``scheme://host`` or ``scheme://host:port``.
+        local_pages: pages that this machine serves may call, too.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    origins: frozenset[str] = frozenset()
+    local_pages: bool = False
+
+    def host_allowed(self, host: str) -> bool:
+        """Whether the server answers to this ``Host``."""
+        name = _name(host)
+        if name in self.hosts or name == "localhost":
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def origin_allowed(self, origin: str, host: str = "") -> bool:
+        """Whether pages from there may call, at any host."""
+        if origin in self.origins:
+            return True
+        try:
+            parts = urlsplit(origin)
+            host = parts.hostname or ""
+        except ValueError:
+            return False
+        plain = parts.scheme in ("http", "https") and not parts.path and not parts.query and "@" not in origin
+        return self.local_pages and plain and is_loopback(host)
+
+
+def _name(host: str) -> str:
+    try:
+        parts = urlsplit(f"//{host}")
+        if parts.path or parts.query or parts.fragment or parts.username is not None or parts.port == 0:
+            return ""
+        return (parts.hostname or "").rstrip(".").lower()
+    except ValueError:
+        return ""
+
+
+def origins_of(given: Iterable[str]) -> frozenset[str]:
+    """Return origins as browsers send them; a slash at the end does no harm."""
+    return frozenset(each.rstrip("/") for each in given)
 
 
 @dataclass(frozen=True)
@@ -167,7 +223,7 @@ class HttpFace(Face):
 
     async def health(self, request: Request) -> Response:
         """Whether requests are taken."""
-        return PlainTextResponse("ending\n", 503) if self.ending else PlainTextResponse("ok\n")
+        return readiness("ok", not self.ending)
 
 
 def _ended(message: str) -> Answer:
@@ -195,7 +251,7 @@ class _OneOf:
 
 
 def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
-    """The server over ASGI; its lifespan holds the sessions.
+    """Return the server over ASGI; its lifespan holds the sessions.
 
     * ``POST``, ``GET``, ``DELETE /mcp``: MCP, with a token
     * ``GET /healthz``; the documents of OAuth: without
@@ -206,12 +262,12 @@ def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
         session_idle_timeout=IDLE_S,
         max_request_body_size=MAX_BODY,
         max_sessions=MAX_SESSIONS,
-        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the door has looked
+        security_settings=TransportSecuritySettings(enable_dns_rebinding_protection=False),  # the guard has looked
     )
     resource = exact_url(lock.resource.url) if lock.resource else None
     metadata = build_resource_metadata_url(resource) if resource else None
     scopes = list(lock.resource.scopes) if lock.resource else []
-    inner: ASGIApp = Bounds(Body(Sessions(manager, face, IDLE_S)))
+    inner: ASGIApp = Bounds(WholeBody(Sessions(manager, lambda: face.ending, IDLE_S), MAX_BODY, MAX_DISCARDED))
     routes: list[BaseRoute] = [
         Route(PATH, _authenticated(RequireAuthMiddleware(inner, scopes, metadata), lock)),
         Route("/healthz", face.health),
@@ -219,9 +275,18 @@ def make_app(face: HttpFace, settings: HttpSettings) -> Starlette:
     if lock.resource is not None and resource is not None:
         routes += create_protected_resource_routes(resource, [exact_url(lock.resource.issuer)], scopes or None)
     if lock.routes:
-        routes.append(Mount("", Body(Router(lock.routes, redirect_slashes=False), MAX_FORM, MAX_FORM)))
-    middleware = [Middleware(Door, settings.names), Middleware(CORSMiddleware, **cors_of(settings.names))]
-    app = Starlette(routes=routes, middleware=middleware, lifespan=lambda _: manager.run())
+        routes.append(Mount("", WholeBody(Router(lock.routes, redirect_slashes=False), MAX_FORM, MAX_FORM)))
+    host_advice, origin_advice = ": its owner gives --allow-host", ": the server's owner gives --allow-origin"
+    rules = Rules(_ONCE, METHODS, settings.names, host_advice, origin_advice)
+    app = Starlette(
+        routes=routes,
+        middleware=[
+            Middleware(RequestGuard, rules, refused),
+            Middleware(CORSMiddleware, **cors_of(settings.names)),
+        ],
+        exception_handlers={Refusal: lambda _, refusal: refused(refusal)},
+        lifespan=lambda _: manager.run(),
+    )
     app.router.redirect_slashes = False
     return app
 
@@ -232,7 +297,26 @@ def _authenticated(app: ASGIApp, lock: Lock) -> ASGIApp:
 
 
 def _unverified(conn: HTTPConnection, error: AuthenticationError) -> Response:
-    return refusal(503, str(error), retry_after="10")
+    return refused(Refusal(503, "unverified", str(error), retry_after=10))
+
+
+def refused(refusal: Refusal) -> Response:
+    """Word a refusal as MCP clients read it: a JSON-RPC error without an id."""
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": INVALID_REQUEST, "message": refusal.message}}
+    return JSONResponse(error, refusal.status, refusal.headers)
+
+
+def cors_of(names: Names) -> dict[str, Any]:
+    """Return what Starlette's CORS middleware takes, so that allowed pages may read the answers."""
+    local = r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"
+    return {
+        "allow_origins": sorted(names.origins),
+        "allow_origin_regex": local if names.local_pages else None,
+        "allow_methods": ["GET", "POST", "DELETE"],
+        "allow_headers": ["*"],
+        "expose_headers": ["Mcp-Session-Id", "WWW-Authenticate"],
+        "max_age": 600,
+    }
 
 
 async def serve_http(
@@ -256,146 +340,7 @@ async def serve_http(
 
 
 def make_server(face: HttpFace, settings: HttpSettings) -> DrainingServer:
-    """A server for a face; it closes the gateway when it ends."""
+    """Return a server for a face; it closes the gateway when it ends."""
     there = raise_descriptors(MAX_OPEN + OTHER_DESCRIPTORS)
     crowd = Crowd(max(min(MAX_OPEN, there - OTHER_DESCRIPTORS), MAX_WAITING), MAX_WAITING)
-    config = uvicorn.Config(
-        make_app(face, settings),
-        http=crowded(crowd),
-        ws="none",
-        lifespan="on",
-        access_log=False,
-        log_level="error",  # a warning for each request that is none would let strangers fill the log
-        server_header=False,
-        proxy_headers=False,
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=KEEP_S,
-        **settings.tls,
-    )
-    return DrainingServer(config, face, crowd)
-
-
-# -- sessions of the older protocol: bounded for each principal, so that one cannot take the room of all ---------------
-
-MAX_SESSIONS_EACH = 32
-"""Sessions of one principal."""
-UNUSED_S = 60.0
-"""Seconds without a request after which a session gives way to a new one of its principal."""
-
-
-@dataclass
-class _Session:
-    requests: int = 0
-    last: float = 0.0
-
-
-@dataclass
-class Sessions:
-    """In front of the SDK's manager: counts a principal's sessions, and ends the longest unused for a new one.
-
-    That another principal's session does not exist for a caller is the manager's own rule.
-    """
-
-    manager: StreamableHTTPSessionManager
-    server: HttpFace
-    idle_s: float
-    clock: Callable[[], float] = time.monotonic
-    open: dict[str, dict[str, _Session]] = field(default_factory=dict)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
-        named = headers.get(MCP_SESSION_ID_HEADER)
-        if headers.get("mcp-protocol-version", HANDSHAKE_PROTOCOL_VERSIONS[0]) not in HANDSHAKE_PROTOCOL_VERSIONS:
-            await self.manager.handle_request(scope, receive, send)
-            return
-        user = scope["user"]
-        assert isinstance(user, AuthenticatedUser)
-        principal = principal_named(user.access_token)
-        if named is not None:
-            await self._within(principal, named, scope, receive, send)
-        elif self.server.ending:
-            await refusal(503, "the server ends: try again in a minute", retry_after="60")(scope, receive, send)
-        elif scope["method"] != "POST":
-            await refusal(400, "the header Mcp-Session-Id is missing")(scope, receive, send)
-        elif await self._room(principal, scope):
-            await self._opening(principal, scope, receive, send)
-        else:
-            message = f"you have {MAX_SESSIONS_EACH} sessions in use: end one"
-            await refusal(429, message, retry_after=f"{UNUSED_S:.0f}")(scope, receive, send)
-
-    async def _within(self, principal: str, named: str, scope: Scope, receive: Receive, send: Send) -> None:
-        session = self.open.get(principal, {}).get(named)
-        if session is None:  # another's, or ended: the manager answers 404 to both
-            await self.manager.handle_request(scope, receive, send)
-            return
-
-        async def watched(message: Message) -> None:
-            gone = message["type"] == "http.response.start" and (
-                message["status"] == 404 or (scope["method"] == "DELETE" and message["status"] < 300)
-            )
-            if gone:
-                self._forget(principal, named)
-            await send(message)
-
-        session.requests += 1
-        try:
-            await self.manager.handle_request(scope, receive, watched)
-        finally:
-            session.requests -= 1
-            session.last = self.clock()
-
-    async def _opening(self, principal: str, scope: Scope, receive: Receive, send: Send) -> None:
-        self._forget_ended()
-
-        async def watched(message: Message) -> None:
-            if message["type"] == "http.response.start" and message["status"] < 400:
-                named = Headers(raw=message["headers"]).get(MCP_SESSION_ID_HEADER)
-                if named is not None:
-                    self.open.setdefault(principal, {})[named] = _Session(last=self.clock())
-            await send(message)
-
-        await self.manager.handle_request(scope, receive, watched)
-
-    async def _room(self, principal: str, scope: Scope) -> bool:
-        """Whether one more may be opened, after the longest unused one was ended for it."""
-        mine = self.open.get(principal, {})
-        if len(mine) < MAX_SESSIONS_EACH:
-            return True
-        since = self.clock() - UNUSED_S
-        unused = [(each.last, named) for named, each in mine.items() if not each.requests and each.last < since]
-        if not unused:
-            return False
-        _, oldest = min(unused)
-        self._forget(principal, oldest)
-        await self._end(oldest, scope)
-        return True
-
-    async def _end(self, named: str, scope: Scope) -> None:
-        """End a session as its client would: by a DELETE in its principal's name."""
-        headers = [(b"mcp-session-id", named.encode("ascii"))]
-
-        async def nothing() -> Message:
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def unheard(message: Message) -> None:
-            return
-
-        await self.manager.handle_request({**scope, "method": "DELETE", "headers": headers}, nothing, unheard)
-
-    def _forget_ended(self) -> None:
-        """The manager ends idle sessions without a word."""
-        since = self.clock() - self.idle_s
-        ended = [
-            (principal, named)
-            for principal, mine in self.open.items()
-            for named, each in mine.items()
-            if not each.requests and each.last < since
-        ]
-        for principal, named in ended:
-            self._forget(principal, named)
-
-    def _forget(self, principal: str, named: str) -> None:
-        mine = self.open.get(principal, {})
-        mine.pop(named, None)
-        if not mine:
-            self.open.pop(principal, None)
+    return DrainingServer(make_app(face, settings), face, crowd, **settings.tls)

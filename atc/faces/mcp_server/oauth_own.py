@@ -37,11 +37,11 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Route
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.faces.mcp_server.http_door import exact_url
+from atc.faces.mcp_server.tokens import exact_url
 from atc.files import make_private, write_whole
 from atc.pages.kit import page_of
-from atc.sandboxes.service.tenants import digest_of
-from atc.serving import is_loopback
+from atc.serve.accepting import is_loopback
+from atc.serve.tokens import digest_of
 
 MAX_CLIENTS, MAX_ASKED, MAX_TOKENS = 1_000, 1_000, 2_000
 """Clients, requests that wait for the owner, and tokens, spent ones too."""

@@ -20,13 +20,14 @@ import jwt
 from mcp.client.auth.utils import build_oauth_authorization_server_metadata_discovery_urls
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.provider import TokenVerifier as Verifier
+from pydantic import AnyHttpUrl, ConfigDict, TypeAdapter
 from starlette.authentication import AuthenticationError
 
 from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_server.client import TOKEN
 from atc.files import make_private
-from atc.sandboxes.service.tenants import Tenants, read_token
-from atc.serving import is_loopback
+from atc.serve.accepting import is_loopback
+from atc.serve.tokens import Tenants, read_token
 
 
 class TokenVerifier:
@@ -37,8 +38,8 @@ class TokenVerifier:
         self._scopes = list(scopes)
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Who showed it; None where nobody has this token. All are compared, in constant time each."""
-        name = self._tenants.named_by(f"Bearer {token}")
+        """Return who showed it; None where nobody has this token."""
+        name = self._tenants.of_token(token)
         return None if name is None else AccessToken(token="", client_id=f"{TOKEN}{name}", scopes=self._scopes)
 
 
@@ -62,6 +63,18 @@ def kept_token(path: Path) -> str:
         token = secrets.token_urlsafe(32)
         file.write(f"{token}\n")
     return token
+
+
+_EXACT = TypeAdapter(AnyHttpUrl, config=ConfigDict(url_preserve_empty_path=True))
+
+
+def exact_url(url: str) -> AnyHttpUrl:
+    """Return the URL, without a slash that it did not have.
+
+    Raises:
+        pydantic.ValidationError: it is none.
+    """
+    return _EXACT.validate_python(url)
 
 
 # -- an authorization server as the operator named it: its metadata, and the keys that it signs with -------------------

@@ -12,24 +12,25 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp
 
 import atc
-from atc.accepting import Crowd
 from atc.agent import Agent
 from atc.calls.approval import Approve
 from atc.calls.redact import Redactor
 from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
 from atc.faces.ui.desk import Desk
-from atc.faces.ui.door import MAX_BODY, Door, Keys, Right, refusal
+from atc.faces.ui.keys import Keys, Right, error_response, guarded, refused
 from atc.faces.ui.reading import Gone, Reading, Views, own_views
 from atc.faces.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.faces.ui.work import Busy, Work
-from atc.serving import DrainingServer, crowded, listen
+from atc.serve.accepting import Crowd, listen
+from atc.serve.http import DrainingServer
+from atc.serve.request_guard import Refusal, read_body
 from atc.settings import Settings
 from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RunStore
@@ -38,13 +39,15 @@ from atc.traces.summary import CUT_OFF, RUNNING, search
 ROWS = 50
 """Of the list, unless more are asked for."""
 MOST_ROWS = 500
+MAX_BODY = 256 * 1024
+"""Bytes of a request's body."""
 
 log = logging.getLogger("atc.ui")
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 class Ui:
-    """All that one server of the page holds (:class:`atc.serving.Served`).
+    """All that one server of the page holds (:class:`atc.serve.http.Served`).
 
     Args:
         store: where the runs are.
@@ -212,8 +215,8 @@ class Ui:
         return StreamingResponse(with_heartbeats(parts), media_type="text/event-stream")
 
 
-def make_app(ui: Ui, port: int) -> Door:
-    """The server over ASGI."""
+def make_app(ui: Ui, port: int) -> ASGIApp:
+    """Return the server over ASGI."""
 
     async def home(request: Request) -> Response:
         return RedirectResponse(f"{ui.keys.path}/", 303)
@@ -248,19 +251,17 @@ def make_app(ui: Ui, port: int) -> Door:
     ]
     app = Starlette(routes=routes, lifespan=life)
     app.router.redirect_slashes = False
-    return Door(app, ui.keys, port)
+    return guarded(app, ui.keys, port)
 
 
 def _answered(handler: Handler, right: Right) -> Handler:
-    """A handler that only who has the right reaches, and whose errors become answers."""
+    """Return a handler that only who has the right reaches, and whose errors become answers."""
 
     async def answered(request: Request) -> Response:
         if right not in request.scope["rights"]:
-            return refusal(403, "UsageError", f"your address does not give the right to {right}")
+            return refused(Refusal(403, "rights", f"your address does not give the right to {right}"))
         try:
             return await handler(request)
-        except TooMany:
-            return refusal(429, "UsageError", "too many streams are open: close a page", retry_after="5")
         except Exception as error:
             return _told(error)
 
@@ -270,22 +271,27 @@ def _answered(handler: Handler, right: Right) -> Handler:
 def _told(error: Exception) -> Response:
     kind = type(error).__name__
     match error:
+        case Refusal():
+            return refused(error)
+        case TooMany():
+            return refused(Refusal(429, "streams", "too many streams are open: close a page", retry_after=5))
         case Gone() | FileNotFoundError():
-            return refusal(404, "UsageError", str(error))
+            return error_response(404, "UsageError", str(error))
         case Busy():
-            return refusal(429, "UsageError", str(error), retry_after="5")
+            return refused(Refusal(429, "busy", str(error), retry_after=5))
         case JournalError():
-            return refusal(409, kind, str(error))
+            return error_response(409, kind, str(error))
         case UsageError():
-            return refusal(400, kind, str(error))
+            return error_response(400, kind, str(error))
         case EnvironmentProblem() | ModelError():
-            return refusal(503, kind, str(error))
+            return error_response(503, kind, str(error))
         case OSError():
-            return refusal(503, "EnvironmentProblem", f"{error.strerror or error}: {error.filename or ''}".rstrip(": "))
+            text = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+            return error_response(503, "EnvironmentProblem", text)
         case AtcError():
-            return refusal(500, kind, str(error))
+            return error_response(500, kind, str(error))
     log.error("a request failed: %s", kind, exc_info=error)
-    return refusal(500, kind, "this is a fault of ATC's: its log has more")
+    return error_response(500, kind, "this is a fault of ATC's: its log has more")
 
 
 def _number(text: str, name: str, least: int, most: int) -> int:
@@ -303,16 +309,13 @@ def _json(value: Any, status: int = 200) -> Response:
 
 
 async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
-    """The object that a request's body is.
+    """Return the object that a request's body is.
 
     Raises:
-        UsageError: it is none, is too large, or has a field that is not among ``types``.
+        Refusal: it is too large.
+        UsageError: it is none, or has a field that is not among ``types``.
     """
-    raw = b""
-    async for part in request.stream():
-        raw += part
-        if len(raw) > MAX_BODY:
-            raise UsageError(f"the body has more than {MAX_BODY:,} bytes")
+    raw = await read_body(request.scope, request.receive, MAX_BODY)
     try:
         value = json.loads(raw or b"{}")
     except (ValueError, RecursionError):
@@ -332,8 +335,6 @@ async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
 HOST = "127.0.0.1"
 MAX_OPEN, MAX_SILENT = 256, 64
 """Connections at once, and of these such as owe a request."""
-KEEP_S = 30
-"""Seconds that a connection is kept for the next request."""
 
 OpenAgent = Callable[[Approve, Callable[[Event], None]], Agent]
 """Opens an agent that asks for approval, and tells its events, as it is given."""
@@ -406,18 +407,5 @@ async def serve_ui(ui: Ui, port: int, ready: Callable[[Address], None] = lambda 
         ) from None
     with closing(sock):
         there = sock.getsockname()[1]
-        crowd = Crowd(MAX_OPEN, MAX_SILENT)
-        config = uvicorn.Config(
-            make_app(ui, there),
-            http=crowded(crowd),
-            ws="none",
-            lifespan="on",
-            access_log=False,  # an address may hold a token
-            log_level="error",
-            server_header=False,
-            proxy_headers=False,
-            timeout_graceful_shutdown=2,
-            timeout_keep_alive=KEEP_S,
-        )
         ready(Address(there, ui.keys.path, dict(ui.keys.tokens)))
-        await DrainingServer(config, ui, crowd).serve([sock])
+        await DrainingServer(make_app(ui, there), ui, Crowd(MAX_OPEN, MAX_SILENT)).serve([sock])

@@ -1,34 +1,31 @@
-"""The channel to a sandbox, host side: a 4-byte big-endian length, then that many bytes of UTF-8 JSON.
+"""Frames to one program and back, host side; what the program prints; and what the host spends on it.
 
-Every byte that comes in is hostile until it has passed :func:`decode`: the length is checked before anything is read,
-and JSON is held to its letter (no NaN, no duplicate key, no lone surrogate, bounded depth and integers).
+A frame is a 4-byte big-endian length, then that many bytes of UTF-8 JSON. Every byte that comes in is hostile until it
+has passed :func:`decode`: the length is checked before anything is read, and JSON is held to its letter
+(:mod:`atc.strict_json`). Straight on the event loop's readers: a call and its answer cost two system calls and one
+task, nothing in between.
 """
 
 from __future__ import annotations
 
+import abc
+import asyncio
+import contextlib
 import json
 import json.encoder
-from collections.abc import Callable
-from itertools import accumulate
-from typing import Any
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
 
-from atc.errors import FrameError
-from atc.packing import values_of, without_strings
+from atc.calls.clock import HostTime, MeasuredSteps
+from atc.errors import FrameError, SandboxUnavailable
+from atc.strict_json import parse
 
-MAX_DEPTH = 128
-MAX_VALUES = 200_000
-"""In one frame: an empty list takes three bytes of JSON and sixty of memory."""
-MAX_INTEGER_DIGITS = 400
-_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
-_LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
-
-
-_KEY_ENDS = ('":', " :", "\t:", "\n:", "\r:")
-_CONTAINERS = (dict, list)
-
-
-class TooMany(ValueError):
-    """JSON of more values than are taken."""
+_PART = 1 << 16
+_AT_ONCE = 32
+"""Frames that are handed over without the event loop in between: a flood of calls must not stop all else."""
 
 
 def encode(message: dict[str, Any]) -> bytes:
@@ -52,26 +49,6 @@ def decode(body: bytes | bytearray) -> dict[str, Any]:
     return message
 
 
-def parse(text: str) -> Any:
-    """Parse JSON to the letter.
-
-    Raises:
-        ValueError: NaN, infinity, an integer of more than 400 digits, a key that stands twice in an object, half of a
-            surrogate pair, more than 128 levels or 200,000 values (:class:`TooMany`), or no JSON at all.
-        RecursionError: far more levels.
-    """
-    bound_size(text)
-    try:
-        value, end = _scan(text, 0)
-    except StopIteration:  # no JSON, or blanks before it
-        value, end = None, -1
-    if end != len(text) or not _has_keys(value, text):
-        value = _DECODER.decode(text)
-    if "\\" in text and ("\\ud" in text or "\\uD" in text):  # an escape can still smuggle in half of a surrogate pair
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
-    return value
-
-
 def next_frame(buffer: bytes | bytearray, start: int, limit: int) -> tuple[dict[str, Any], int] | None:
     """Return the frame that begins at ``start`` and where the next one begins; ``None`` until it is whole.
 
@@ -89,83 +66,267 @@ def next_frame(buffer: bytes | bytearray, start: int, limit: int) -> tuple[dict[
     return decode(buffer[body : body + length]), body + length
 
 
-def _has_keys(value: Any, text: str) -> bool:
-    """Whether a value surely has every key of its text: then none stood there twice.
-
-    A key ends with a quote, and but for blanks a colon follows. So there are at most as many keys as colons, or as
-    colons behind a quote or a blank; strings may hold more, which leaves it unsure.
-    """
-    return _keys_reach(text.count(":"), value) or _keys_reach(sum(map(text.count, _KEY_ENDS)), value)
-
-
-def _keys_reach(count: int, value: Any) -> bool:
-    todo = [value]
-    for part in todo:
-        if type(part) is dict:
-            count -= len(part)
-            if count > 0:
-                todo += [item for item in part.values() if type(item) in _CONTAINERS]
-        elif count > 0 and type(part) is list:
-            todo += [item for item in part if type(item) in _CONTAINERS]
-    return count <= 0
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("an object has the same key twice")
-    return made
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MAX_INTEGER_DIGITS:
-        raise ValueError(f"an integer has {len(digits)} digits")
-    return int(digits)
-
-
-def _number(digits: str) -> float:
-    number = float(digits)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError("a number is too large")
-    return number
-
-
-def bound_size(text: str, most: int = MAX_VALUES) -> None:
-    """Refuse deep nesting, and a great many small values, before the parser builds them. Strings do not count.
-
-    Args:
-        text: JSON, or anything else: then what is counted means nothing, and the parser refuses it.
-        most: values that are taken.
-
-    Raises:
-        ValueError: more than 128 levels.
-        TooMany: more values.
-    """
-    if len(text) <= most and "[" not in text and text.find("{", text.find("{", 1) + 1) <= 0:
-        return  # two objects at most, as in most calls: to look for a character is ten times as quick as to count it
-    opening = text.count("[") + text.count("{")
-    if opening <= MAX_DEPTH and (len(text) <= most or opening + text.count(",") < most):
-        return
-    bare = without_strings(text)
-    if opening > MAX_DEPTH:
-        steps = map(_LEVELS.__getitem__, bare.encode("ascii", "replace").translate(None, _NO_BRACKETS))
-        if max(accumulate(steps), default=0) > MAX_DEPTH:
-            raise ValueError(f"nested deeper than {MAX_DEPTH} levels")
-    if values_of(bare) > most:
-        raise TooMany(f"it holds more than {most:,} values")
-
-
-# made once: each costs more than the small message that it is made for
+# made once: it costs more than the small message that it is made for
 _parts_of: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, json.JSONEncoder().default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
 )
-_DECODER = json.JSONDecoder(
-    object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_integer, parse_float=_number
-)
-_scan: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(
-    parse_constant=_no_constant, parse_int=_integer, parse_float=_number
-).scan_once  # type: ignore[attr-defined]
+
+
+class Channel(abc.ABC):
+    """What carries frames to one program and back: a socket pair, or a connection to a service.
+
+    Attributes:
+        received: bytes that came in so far.
+        share: counts what reading costs, once a session has begun.
+    """
+
+    received: int = 0
+    share: HostShare | None = None
+
+    @abc.abstractmethod
+    def listen(self, listener: Listener) -> None:
+        """Begin to hand over what comes. Once, inside a running event loop."""
+
+    @abc.abstractmethod
+    def pause(self) -> None:
+        """Hand over nothing more for now: what comes waits unread."""
+
+    @abc.abstractmethod
+    def resume(self) -> None:
+        """Go on after :meth:`pause`."""
+
+    @abc.abstractmethod
+    async def send(self, message: dict[str, Any]) -> None:
+        """Send a frame. One that cannot arrive any more is dropped: the listener gets the end of the channel."""
+
+
+class Listener(Protocol):
+    """Receives what comes over a channel, in the event loop's own callbacks: nothing stands between it and a call."""
+
+    def on_frame(self, frame: dict[str, Any]) -> None:
+        """A frame came."""
+
+    def on_end(self, error: Exception | None) -> None:
+        """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
+
+
+class SocketChannel(Channel):
+    """Frames over a connected socket; for one event loop, from the first use to :meth:`close`.
+
+    Args:
+        sock: the host's end; it stays the caller's to close.
+        frame_bytes: the largest frame that is accepted.
+    """
+
+    def __init__(self, sock: socket.socket, frame_bytes: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sock, self._limit = sock, frame_bytes
+        sock.setblocking(False)
+        self._buffer = bytearray()
+        self._listener: Listener | None = None
+        self._reading = False
+        self._due = False  # whole frames may be left in the buffer: it is their turn soon
+        self._writing = asyncio.Lock()
+
+    def listen(self, listener: Listener) -> None:
+        self._listener = listener
+        self.resume()
+
+    def pause(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._loop.remove_reader(self._sock)
+
+    def resume(self) -> None:
+        if not self._reading:
+            try:
+                self._loop.add_reader(self._sock, self._counted(self._read))
+            except OSError as error:
+                self._end(SandboxUnavailable(f"a program's channel cannot be read: {error.strerror}"))
+                return
+            self._reading = True
+            self._counted(self._hand_over)()  # what had come before the pause
+
+    async def send(self, message: dict[str, Any]) -> None:
+        body = encode(message)
+        async with self._writing:  # frames go out whole
+            try:
+                sent = self._sock.send(body)
+            except BlockingIOError:
+                sent = 0
+            except OSError:
+                return
+            if sent < len(body):
+                with contextlib.suppress(OSError):
+                    await self._loop.sock_sendall(self._sock, body[sent:])
+
+    def close(self) -> None:
+        """Stop reading; the listener gets nothing more."""
+        self.pause()
+        self._listener = None
+
+    def _counted(self, work: Callable[[], None]) -> Callable[[], None]:
+        return work if self.share is None else self.share.counting(work)
+
+    def _read(self) -> None:
+        if self._due:  # first what has come: behind the end of the stream nothing is handed over
+            return
+        try:
+            part = self._sock.recv(_PART)
+        except BlockingIOError:
+            return
+        except OSError:
+            part = b""
+        if part:
+            self.received += len(part)
+            self._buffer += part
+            self._hand_over()
+        else:
+            self._end(FrameError("the sandbox closed the channel inside a frame") if self._buffer else None)
+
+    def _hand_over(self) -> None:
+        """Hand over the frames that are whole, until there is none or enough."""
+        taken = count = 0
+        self._due = False
+        try:
+            while self._reading and (found := next_frame(self._buffer, taken, self._limit)) is not None:
+                message, taken = found
+                if self._listener is not None:
+                    self._listener.on_frame(message)
+                count += 1
+                if count == _AT_ONCE:
+                    self._due = True
+                    self._loop.call_soon(self._counted(self._hand_over))
+                    break
+        except FrameError as error:
+            self._end(error)
+        del self._buffer[:taken]
+
+    def _end(self, error: Exception | None) -> None:
+        self.pause()
+        if self._listener is not None:
+            self._listener.on_end(error)
+
+
+class Output:
+    """Reads what a program prints until it ends, and keeps the first ``keep`` bytes: a flood blocks nothing."""
+
+    def __init__(self, fd: int, max_bytes: int, share: HostShare | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._fd, self._max_bytes = fd, max_bytes
+        self._output = bytearray()
+        self._dropped = 0
+        os.set_blocking(fd, False)
+        self._loop.add_reader(fd, self._read if share is None else share.counting(self._read))
+
+    def close(self) -> str:
+        """What was printed. Only what is already in the pipe is still read: the program is gone."""
+        self._loop.remove_reader(self._fd)
+        for _ in range(8):
+            if not self._read():
+                break
+        text = self._output.decode("utf-8", "replace")
+        return text + (f"\n[{self._dropped:,} bytes more were dropped]\n" if self._dropped else "")
+
+    def _read(self) -> bool:
+        try:
+            part = os.read(self._fd, _PART)
+        except BlockingIOError:
+            return False
+        except OSError:
+            part = b""
+        if not part:
+            self._loop.remove_reader(self._fd)
+            return False
+        room = self._max_bytes - len(self._output)
+        self._output += part[: max(room, 0)]
+        self._dropped += max(len(part) - max(room, 0), 0)
+        return True
+
+
+class Printed:
+    """Both streams of a program."""
+
+    def __init__(self) -> None:
+        self._streams: list[Output] = []
+
+    def read(self, stdout: int, stderr: int, max_bytes: int, share: HostShare | None = None) -> None:
+        """Begin to read, and keep so many bytes of each. ``share``: counts what reading costs."""
+        for stream in (stdout, stderr):  # one by one: the first is let go of where the second cannot be read
+            self._streams.append(Output(stream, max_bytes, share))
+
+    def close(self) -> tuple[str, str]:
+        """What was printed, once the program is gone."""
+        texts = [stream.close() for stream in self._streams]
+        return (texts[0], texts[1]) if len(texts) == 2 else ("", "")
+
+
+T = TypeVar("T")
+WINDOW_S = 0.005
+"""Seconds of work that are summed up before the processor time is read."""
+
+
+class HostShare:
+    """The account of one program with the host, against its share. For one event loop.
+
+    Frames that are decoded, the steps of calls in the broker and the replies that are encoded are counted, waiting is
+    not. Two readings of the wall clock stand around each piece, for one of the processor's costs half a microsecond:
+    pieces are summed up, and now and then held to the processor time that the thread really took since.
+
+    A busy machine takes the processor away in the middle of a piece: of the pieces of a window no more is counted than
+    the thread's own processor time in it.
+
+    Args:
+        account: of whom the program belongs to; what is counted here is added to it.
+        limit_s: processor seconds that may be added to it, by whomever, from now on.
+        used_up: called whenever more was.
+    """
+
+    def __init__(self, account: HostTime, limit_s: float, used_up: Callable[[], None]) -> None:
+        self._account, self._used_up = account, used_up
+        self._before, self._most = account.used_s, account.used_s + limit_s
+        self._pieces, self._inside = 0.0, False  # in a piece: what is inside of it is counted with it
+        self._processor = time.thread_time()
+
+    def used_s(self) -> float:
+        """Processor seconds of the account since the program began."""
+        self._settle()
+        return self._account.used_s - self._before
+
+    def counting(self, work: Callable[[], object]) -> Callable[[], None]:
+        """``work``, which does not wait, counted whenever it is called."""
+
+        def counted() -> None:
+            mark = self._begin()
+            try:
+                work()
+            finally:
+                self._end(mark)
+
+        return counted
+
+    def steps(self, work: Awaitable[T]) -> Awaitable[T]:
+        """``work``, each of whose steps is counted; while it waits, nothing is."""
+        return MeasuredSteps(work, self._begin, self._end)
+
+    def _begin(self) -> tuple[float, bool]:
+        inside, self._inside = self._inside, True
+        return time.perf_counter(), inside
+
+    def _end(self, mark: tuple[float, bool]) -> None:
+        began, self._inside = mark
+        if not self._inside:
+            self.charge(time.perf_counter() - began)
+
+    def charge(self, seconds: float) -> None:
+        """Add a piece of work that took so many seconds by the wall clock."""
+        self._pieces += seconds
+        if self._pieces >= WINDOW_S:
+            self._settle()
+        if self._account.used_s > self._most:
+            self._used_up()
+
+    def _settle(self) -> None:
+        now = time.thread_time()
+        self._account.used_s += min(self._pieces, now - self._processor)
+        self._pieces, self._processor = 0.0, now

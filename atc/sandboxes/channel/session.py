@@ -18,7 +18,7 @@ from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
 from atc.outcome import Outcome, ProgramError
 from atc.packing import pack, unpack
-from atc.sandboxes.channel.descriptors import Channel, HostShare
+from atc.sandboxes.channel.frames import Channel, HostShare
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.inputs import packed
 

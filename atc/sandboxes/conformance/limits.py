@@ -12,7 +12,7 @@ from typing import Any
 
 from atc.calls.clock import Clock
 from atc.calls.contract import CallReply
-from atc.sandboxes.conformance import host
+from atc.sandboxes.conformance import kit
 from atc.sandboxes.conformance.kit import Group, Lab, NotApplicable, demand, describe, of_kind, raised, same
 from atc.sandboxes.contract import Job
 
@@ -261,7 +261,7 @@ async def _(lab: Lab) -> None:
     else:
         raise AssertionError("the run swallowed its cancellation")
     if lab.driver == "process":
-        await _until(lambda: "R" not in host.sandbox_processes().values(), "the program of a cancelled run still runs")
+        await _until(lambda: "R" not in kit.sandbox_processes().values(), "the program of a cancelled run still runs")
     await lab.still_works()
 
 
@@ -316,11 +316,11 @@ async def _(lab: Lab) -> None:
 @_ENDINGS.check("the parent of all programs is killed: the run tells, and the next one works")
 async def _(lab: Lab) -> None:
     lab.only_for("process", "its parent process is not this machine's")
-    others = host.zygotes()
+    others = kit.zygotes()
     async with lab.open() as sandbox:
 
         async def kill(_: Any) -> None:
-            for pid in host.zygotes() - others:
+            for pid in kit.zygotes() - others:
                 os.kill(pid, signal.SIGKILL)
             await asyncio.sleep(60)
 
@@ -328,21 +328,21 @@ async def _(lab: Lab) -> None:
         of_kind(outcome, "killed")
         demand(outcome.detail != "", "nothing tells why the program ended")
         same(await lab.answer("answer = 2", sandbox=sandbox), 2, "the answer of the next program")
-        await _until(lambda: len(host.zygotes() - others) <= 1, "the killed parent left processes")
+        await _until(lambda: len(kit.zygotes() - others) <= 1, "the killed parent left processes")
 
 
 @_ENDINGS.check("closing a sandbox leaves no process, no descriptor and no thread")
 async def _(lab: Lab) -> None:
-    processes, descriptors, threads = host.sandbox_processes(), host.descriptors(), host.threads()
+    processes, descriptors, threads = kit.sandbox_processes(), kit.descriptors(), kit.threads()
     async with lab.open() as sandbox:
         for _ in range(3):
             await lab.run("answer = 1", sandbox=sandbox)
         await lab.run("while True: pass", sandbox=sandbox, wall_s=0.1)
     await sandbox.aclose()  # twice is no harm
-    await _until(lambda: set(host.sandbox_processes()) <= set(processes), "processes are left")
+    await _until(lambda: set(kit.sandbox_processes()) <= set(processes), "processes are left")
     gc.collect()  # what only a cycle of objects still holds is no leak
-    await _until(lambda: host.descriptors() <= descriptors, "descriptors are left open")
-    await _until(lambda: host.threads() <= threads, "threads are left")
+    await _until(lambda: kit.descriptors() <= descriptors, "descriptors are left open")
+    await _until(lambda: kit.threads() <= threads, "threads are left")
 
 
 async def _until(met: Callable[[], bool], sentence: str) -> None:

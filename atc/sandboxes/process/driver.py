@@ -24,7 +24,7 @@ from weakref import WeakKeyDictionary
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable
 from atc.outcome import Outcome
-from atc.sandboxes.channel.descriptors import Printed, SocketChannel
+from atc.sandboxes.channel.frames import Printed, SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox, least
 from atc.sandboxes.process.cgroup import Group, confine, memory_for, tasks_for

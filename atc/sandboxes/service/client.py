@@ -26,7 +26,7 @@ from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
 from atc.outcome import Outcome
-from atc.sandboxes.channel.descriptors import Channel, Listener
+from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox, least
 from atc.sandboxes.process.driver import tiers_from

@@ -18,9 +18,9 @@ from atc.errors import FrameError, UsageError
 from atc.outcome import Outcome, OutcomeKind, ProgramError
 from atc.packing import pack
 from atc.sandboxes import inputs
-from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits, least
+from atc.strict_json import parse
 
 PROTOCOL = 5
 """2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
@@ -46,7 +46,7 @@ def decode(text: str) -> dict[str, Any]:
         FrameError: it is not exactly one JSON object to the letter.
     """
     try:
-        message = frames.parse(text)
+        message = parse(text)
     except (ValueError, RecursionError) as error:
         raise FrameError(f"the message is not valid JSON: {str(error)[:200]}") from None
     if not isinstance(message, dict):
@@ -57,7 +57,7 @@ def decode(text: str) -> dict[str, Any]:
 def acceptable(body: bytes) -> str:
     """Why the other end would not take ``body``; empty if it would."""
     try:
-        frames.parse(body.decode("utf-8"))
+        parse(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         return str(error)[:200] or type(error).__name__
     return ""

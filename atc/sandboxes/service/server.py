@@ -1,33 +1,34 @@
 """The sandbox service over HTTP: its face, its connections and its server.
 
-What a connection costs is its tenant's, who is read later when he has had his share. Connections that dawdle are
-dropped, and runs end before the server does.
+What a connection costs is counted for its tenant, who is read later when it has had its share. Connections that dawdle
+are dropped, and runs end before the server does.
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import functools
 import logging
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from atc.accepting import REFUSING, Crowd, raise_descriptors, require_descriptors
 from atc.sandboxes.process.driver import pool_size
-from atc.sandboxes.service.accounts import Account, Accounts, Visit, visit_of_this
+from atc.sandboxes.service.accounts import Account, Accounts, visit_of_this
+from atc.sandboxes.service.runs import RETRY_AFTER_S
 from atc.sandboxes.service.service import Service, ServiceSettings
-from atc.sandboxes.service.tenants import RETRY_AFTER_S, Refusal, bearer
-from atc.serving import CrowdedProtocol, DrainingServer, listen
+from atc.serve.accepting import REFUSING, listen, raise_descriptors, require_descriptors
+from atc.serve.http import CrowdedProtocol, DrainingServer, readiness
+from atc.serve.request_guard import Refusal, read_body
+from atc.serve.tokens import bearer
 
 MAX_BODY = 4096
-BODY_S = 10.0
+"""Bytes of a request's body."""
 TURN_S = 1.0
 """Seconds that a request waits until its tenant has its turn."""
 
@@ -60,17 +61,17 @@ class _Face:
 
     async def grant(self, request: Request) -> Response:
         tenant = await self._tenant_of(request)
-        return JSONResponse(self._service.grant(tenant, await _body(request)), 201)
+        return JSONResponse(self._service.grant(tenant, await read_body(request.scope, request.receive, MAX_BODY)), 201)
 
     async def describe(self, request: Request) -> Response:
         await self._tenant_of(request)
         return JSONResponse(self._service.description())
 
     async def _tenant_of(self, request: Request) -> str:
-        """Who asks, when it is his turn.
+        """Return who asks, once it is its turn.
 
         Raises:
-            Refusal: nobody that is known, or who takes more than his share.
+            Refusal: the token is not known, or its tenant takes more than its share.
         """
         tenant = self._service.tenant_of(request.headers.get("authorization", ""))
         account = self._pays(tenant)
@@ -104,9 +105,7 @@ class _Face:
         return PlainTextResponse("ok\n")
 
     async def readiness(self, request: Request) -> Response:
-        if self._service.ready:
-            return PlainTextResponse("ready\n")
-        return PlainTextResponse("ending\n", 503)
+        return readiness("ready", self._service.ready)
 
     async def metrics(self, request: Request) -> Response:
         return Response(self._service.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
@@ -117,27 +116,11 @@ class _Face:
 
     def _answer(self, refusal: Refusal) -> Response:
         self._service.metrics.refused.labels(refusal.code).inc()
-        return JSONResponse(refusal.body, refusal.status, refusal.headers)
-
-
-async def _body(request: Request) -> bytes:
-    """The request's body.
-
-    Raises:
-        Refusal: it is too large, or too slow.
-    """
-    body = b""
-    try:
-        async with asyncio.timeout(BODY_S):
-            async for part in request.stream():
-                body += part
-                if len(body) > MAX_BODY:
-                    raise Refusal(413, "bad_request", f"the request's body is over {MAX_BODY:,} bytes")
-    except TimeoutError:
-        raise Refusal(408, "slow", f"the request took longer than {BODY_S:g} s to come") from None
-    except ClientDisconnect:
-        raise Refusal(400, "bad_request", "the request was broken off") from None
-    return body
+        headers = {"connection": "close"} | refusal.headers  # the next try may reach another replica
+        if refusal.status == 401:
+            headers["www-authenticate"] = "Bearer"
+        content = {"error": {"code": refusal.code, "message": refusal.message}}
+        return JSONResponse(content, refusal.status, headers)
 
 
 MAX_FRAGMENTS = 4_096
@@ -147,12 +130,9 @@ MAX_FRAGMENTS = 4_096
 class Requests(CrowdedProtocol):
     """Requests over HTTP, each of which may be another tenant's."""
 
-    accounts: Accounts
-    _visit: Visit
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._visit = self.accounts.visit()
-        super().connection_made(transport)
+    def __init__(self, accounts: Accounts, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._visit = accounts.visit()
 
     def data_received(self, data: bytes) -> None:
         self._visit.first(super().data_received, data)
@@ -167,11 +147,6 @@ class Requests(CrowdedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._visit.settle()
-
-
-def requests_of(crowd: Crowd, accounts: Accounts) -> type[Requests]:
-    """The protocol of one service."""
-    return type("Requests", (Requests,), {"crowd": crowd, "accounts": accounts})
 
 
 class RunSocket(WebSocketsSansIOProtocol):
@@ -221,8 +196,6 @@ class RunSocket(WebSocketsSansIOProtocol):
             self.transport.resume_reading()
 
 
-KEEP_S = 30
-"""Seconds that a connection is kept for the next request."""
 PING_S, PONG_S = 20.0, 60.0
 """A caller whose machine is gone is noticed after these; one that merely works for long in a tool is not."""
 JAIL_DESCRIPTORS = 4
@@ -240,26 +213,21 @@ def make_server(service: Service, **config: Any) -> DrainingServer:
 
     Args:
         service: what to serve.
-        **config: more for :class:`uvicorn.Config`: where to listen, certificates.
+        **config: certificates, as :func:`atc.serve.http.tls_files` gives them.
     """
-    settings = service.settings
-    made = uvicorn.Config(
+    return DrainingServer(
         make_app(service),
-        http=requests_of(service.crowd, service.accounts),
+        service,
+        service.crowd,
+        functools.partial(Requests, service.accounts),
         ws=RunSocket,
-        ws_max_size=settings.message_bytes,
+        ws_max_size=service.settings.message_bytes,
         ws_ping_interval=PING_S,
         ws_ping_timeout=PONG_S,
         ws_per_message_deflate=False,
         lifespan="off",
-        access_log=False,
-        log_level="error",  # a warning for each request that is none would let strangers fill the log
-        server_header=False,
-        timeout_graceful_shutdown=2,
-        timeout_keep_alive=KEEP_S,
         **config,
     )
-    return DrainingServer(made, service, service.crowd)
 
 
 def descriptors(service: Service, kept: int) -> int:

@@ -1,4 +1,4 @@
-"""How servers take connections: counted from when they are accepted, so many at most, and a flood costs others little.
+"""How servers take connections: counted from when they are accepted, and bounded; a flood costs others little.
 
 asyncio's own way accepts what comes, for as long as there are descriptors; without any it writes a thousand tracebacks
 for each attempt. It counts a connection only once its TLS handshake is over.
@@ -34,7 +34,7 @@ _FULL = (
     b"Retry-After: 1\r\nConnection: close\r\n\r\nService Unavailable"
 )
 
-log = logging.getLogger("atc.serving")
+log = logging.getLogger("atc.serve.http")
 
 
 class Seldom(logging.Filter):
@@ -92,12 +92,12 @@ class Crowd:
         self.refused = 0
 
     def __len__(self) -> int:
-        """Connections that are open."""
+        """Return how many connections are open."""
         return len(self._open)
 
     @property
     def silent(self) -> int:
-        """Of these, such as owe a request."""
+        """How many of these owe a request."""
         return len(self._order)
 
     def room_for(self, group: str) -> bool:
@@ -114,17 +114,17 @@ class Crowd:
         return False
 
     def enter(self, connection: Connection) -> None:
-        """It was accepted, and owes a request."""
+        """Count a connection that was accepted: it owes a request."""
         self._open.add(connection)
         self.owes(connection, True)
 
     def leave(self, connection: Connection) -> None:
-        """It was closed."""
+        """Count a connection no more: it was closed."""
         self._open.discard(connection)
         self.owes(connection, False)
 
     def owes(self, connection: Connection, owing: bool) -> None:
-        """Whether it owes a request, or the rest of one, from now on."""
+        """Note whether a connection owes a request, or the rest of one, from now on."""
         if owing and connection in self._open:
             self._order.setdefault(connection)
             self._silent.setdefault(connection.group, OrderedDict()).setdefault(connection)
@@ -161,11 +161,11 @@ class _Counted(socket.socket):
             closed()
 
 
-class Door:
-    """Accepts the connections of one listening socket. Takes the place of :class:`asyncio.Server` for uvicorn.
+class Acceptor:
+    """Accepts the connections of one listening socket. It takes the place of :class:`asyncio.Server` for uvicorn.
 
     Args:
-        factory: makes a connection's protocol, whose ``connection`` is then set to the :class:`Connection`.
+        factory: makes a connection's protocol, whose ``crowd`` and ``connection`` are then set.
         sock: listens.
         crowd: what counts them.
         secure: for TLS.
@@ -230,7 +230,7 @@ class Door:
 
         def make() -> Any:
             protocol = self._factory()
-            protocol.connection = connection
+            protocol.crowd, protocol.connection = self._crowd, connection
             return protocol
 
         within = {"ssl_handshake_timeout": self._handshake_s} if self._secure else {}
@@ -269,10 +269,12 @@ class Door:
             self._refused.remove(sock)
 
     def _cannot(self, error: OSError) -> None:
-        """Without descriptors or memory: one who says nothing gives way, and the next try is later."""
+        """Have a silent connection give way where there are no descriptors or no memory, and try again later."""
         self._crowd.give_way()
         self._say("no connection can be accepted: %s (see `ulimit -n`)", error.strerror)
         self._loop.remove_reader(self._sock)
+        if self._resume is not None:
+            self._resume.cancel()
         self._resume = self._loop.call_later(PAUSE_S, self._loop.add_reader, self._sock, self._accept)
 
     def _say(self, text: str, *values: object) -> None:
@@ -282,13 +284,38 @@ class Door:
 
 
 def _group(address: Any) -> str:
-    """Whose connection it is: of IPv6 the first 64 bits, since one customer has as many addresses as he likes."""
+    """Return whose connection it is; for IPv6 the first 64 bits: one customer has as many addresses as it likes."""
     host = str(address[0]) if isinstance(address, tuple) else ""
     with contextlib.suppress(ValueError):
         found = ipaddress.ip_address(host.partition("%")[0])
         if found.version == 6 and found.ipv4_mapped is None:
             return str(ipaddress.ip_network((found, 64), strict=False))
     return host
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Return a socket that listens there; port 0 takes a free one.
+
+    Raises:
+        EnvironmentProblem: that cannot be.
+    """
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        sock = socket.create_server(address[:2], family=family, backlog=1024)
+    except (OSError, OverflowError) as error:
+        raise EnvironmentProblem(
+            f"the service cannot listen at {host} port {port}: {error}. Give another --host or --port"
+        ) from None
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: asyncio sets it only on sockets it made
+    return sock
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def raise_descriptors(needed: int) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc.faces.ui.door import MAX_BODY
+from atc.faces.ui.app import MAX_BODY
 from atc.tools.functions import tool
 from tests.support.ui import HOST, PORT, serving
 
@@ -139,7 +139,7 @@ async def test_a_change_comes_from_our_own_page_as_json() -> None:
         assert await sent(origin=ORIGIN, content_type="text/plain") == 415
         assert await sent(origin=ORIGIN, content_length=str(MAX_BODY + 1)) == 413
         assert await sent(origin=ORIGIN, content_length="") == 413
-        assert await sent(b" " * (MAX_BODY + 1), origin=ORIGIN, content_length="1") == 400
+        assert await sent(b" " * (MAX_BODY + 1), origin=ORIGIN, content_length="1") == 413
         for bad in (b"{", b"[]", {"task": 1}, {"task": "x", "tools": "y"}, {"task": "x", "dry_run": "no"}):
             assert await sent(bad, origin=ORIGIN) == 400
         assert (await caller.send("/api/tasks", right="run")).status == 405

@@ -1,13 +1,12 @@
 """What the HTTP servers of ATC share: connections that dawdle are dropped, and a server ends after its work.
 
-Needs uvicorn, which the extras ``service`` and ``mcp`` bring.
+It needs uvicorn, which the extras ``mcp``, ``service`` and ``ui`` bring.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import re
 import socket
@@ -19,31 +18,54 @@ from typing import Any, Protocol
 
 import h11
 import uvicorn
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from atc.accepting import Connection, Crowd, Door, Seldom
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import UsageError
+from atc.serve.accepting import Acceptor, Connection, Crowd, Seldom
 
 REQUEST_S = 10.0
 """Seconds in which a request must be whole, from the first byte on or from the connection."""
 TAKE_S = 60.0
 """Seconds that a caller may leave what is written to it unread."""
+KEEP_S = 30
+"""Seconds that a connection is kept for the next request."""
 
 
-class PromptProtocol(H11Protocol):
-    """Drops a connection that sends no whole request: uvicorn would wait for ever."""
+class CrowdedProtocol(H11Protocol):
+    """One connection of a :class:`atc.serve.accepting.Crowd`, which it tells whether it owes a request.
 
+    uvicorn would wait for ever: it drops a caller that sends no whole request, or does not read what it is written. It
+    takes no request that another reader might divide otherwise.
+    """
+
+    crowd: Crowd
+    connection: Connection
     _deadline: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.conn = PlainRequests(h11.SERVER)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.connection.abort = transport.abort
         self._watch()
+        self._queue()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         self._watch()
+        self._queue()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._queue()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self.resume_writing()
         self._unwatch()
         super().connection_lost(exc)
 
@@ -67,39 +89,6 @@ class PromptProtocol(H11Protocol):
         if self._owes():
             self.transport.abort()
 
-
-class CrowdedProtocol(PromptProtocol):
-    """One of a :class:`atc.accepting.Crowd`, which it tells whether it owes a request.
-
-    It takes no request that another reader might divide otherwise, and drops a caller that does not read what it is
-    written.
-    """
-
-    crowd: Crowd
-    connection: Connection
-    _unread: asyncio.TimerHandle | None = None
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self.conn = PlainRequests(h11.SERVER)
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self.connection.abort = transport.abort
-        self._queue()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._queue()
-
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._queue()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.resume_writing()
-        super().connection_lost(exc)
-
     def _queue(self) -> None:
         self.crowd.owes(self.connection, self._owes() or self.transport.is_closing())
 
@@ -113,11 +102,6 @@ class CrowdedProtocol(PromptProtocol):
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
-
-
-def crowded(crowd: Crowd) -> type[CrowdedProtocol]:
-    """The protocol of one server, whose connections are this crowd."""
-    return type("CrowdedProtocol", (CrowdedProtocol,), {"crowd": crowd})
 
 
 class PlainRequests(h11.Connection):
@@ -143,7 +127,7 @@ _HEAD_END = re.compile(rb"\n\r?\n")
 
 
 def _ambiguous(head: bytes) -> str:
-    """What a request's head has that is read in more than one way; empty if nothing."""
+    """Return what a request's head has that is read in more than one way; empty if nothing."""
     lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     if any(b"\n" in line or b"\r" in line for line in lines):
         return "a line ends in a single CR or LF"
@@ -174,13 +158,26 @@ class DrainingServer(uvicorn.Server):
     """Drains what it serves on the first signal to end (SIGTERM, Ctrl-C), and ends at once on the second.
 
     Args:
-        config: its protocol is :func:`crowded`, by the same crowd.
-        served: what it serves.
-        crowd: counts its connections.
+        app: the application.
+        served: what is behind it.
+        crowd: counts the connections.
+        http: makes a connection's protocol, a :class:`CrowdedProtocol`.
+        **config: more for :class:`uvicorn.Config`: WebSockets, certificates.
     """
 
-    def __init__(self, config: uvicorn.Config, served: Served, crowd: Crowd) -> None:
-        super().__init__(config)
+    def __init__(self, app: ASGIApp, served: Served, crowd: Crowd, http: Any = CrowdedProtocol, **config: Any) -> None:
+        made = uvicorn.Config(
+            app,
+            http=http,
+            access_log=False,  # an address may hold a token
+            log_level="error",  # a warning for each request that is none would let strangers fill the log
+            server_header=False,
+            proxy_headers=False,
+            timeout_graceful_shutdown=2,
+            timeout_keep_alive=KEEP_S,
+            **{"ws": "none", "lifespan": "on"} | config,
+        )
+        super().__init__(made)
         self._served, self._crowd = served, crowd
         self._seldom = Seldom()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -201,8 +198,8 @@ class DrainingServer(uvicorn.Server):
 
     async def _open(
         self, factory: Callable[[], Any], *, sock: socket.socket, ssl: ssl.SSLContext | None, backlog: int
-    ) -> Door:
-        return Door(factory, sock, self._crowd, ssl, REQUEST_S)
+    ) -> Acceptor:
+        return Acceptor(factory, sock, self._crowd, ssl, REQUEST_S)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.end()
@@ -224,33 +221,8 @@ class DrainingServer(uvicorn.Server):
         self.should_exit = True
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes a free one.
-
-    Raises:
-        EnvironmentProblem: that cannot be.
-    """
-    try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        sock = socket.create_server(address[:2], family=family, backlog=1024)
-    except (OSError, OverflowError) as error:
-        raise EnvironmentProblem(
-            f"the service cannot listen at {host} port {port}: {error}. Give another --host or --port"
-        ) from None
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # inherited: asyncio sets it only on sockets it made
-    return sock
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def tls_files(cert: Path | None, key: Path | None) -> dict[str, Any]:
-    """What :class:`uvicorn.Config` takes for a certificate and its key; nothing without them.
+    """Return what :class:`uvicorn.Config` takes for a certificate and its key; nothing without them.
 
     Raises:
         UsageError: one is given without the other, or is no file.
@@ -260,3 +232,8 @@ def tls_files(cert: Path | None, key: Path | None) -> dict[str, Any]:
     if missing := [path for path in (cert, key) if path and not path.is_file()]:
         raise UsageError(f"there is no file {missing[0]}: --tls-cert and --tls-key take PEM files")
     return {"ssl_certfile": str(cert), "ssl_keyfile": str(key)} if cert else {}
+
+
+def readiness(word: str, taken: bool) -> Response:
+    """Answer a probe: with a word where requests are taken, else with 503."""
+    return PlainTextResponse(f"{word}\n") if taken else PlainTextResponse("ending\n", 503)

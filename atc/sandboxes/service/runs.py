@@ -1,152 +1,16 @@
-"""Who may use the service, and what each may run: tokens that name tenants, runs that were granted, and refusals.
-
-Of tokens only the digests are kept, compared in constant time.
-"""
+"""The runs that a service has granted: who may have how many, and the token that opens each one's channel."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
-import re
 import secrets
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
-from atc.errors import UsageError
-
-MIN_TOKEN = 20
-"""Characters of a token."""
-HOW_TO_MAKE_ONE = 'python3 -c "import secrets; print(secrets.token_urlsafe(32))"'
-_TENANT = re.compile(r"[A-Za-z0-9._-]{1,64}")
-
-
-class Tenants:
-    """The tenants and their tokens.
-
-    Args:
-        tokens: tenant → token.
-
-    Raises:
-        UsageError: no token is given, one is too short, two are equal, or a tenant's name is not valid.
-    """
-
-    def __init__(self, tokens: Mapping[str, str]) -> None:
-        if not tokens:
-            raise UsageError(
-                f"the service needs a token that its callers show: make one with `{HOW_TO_MAKE_ONE}` and give it in "
-                "ATC_SERVE_TOKEN, by --token-file FILE, or several by --tenants FILE (lines: tenant token)"
-            )
-        self._digests: dict[str, bytes] = {}
-        for tenant, token in tokens.items():
-            if not _TENANT.fullmatch(tenant):
-                raise UsageError(f"{tenant[:80]!r} is no tenant's name: use 1 to 64 letters, digits, '.', '_' and '-'")
-            if len(token) < MIN_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
-                raise UsageError(
-                    f"the token of {tenant} must be at least {MIN_TOKEN} ASCII characters without spaces: make one "
-                    f"with `{HOW_TO_MAKE_ONE}`"
-                )
-            digest = digest_of(token)
-            if digest in self._digests.values():
-                raise UsageError(f"the token of {tenant} is another tenant's too: give each its own")
-            self._digests[tenant] = digest
-
-    def __len__(self) -> int:
-        return len(self._digests)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._digests)
-
-    def named_by(self, authorization: str) -> str | None:
-        """The tenant whose token an ``Authorization`` header shows. All are compared, whichever fits."""
-        shown = digest_of(bearer(authorization))
-        found = None
-        for tenant, digest in self._digests.items():
-            if hmac.compare_digest(shown, digest):
-                found = tenant
-        return found
-
-
-def bearer(authorization: str) -> str:
-    """The token in ``Bearer TOKEN``; empty for anything else."""
-    scheme, _, token = authorization.partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else ""
-
-
-def digest_of(token: str) -> bytes:
-    """Return the SHA-256 digest of a token: the service keeps nothing else of it."""
-    return hashlib.sha256(token.encode("utf-8", "replace")).digest()
-
-
-def read_token(path: Path) -> str:
-    """Return the token that a file consists of.
-
-    Raises:
-        UsageError: it cannot be read, or is empty.
-    """
-    token = _text(path).strip()
-    if not token:
-        raise UsageError(f"the token file {path} is empty: make one with `{HOW_TO_MAKE_ONE} > {path}`")
-    return token
-
-
-def read_tenants(path: Path) -> dict[str, str]:
-    """Tenants and tokens from a file of lines ``tenant token``; ``#`` begins a comment line.
-
-    Raises:
-        UsageError: it cannot be read, or a line has the wrong form; the message gives the line's number alone.
-    """
-    found: dict[str, str] = {}
-    for number, line in enumerate(_text(path).splitlines(), 1):
-        words = line.split()
-        if not words or words[0].startswith("#"):
-            continue
-        if len(words) != 2:
-            raise UsageError(f"{path}, line {number}: write `tenant token`, two words")
-        if words[0] in found:
-            raise UsageError(f"{path}, line {number}: the tenant {words[0][:64]!r} stands there twice")
-        found[words[0]] = words[1]
-    return found
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}") from None
-
-
-class Refusal(Exception):
-    """The service refuses a request.
-
-    Args:
-        status: the HTTP status.
-        code: one word for programs and for the metrics.
-        message: what was wrong and what to do; never a token, a program or an argument.
-        retry_after: whole seconds after which to ask again.
-    """
-
-    def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
-        super().__init__(message)
-        self.status, self.code, self.message, self.retry_after = status, code, message, retry_after
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers of the HTTP response. The connection is closed: the next try may reach another replica."""
-        made = {"Connection": "close"}
-        if self.retry_after is not None:
-            made["Retry-After"] = str(self.retry_after)
-        if self.status == 401:
-            made["WWW-Authenticate"] = "Bearer"
-        return made
-
-    @property
-    def body(self) -> dict[str, object]:
-        """The refusal as the body of an HTTP response."""
-        return {"error": {"code": self.code, "message": self.message}}
-
+from atc.serve.request_guard import Refusal
+from atc.serve.tokens import digest_of
 
 RETRY_AFTER_S = 1
 LEAST_UNUSED = 4
@@ -197,7 +61,7 @@ class Runs:
         return sum(run.connected for run in self._runs.values())
 
     def grant(self, tenant: str) -> tuple[Run, str]:
-        """A new run and the token of its channel.
+        """Return a new run and the token of its channel.
 
         Raises:
             Refusal: the service is full, or ends.
@@ -223,7 +87,7 @@ class Runs:
         return run, token
 
     def connect(self, number: str, token: str) -> Run:
-        """The run that a channel is for. A token opens one channel, once.
+        """Return the run that a channel is for. A token opens one channel, once.
 
         Raises:
             Refusal: there is no such run, the token is not its, or it was used.
@@ -279,7 +143,7 @@ class Runs:
 
     @property
     def _most_unused(self) -> int:
-        """Of one tenant: half of what it may have at all, where others wait for it; else all."""
+        """How many grants a tenant may leave unused: half of what it may have, where others wait for them; else all."""
         if self._most_per_tenant is None:
             return self._most // 4
         return self._most if self._most_per_tenant >= self._most else self._most_per_tenant // 2

@@ -5,8 +5,8 @@ from __future__ import annotations
 import h11
 import pytest
 
-from atc.accepting import Connection, Crowd
-from atc.serving import PlainRequests
+from atc.serve.accepting import Connection, Crowd
+from atc.serve.http import PlainRequests
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ def test_heads_that_come_byte_by_byte() -> None:
 
 
 @pytest.mark.parametrize("addresses", [1, 50, 1_000_000])
-def test_a_crowd_at_the_door(addresses: int) -> None:
+def test_a_crowd_of_connections(addresses: int) -> None:
     def flood(count: int) -> None:
         crowd = Crowd(100)
         for number in range(count):

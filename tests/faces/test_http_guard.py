@@ -1,4 +1,4 @@
-"""What the door of the HTTP server lets through."""
+"""What the HTTP server lets through."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.faces.mcp_server import http as http_server
-from atc.faces.mcp_server import http_door
-from atc.faces.mcp_server.http import HttpSettings, Lock
-from atc.faces.mcp_server.http_door import MAX_BODY, Names, origins_of
+from atc.faces.mcp_server import shares
+from atc.faces.mcp_server.http import MAX_BODY, HttpSettings, Lock, Names, origins_of
 from tests.support.mcp_http import ANN, BOB, LEGACY, Caller, calling, locked, message, opening
 
 pytestmark = pytest.mark.anyio
@@ -213,7 +211,7 @@ async def test_junk_gets_an_error(body: bytes) -> None:
 
 
 async def test_one_owner_may_have_so_many_requests_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_door, "MAX_CALLS", 2)
+    monkeypatch.setattr(shares, "MAX_CALLS", 2)
     async with calling() as caller:
         going = asyncio.Event()
         release = asyncio.Event()
@@ -238,19 +236,19 @@ async def test_one_owner_may_have_so_many_requests_open(monkeypatch: pytest.Monk
 async def test_sessions_of_one_owner_are_bounded_and_the_longest_unused_gives_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_server, "MAX_SESSIONS_EACH", 3)
+    monkeypatch.setattr(shares, "MAX_SESSIONS_EACH", 3)
     async with calling() as caller:
         opened = [await caller.open() for _ in range(3)]
         refused = await caller.send(body=opening())
         assert refused.status_code == 429
         await caller.open(BOB)
-        monkeypatch.setattr(http_server, "UNUSED_S", 0.0)
+        monkeypatch.setattr(shares, "UNUSED_S", 0.0)
         await use(caller, opened[0])
         newest = await caller.open()
         statuses = [await use(caller, each) for each in (*opened, newest)]
         assert statuses == [200, 404, 200, 200]
         assert (await caller.send("DELETE", mcp_session_id=newest)).status_code == 200
-        monkeypatch.setattr(http_server, "UNUSED_S", 3600.0)
+        monkeypatch.setattr(shares, "UNUSED_S", 3600.0)
         await caller.open()
 
 
