@@ -7,6 +7,7 @@ import gc
 import itertools
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.drivers import limits_from, open_sandbox
 from atc.settings import Settings
 from tests.support.sandbox import adopt_orphans, left_behind
+
+# Where no bytecode is written, each worker rewrites every test module again, and each process of a test compiles ATC.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
 settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -5,8 +5,10 @@ The endpoint is believed in nothing: it may hang, stop half-way, never stop, or 
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -119,7 +121,9 @@ class EndpointClient:
             timeout=openai.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s)),
             default_headers={**carried(), **self._headers},
             http_client=openai.DefaultAsyncHttpxClient(
-                trust_env=not self._direct, event_hooks={"response": [stay_on_server]}
+                trust_env=not self._direct,
+                verify=trusted(trust_env=not self._direct),
+                event_hooks={"response": [stay_on_server]},
             ),
         )
 
@@ -170,6 +174,17 @@ class EndpointClient:
             f"the model's endpoint {self._url} answered, but with no chat completion: check OPENAI_BASE_URL. "
             f"It answered: {self._endpoint.quote(words)}"
         )
+
+
+@functools.cache
+def trusted(*, trust_env: bool) -> ssl.SSLContext:
+    """Return the certificates that a connection to an endpoint trusts.
+
+    They are read once: that takes longer than an endpoint on this machine needs for a short reply.
+    """
+    import httpx2  # what openai is made with, and imported with it
+
+    return httpx2.create_ssl_context(trust_env=trust_env)
 
 
 async def stay_on_server(response: httpx.Response) -> None:

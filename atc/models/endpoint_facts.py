@@ -7,10 +7,8 @@ endpoint's own address alone; what fails or is odd is unknown.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
-import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import httpx
 
+from atc.models.endpoint_client import trusted
 from atc.models.endpoint_errors import exceeded, told
 from atc.models.messages import ModelRequest, Reply
 from atc.models.reply_format import Enforced, ReplyFormat
@@ -137,7 +136,7 @@ class EndpointFacts:
             headers=self._headers,
             timeout=_WAIT_S,
             trust_env=not self._direct,
-            verify=_trusted(),
+            verify=trusted(trust_env=not self._direct),
             follow_redirects=False,
             limits=httpx.Limits(max_keepalive_connections=0),  # some close without a word
         )
@@ -158,11 +157,6 @@ def _sizes(entry: Mapping[str, Any], depth: int = 2) -> Iterator[int]:
             yield size
     for part in _PARTS if depth else ():
         yield from _sizes(_members(entry.get(part)), depth - 1)
-
-
-@functools.cache
-def _trusted() -> ssl.SSLContext:
-    return httpx.create_ssl_context()
 
 
 Way = Literal["json_schema", "json_object", "words"]

@@ -78,7 +78,13 @@ def test_of_a_refusal_a_word_is_taken_and_no_address_or_sentence(value: str, tak
     assert is_grounded({"city": value}, asked) is taken
 
 
-@given(st.dictionaries(st.text(), st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists)))
+@given(
+    st.dictionaries(
+        st.text(),
+        st.recursive(st.none() | st.booleans() | st.floats() | st.text(), st.lists, max_leaves=10),
+        max_size=6,
+    )
+)
 def test_whatever_is_given_a_judgement_is_made(made: dict[str, Any]) -> None:
     assert is_grounded(made, complaint({"city": "Rome"})) in (True, False)
     assert is_grounded({}, complaint(made)) in (True, False)

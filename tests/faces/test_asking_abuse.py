@@ -373,7 +373,9 @@ def message(**given: Any) -> str:
 
 
 @settings(max_examples=30)
-@given(st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists), max_size=3), st.text())
+@given(
+    st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists, max_leaves=10), max_size=3), st.text()
+)
 def test_what_others_wrote_stands_on_lines_of_its_own(arguments: dict[str, Any], warning: str) -> None:
     ours = set(message(arguments={"a": 1}, warnings=("w",)).split("\n")) | {"Parts of the arguments are not shown."}
     ours |= set(message().split("\n"))

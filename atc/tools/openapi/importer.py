@@ -79,7 +79,7 @@ def read_openapi(
     max_document_bytes: int = MAX_BYTES,
     timeout_s: float = 30.0,
     max_bytes: int = 5_000_000,
-    client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
+    client_factory: Callable[..., httpx.AsyncClient] | None = None,
 ) -> Import:
     """Like :func:`import_openapi`, and returns what was left out and why, too. An empty result is no error here.
 

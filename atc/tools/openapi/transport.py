@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import functools
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -45,7 +47,7 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
         credentials: what is put on the requests.
         timeout_s: seconds that one call may take in all.
         max_bytes: bytes of an answer's body.
-        client_factory: called with keyword settings to make each client.
+        client_factory: called with keyword settings to make each client; without it, an :class:`httpx.AsyncClient`.
     """
 
     def __init__(
@@ -54,13 +56,13 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
         *,
         timeout_s: float = 30.0,
         max_bytes: int = 5_000_000,
-        client_factory: Callable[..., httpx.AsyncClient] = httpx.AsyncClient,
+        client_factory: Callable[..., httpx.AsyncClient] | None = None,
     ) -> None:
         super().__init__()
         self.credentials = credentials
         self.timeout_s = timeout_s
         self.max_bytes = max_bytes
-        self._client_factory = client_factory
+        self._client_factory = client_factory or _new_client
 
     def __repr__(self) -> str:
         return f"HttpService({self.credentials!r})"
@@ -84,6 +86,16 @@ class HttpService(HeldPerLoop[httpx.AsyncClient]):
         hooks = client.event_hooks
         client.event_hooks = {**hooks, "response": [*hooks.get("response", ()), _check_target]}
         return client
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """Return the certificates that services are trusted by, read once: a tool that is called alone makes a client."""
+    return httpx.create_ssl_context()
+
+
+def _new_client(**options: Any) -> httpx.AsyncClient:
+    return httpx.AsyncClient(verify=_trusted(), **options)
 
 
 @dataclass(frozen=True, eq=False)
