@@ -15,9 +15,9 @@ import pydantic_core
 from pydantic import TypeAdapter, ValidationError
 
 from atc.calls.json_values import to_json_value
-from atc.facts import Misfit, Mismatch, Observed
 from atc.packing import holds_bytes
 from atc.programs.attribution.responses import observed
+from atc.records import Misfit, Mismatch, Observed
 from atc.schemas.reading import limits_of
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.grades import Shortener

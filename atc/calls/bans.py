@@ -18,8 +18,8 @@ from atc.calls.json_values import canonical
 from atc.calls.record import CallRecord, NameNow
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused
-from atc.facts import Replacement
 from atc.packing import as_text
+from atc.records import Replacement
 from atc.result import Effect
 from atc.tools.protocol import SourceKey
 

@@ -51,8 +51,8 @@ from atc.calls.entry import (
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
-from atc.facts import Replacement
 from atc.packing import pack, unpack
+from atc.records import Replacement
 from atc.result import Effect
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage

@@ -11,8 +11,8 @@ from atc.calls.entry import Entry, RepairedFor, Unread, same_tool
 from atc.calls.journal import CallKey, Journal
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause
-from atc.facts import ArgumentRepair, BodyError, Drift, Feed, SameCall
 from atc.packing import as_text, pack
+from atc.records import ArgumentRepair, BodyError, Drift, Feed, SameCall
 from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.tools.names import tool_name
 from atc.tools.protocol import SourceKey

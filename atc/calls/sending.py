@@ -18,7 +18,7 @@ import tenacity
 from atc.calls.clock import Clock, HostTime
 from atc.calls.record import CallRecord
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
-from atc.facts import Feed
+from atc.records import Feed
 from atc.result import Call, Effect
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.protocol import Protocol, original_arguments

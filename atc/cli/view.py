@@ -17,10 +17,10 @@ from rich.text import Text
 from atc import wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.facts import BodyError, Drift, DryRun, Feed, Invocation, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
-from atc.result import Effect, SketchFacts
+from atc.records import BodyError, Drift, DryRun, Feed, Invocation, Replacement, SketchFacts
+from atc.result import Effect
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
 from atc.wording import outcomes, plans, sketches

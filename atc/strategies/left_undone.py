@@ -22,10 +22,11 @@ from atc.calls.broker import Broker
 from atc.calls.entry import Entry
 from atc.calls.record import cut_arguments
 from atc.errors import Cause
-from atc.facts import Fault, FaultCase, Invocation
+from atc.facts import Fault
 from atc.packing import as_text
 from atc.programs.attribution.responses import blames_arguments, has_other_value, invocation, names_error
 from atc.programs.program import Program
+from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext

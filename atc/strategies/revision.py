@@ -15,13 +15,14 @@ from typing import Any
 from atc import wording
 from atc.calls.redact import masked_text
 from atc.errors import ContextExceeded, ModelError
-from atc.facts import Answered, Fault, Finding, Invocation, Observed, Record
+from atc.facts import Fault, Finding
 from atc.models.base import Message, Model
 from atc.models.images import IMAGE_TOKENS
 from atc.models.messages import estimate_tokens
 from atc.programs.attribution.responses import invocation, places
 from atc.programs.program import Program
 from atc.prompting import fenced, prompt
+from atc.records import Answered, Invocation, Observed, Record
 from atc.result import Call, Effect, Revision
 from atc.settings import Settings, ShowValues
 from atc.strategies.previews import LEFT_OUT, call_shown, shown

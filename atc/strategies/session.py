@@ -18,13 +18,14 @@ from atc.errors import (
     SandboxUnavailable,
     WritesPlanned,
 )
-from atc.facts import DryRun, Fault, Observed, Place, PlannedCall, Stop
+from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.outcome import Outcome
 from atc.packing import pack
 from atc.programs.attribution.responses import Part, Uses, invocation, stated_parts
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
+from atc.records import DryRun, Observed, Place, PlannedCall, Stop
 from atc.result import Call, Result, Usage
 from atc.strategies import say
 from atc.strategies.ask_user import asked_fault

@@ -3,15 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from atc.facts import (
-    Fault,
-    Misfit,
-    Mismatch,
-    Observed,
-    Raised,
-    Replacement,
-)
+from atc.records import Misfit, Mismatch, Observed, Raised, Replacement
 from atc.tools.names import parameter_name
 from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
@@ -24,6 +18,9 @@ from atc.wording.parts import (
     keys_of,
     listed,
 )
+
+if TYPE_CHECKING:
+    from atc.facts import Fault
 
 MAX_MESSAGE = 1000
 """Characters of a fault's sentence."""

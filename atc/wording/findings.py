@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from atc.facts import Finding
 from atc.wording.parts import expression, listed
+
+if TYPE_CHECKING:
+    from atc.facts import Finding
 
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from atc.facts import ArgumentRepair, Invocation, SameCall
 from atc.packing import as_text
+from atc.records import ArgumentRepair, Invocation, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
@@ -62,6 +62,16 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_do
             *([f"{what}: {len(calls) - MAX_CALLS:,} more calls"] if len(calls) > MAX_CALLS else []),
         ]
     ]
+
+
+def run_failed(result: Result[Any]) -> str:
+    """Why a run has no value, what to do about it, and what it has changed all the same."""
+    fault = f": {result.fault.message}" if result.fault else ""
+    if result.fault is not None and result.fault.hint:
+        fault += f" ({result.fault.hint})"
+    if changed := "; ".join(effects(result.done, result.not_done, in_doubt=result.status == "in_doubt")):
+        fault += f" [{changed}]"
+    return f"run {result.run_id} ended as {result.status}{fault}"
 
 
 def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:

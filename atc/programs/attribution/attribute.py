@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.answers.types import AnswerType
-from atc.facts import Fault, FaultCase, FaultKind, Place
+from atc.facts import Fault
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
@@ -36,6 +36,7 @@ from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
 from atc.programs.words import has_word
+from atc.records import FaultCase, FaultKind, Place
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
 from atc.tools.tool import Toolset

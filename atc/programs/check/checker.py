@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from atc.facts import Finding, FindingCase, FindingKind, Place
+from atc.facts import Finding
 from atc.graph.suppliers import expression_of, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
@@ -33,6 +33,7 @@ from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer, span_of
+from atc.records import FindingCase, FindingKind, Place
 from atc.result import Call
 from atc.tools.protocol import Protocol, parameters_of
 from atc.tools.types import EVIDENCE, OBSERVED
