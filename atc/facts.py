@@ -150,7 +150,7 @@ class Fault(_Worded):
     """
 
     kind: FaultKind
-    case: FaultCase = ""
+    case: FaultCase = FaultCase.PLAIN
     tool: str | None = None
     call: int | None = None
     line: int = 0

@@ -6,6 +6,7 @@ They have fields and no sentences: :mod:`atc.wording` makes those. This module i
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo
@@ -28,17 +29,63 @@ FindingCase = Literal[
 ]  # fmt: skip
 """Which form of its kind a finding has; ``typed``, ``container`` and ``unset`` in records of older versions alone."""
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
-FaultCase = Literal[
-    "", "raised", "awaited", "findings", "warned", "signature", "not_called", "invalid_arguments", "refused", "failed",
-    "went_on", "supplied", "misread", "nothing_kept", "partial", "unpacked", "memory", "time", "ended", "stopped",
-    "no_answer", "no_calls", "no_success", "nothing_found", "empty", "answer_type", "asked",
-    "unread", "stated", "unresolved", "impossible", "first_part", "unsaid", "tool_gone",
-]  # fmt: skip
-"""Which form of its kind a fault has. ``unresolved``: a warning about the program that answered, which its run did not
-settle; it is a remark alone, as these are: ``tool_gone``, the run went on, and had a tool before that is not there any
-more; ``first_part``, a response says that it holds a part of a list, and the program took it for the whole; ``unsaid``,
-why the sentence that a program said of its answer is not used. ``impossible``: the program says that no tool can do the
-task. ``partial`` stands in records of older versions alone."""
+
+
+class FaultCase(StrEnum):
+    """Which form of its kind a fault has. :mod:`atc.wording.faults` has a sentence for each.
+
+    A case stays here when nothing makes it any more: records of older versions have it.
+    """
+
+    PLAIN = ""  # its reason is a sentence: of a budget, of an exception
+    # an exception ended the program
+    RAISED = "raised"
+    AWAITED = "awaited"
+    SIGNATURE = "signature"
+    MISREAD = "misread"
+    NOTHING_KEPT = "nothing_kept"
+    IMPOSSIBLE = "impossible"  # the program says that no tool can do the task
+    MEMORY = "memory"
+    # a call was refused or failed, or its response is an error
+    NOT_CALLED = "not_called"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    REFUSED = "refused"
+    FAILED = "failed"
+    WARNED = "warned"
+    SUPPLIED = "supplied"
+    WENT_ON = "went_on"
+    UNREAD = "unread"
+    STATED = "stated"
+    # the program never ran, or was stopped
+    FINDINGS = "findings"
+    TIME = "time"
+    ENDED = "ended"
+    STOPPED = "stopped"
+    ASKED = "asked"
+    # the program ended, and its answer is none, or not what it should be
+    NO_ANSWER = "no_answer"
+    NO_CALLS = "no_calls"
+    NO_SUCCESS = "no_success"
+    NOTHING_FOUND = "nothing_found"
+    EMPTY = "empty"
+    ANSWER_TYPE = "answer_type"
+    UNPACKED = "unpacked"
+    # remarks alone
+    UNRESOLVED = "unresolved"  # a warning about the program that answered, which its run did not settle
+    FIRST_PART = "first_part"  # a response says that it holds a part of a list, and the program took it for the whole
+    UNSAID = "unsaid"  # why the sentence that a program said of its answer is not used
+    TOOL_GONE = "tool_gone"  # the run had a tool before that is not there any more
+    PARTIAL = "partial"  # in records of older versions alone
+
+
+NO_FAILURES: frozenset[str] = frozenset(
+    {FaultCase.UNRESOLVED, FaultCase.FIRST_PART, FaultCase.NO_CALLS, FaultCase.TOOL_GONE, FaultCase.UNSAID}
+)
+"""The cases of remarks which say what an answer rests on, or what it lacks: from no failure did a program go on."""
+ODD_ANSWERS: frozenset[str] = frozenset(
+    {FaultCase.EMPTY, FaultCase.NOTHING_FOUND, FaultCase.NO_SUCCESS, FaultCase.NO_CALLS}
+)
+"""The cases of an answer that is there: whether it is what was wanted, the program's author knows."""
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:

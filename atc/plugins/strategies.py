@@ -17,7 +17,7 @@ from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.syntax import reads_one_of
 from atc.prompting import fenced, filled
-from atc.records import FaultKind
+from atc.records import FaultCase, FaultKind
 from atc.sandboxes.inputs import name_problem
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
@@ -41,6 +41,7 @@ __all__ = [
     "DEFAULT_WAYS",
     "Draft",
     "Entry",
+    "FaultCase",
     "FaultKind",
     "Feed",
     "LEFT_OUT",

@@ -24,7 +24,7 @@ from atc.packing import as_text
 from atc.programs.program import Program
 from atc.programs.repair.edits import Edit, Rewrite, apply, insert_before
 from atc.prompting import fenced, prompt
-from atc.records import Invocation
+from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names, name_problem, packed
@@ -222,7 +222,7 @@ def refusal(call: Call) -> Fault:
     """The fault of such a write: no other program helps."""
     return Fault(
         kind="tool",
-        case="refused" if call.status == "refused" else "failed",
+        case=FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED,
         line=call.line,
         tool=call.tool,
         call=call.index,

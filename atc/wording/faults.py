@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from atc.records import Misfit, Mismatch, Observed, Raised, Replacement
+from atc.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
 from atc.tools.names import parameter_name
 from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
@@ -28,7 +28,7 @@ MAX_MESSAGE = 1000
 
 def fault(failed: Fault) -> str:
     """One sentence, which begins with the line."""
-    if failed.case == "findings" and failed.finding is not None:
+    if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding(failed.finding)
     text = _fault(failed) or failed.kind
     return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
@@ -36,7 +36,7 @@ def fault(failed: Fault) -> str:
 
 def fault_alone(failed: Fault) -> str:
     """The sentence without the line, which means nothing to another program."""
-    if failed.case == "findings" and failed.finding is not None:
+    if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding_alone(failed.finding)
     return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
 
@@ -56,68 +56,70 @@ def beside(failed: Fault) -> list[str]:
 
 def names_answer(f: Fault) -> bool:
     """Whether the fault's sentence itself says what the call was answered."""
-    return f.case in ("no_answer", "nothing_found") or (f.case == "empty" and f.place is None)
+    return f.case in (FaultCase.NO_ANSWER, FaultCase.NOTHING_FOUND) or (f.case is FaultCase.EMPTY and f.place is None)
 
 
 def _fault(f: Fault) -> str:
     match f.case:
-        case "raised":
+        case FaultCase.RAISED:
             return exception(f.raised) if f.raised is not None else f.reason
-        case "impossible":
+        case FaultCase.IMPOSSIBLE:
             return f"the program says that no tool can do the task: {f.reason or 'it gives no reason'}"
-        case "awaited":
+        case FaultCase.AWAITED:
             return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
-        case "unresolved":
+        case FaultCase.UNRESOLVED:
             return f"unresolved warning: {finding_alone(f.finding)}" if f.finding is not None else f.reason
-        case "tool_gone":
+        case FaultCase.TOOL_GONE:
             return f"{f.tool}, which this run had before, is not there any more"
-        case "warned":
+        case FaultCase.WARNED:
             return f"{_called(f, 80)} was not called: {f.reason}"
-        case "not_called" | "invalid_arguments" | "refused" | "failed":
+        case FaultCase.NOT_CALLED | FaultCase.INVALID_ARGUMENTS | FaultCase.REFUSED | FaultCase.FAILED:
             return _refused(f)
-        case "unread":
+        case FaultCase.UNREAD:
             return f"{_called(f, 80)} has no value that can be read: {f.reason}"
-        case "stated":
+        case FaultCase.STATED:
             return f"{_called(f, 80)} answered with an error: {f.reason}"
-        case "went_on":
+        case FaultCase.WENT_ON:
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
-        case "first_part":
+        case FaultCase.FIRST_PART:
             return _first_part(f)
-        case "unsaid":
+        case FaultCase.UNSAID:
             return _unsaid(f)
-        case "supplied":
+        case FaultCase.SUPPLIED:
             return f"{_at(f)}, and {_called(f, 80)} refused that: {f.reason}"
-        case "misread":
+        case FaultCase.MISREAD:
             return f"{_at(f)} ({exception(f.raised)})"
-        case "nothing_kept":
+        case FaultCase.NOTHING_KEPT:
             is_list = f.observed is not None and f.observed.type == "list"
             none = "no item is what the program looked for" if is_list else "the program kept nothing of it"
             return f"{_at(f)}, and {none} ({exception(f.raised)})"
-        case "unpacked":
+        case FaultCase.UNPACKED:
             return f"{_at(f)}: to unpack it gives its keys, not what stands there"
-        case "memory":
+        case FaultCase.MEMORY:
             return "the program used up its memory"
-        case "time":
+        case FaultCase.TIME:
             return f"the program was stopped: {f.reason}"
-        case "ended":
+        case FaultCase.ENDED:
             return f"the program ended wrongly: {f.reason}"
-        case "stopped":
+        case FaultCase.STOPPED:
             return "the run was stopped from outside"
-        case "asked":
+        case FaultCase.ASKED:
             return f"the program asks the user: {f.reason!r}"
-        case "no_answer" | "nothing_found" | "no_calls" | "no_success":
+        case FaultCase.NO_ANSWER | FaultCase.NOTHING_FOUND | FaultCase.NO_CALLS | FaultCase.NO_SUCCESS:
             return _no_answer(f)
-        case "empty":
+        case FaultCase.EMPTY:
             return _empty(f)
-        case "answer_type":
+        case FaultCase.ANSWER_TYPE:
             return _misfit(f)
     return f.reason  # a budget's, an exception's: it is a sentence already
 
 
 def _refused(f: Fault) -> str:
     outcome = {
-        "not_called": "was not called", "invalid_arguments": "refused its arguments", "refused": "refused",
-    }.get(f.case, "failed")  # fmt: skip
+        FaultCase.NOT_CALLED: "was not called",
+        FaultCase.INVALID_ARGUMENTS: "refused its arguments",
+        FaultCase.REFUSED: "refused",
+    }.get(f.case, "failed")
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
     return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
 
@@ -141,13 +143,13 @@ def _unsaid(f: Fault) -> str:
 
 def _no_answer(f: Fault) -> str:
     match f.case:
-        case "no_answer":
+        case FaultCase.NO_ANSWER:
             text = "the program ended without setting `answer`"
-        case "nothing_found":
+        case FaultCase.NOTHING_FOUND:
             text = "the answer rests on nothing: every tool that was called answered emptily"
         case _:
             text = "the answer rests on no successful call of a tool"
-    if f.case == "no_success":
+    if f.case is FaultCase.NO_SUCCESS:
         return f"{text}: {f.tool} said {f.reason}"
     return f"{text}: {answer(f.answered)}" if f.answered is not None else text
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from atc.packing import as_text
-from atc.records import ArgumentRepair, Invocation, SameCall
+from atc.records import NO_FAILURES, ArgumentRepair, FaultCase, Invocation, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
@@ -101,12 +101,6 @@ def other_address(named: str, found: str) -> str:
 # Runs that went on from a failure, in words: what an answer does without.
 
 
-UNRESOLVED = "unresolved"
-"""The case of a remark that is no failure, but a warning."""
-_NO_FAILURES = frozenset({UNRESOLVED, "first_part", "no_calls", "tool_gone", "unsaid"})
-"""The cases of remarks from which a program did not go on: they say what an answer rests on, or what it lacks."""
-
-
 def remark(message: str, case: str = "") -> str:
     """A failure that a program caught, or what else is to be known of its answer.
 
@@ -114,7 +108,7 @@ def remark(message: str, case: str = "") -> str:
         message: the fault's own.
         case: the fault's own.
     """
-    return message if case in _NO_FAILURES else f"{message}; the program went on without it"
+    return message if case in NO_FAILURES else f"{message}; the program went on without it"
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
@@ -141,7 +135,7 @@ def incomplete_run(result: Result[Any]) -> str:
 def caveats(result: Result[Any]) -> list[str]:
     """What a reader of a value has to know: that it is incomplete, or may be, and the warnings that its run did not
     settle."""
-    told = [each.message for each in result.remarks if each.case in _NO_FAILURES and each.case != "unsaid"]
+    told = [each.message for each in result.remarks if each.case in NO_FAILURES and each.case is not FaultCase.UNSAID]
     return [*filter(None, [incomplete_run(result)]), *told]
 
 

@@ -154,7 +154,7 @@ def test_every_finding_has_a_sentence_and_comes_back_from_json(
     assert found.model_dump()["message"] == found.message
 
 
-@given(kind=st.sampled_from(get_args(FaultKind)), case=st.sampled_from(get_args(FaultCase)), reason=TEXTS)
+@given(kind=st.sampled_from(get_args(FaultKind)), case=st.sampled_from(FaultCase), reason=TEXTS)
 def test_every_fault_has_a_sentence_and_comes_back_from_json(kind: Any, case: Any, reason: str) -> None:
     fault = Fault(kind=kind, case=case, reason=reason, tool="f", line=2, value=[])
     assert fault.message
