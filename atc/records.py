@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from itertools import islice
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo
@@ -118,6 +119,39 @@ class Drift(Record):
     what: str
 
 
+MAX_KEYS, MAX_LISTS = 25, 8
+"""Keys of an object, and lists in lists, that :class:`Observed` shows."""
+MAX_TEXT = 600
+"""Characters of a value that a record keeps."""
+
+
+def trimmed(value: Any, room: int = MAX_TEXT) -> Any:
+    """Return a value without what stands in it behind the first ``room`` characters, as Python writes it."""
+    return _trimmed(value, room)[0]
+
+
+def _trimmed(value: Any, room: int) -> tuple[Any, int]:
+    """Return the value as far as there is room for it, and the room that it leaves."""
+    if isinstance(value, str | bytes):
+        return value[: max(room, 0)], room - len(value)
+    if isinstance(value, dict):
+        made = {}
+        for key, item in value.items():
+            if room <= 0:
+                break
+            made[key], room = _trimmed(item, room - len(key) - 4)
+        return made, room
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            if room <= 0:
+                break
+            each, room = _trimmed(item, room - 2)
+            items.append(each)
+        return items, room
+    return value, room - 1
+
+
 class Observed(Record):
     """What stands at a place of a response, in brief.
 
@@ -133,6 +167,22 @@ class Observed(Record):
     length: int = 0
     first: Observed | None = None
     value: Value = None
+
+    @classmethod
+    def of(cls, value: Any, room: int = MAX_TEXT, depth: int = 0) -> Observed:
+        """Say in brief what a value is; of lists in lists as far as :data:`MAX_LISTS`.
+
+        Args:
+            value: a JSON value, or bytes.
+            room: characters of a value that are kept.
+            depth: how many lists it stands in.
+        """
+        if isinstance(value, dict):
+            return cls(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
+        if isinstance(value, list):
+            first = cls.of(value[0], room, depth + 1) if value and depth < MAX_LISTS else None
+            return cls(type="list", length=len(value), first=first)
+        return cls(type="value", value=trimmed(value, room))
 
 
 class Invocation(Record):

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from atc.facts import Fault, Finding
-from atc.programs.attribution.responses import is_first_part
+from atc.programs.responses import is_first_part
 from atc.records import FaultCase
 from atc.result import Effect, Revision
 from atc.strategies.endings import refused_by_check

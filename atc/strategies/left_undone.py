@@ -24,8 +24,8 @@ from atc.calls.record import cut_arguments
 from atc.errors import Cause
 from atc.facts import Fault
 from atc.packing import as_text
-from atc.programs.attribution.responses import blames_arguments, has_other_value, invocation, names_error
 from atc.programs.program import Program
+from atc.programs.responses import blames_arguments, has_other_value, invocation, names_error
 from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending

@@ -17,8 +17,8 @@ from atc.facts import Fault
 from atc.graph.edges import Path
 from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of, substitutes_of
 from atc.programs.analysis.flow import Flow
-from atc.programs.attribution.responses import blames_arguments, is_empty_response
 from atc.programs.program import Program
+from atc.programs.responses import blames_arguments, is_empty_response
 from atc.records import Replacement
 from atc.result import Call, Effect
 from atc.tools.tool import Tool, Toolset

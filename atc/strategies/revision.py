@@ -19,8 +19,8 @@ from atc.facts import Fault, Finding
 from atc.models.base import Message, Model
 from atc.models.images import IMAGE_TOKENS
 from atc.models.messages import estimate_tokens
-from atc.programs.attribution.responses import invocation, places
 from atc.programs.program import Program
+from atc.programs.responses import invocation, places
 from atc.prompting import fenced, prompt
 from atc.records import Answered, FaultCase, Invocation, Observed, Record
 from atc.result import Call, Effect, Revision

@@ -22,9 +22,9 @@ from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.programs.attribution.responses import Part, Uses, invocation, stated_parts
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
+from atc.programs.responses import Part, Uses, invocation, stated_parts
 from atc.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.result import Call, Result, Usage
 from atc.strategies import say

@@ -16,10 +16,10 @@ from atc import wording
 from atc.atlas import atlas_toolset
 from atc.facts import Fault, Finding
 from atc.programs.attribution.attribute import Attribution
-from atc.programs.attribution.responses import answered, trimmed
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
-from atc.records import FaultCase, FaultKind, FindingCase, FindingKind, Place
+from atc.programs.responses import answered
+from atc.records import FaultCase, FaultKind, FindingCase, FindingKind, Place, trimmed
 from atc.result import Call, Effect, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.strategies.revision import RevisionPrompt

@@ -18,7 +18,9 @@ from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
 from atc.programs.attribution.inputs import awaits_a_value, line_inputs, misfit_facts
-from atc.programs.attribution.responses import (
+from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
+from atc.programs.program import Program
+from atc.programs.responses import (
     MISSING,
     answered,
     blames_arguments,
@@ -31,8 +33,6 @@ from atc.programs.attribution.responses import (
     pages_of,
     places,
 )
-from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
-from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
 from atc.programs.words import has_word

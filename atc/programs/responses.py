@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from atc.calls.entry import Entry
@@ -15,7 +14,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import ITEM, MEMBER, Origin, Step
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
-from atc.records import Answered, Drift, Invocation, Observed
+from atc.records import Answered, Drift, Invocation, Observed, trimmed
 from atc.result import Call, Effect
 from atc.tools.paged import NoList, read_page
 from atc.tools.paging import SIZE, Paging, flat, is_positional, paging_of
@@ -23,9 +22,6 @@ from atc.tools.protocol import Protocol
 
 MISSING = object()
 MAX_BRANCHES = 200
-MAX_KEYS, MAX_LISTS = 25, 8
-MAX_TEXT = 600
-"""Characters of a value that a fault keeps."""
 Place = tuple[tuple[str | int, ...], Any]
 """A path into a response, with what stands there."""
 
@@ -64,22 +60,9 @@ def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) ->
             yield (*at, step), MISSING
 
 
-def observed(value: Any, depth: int = 0, room: int = MAX_TEXT) -> Observed:
-    """What a value is, in brief; of lists in lists as far as :data:`MAX_LISTS`.
-
-    Args:
-        value: a JSON value, bytes, or :data:`MISSING`.
-        depth: how many lists it stands in.
-        room: characters of a value that are kept.
-    """
-    if value is MISSING:
-        return Observed(type="missing")
-    if isinstance(value, dict):
-        return Observed(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
-    if isinstance(value, list):
-        first = observed(value[0], depth + 1, room) if value and depth < MAX_LISTS else None
-        return Observed(type="list", length=len(value), first=first)
-    return Observed(type="value", value=_trimmed(value, room)[0])
+def observed(value: Any) -> Observed:
+    """Say in brief what a value of a response is, or that nothing is there (:data:`MISSING`)."""
+    return Observed(type="missing") if value is MISSING else Observed.of(value)
 
 
 def invocation(call: Call | Entry) -> Invocation:
@@ -90,33 +73,6 @@ def invocation(call: Call | Entry) -> Invocation:
 def answered(call: Call) -> Answered:
     """A call and what it was answered, cut."""
     return Answered(invocation=invocation(call), value=trimmed(call.value), nothing=is_empty_response(call))
-
-
-def trimmed(value: Any) -> Any:
-    """A value without what stands in it behind the first :data:`MAX_TEXT` characters, as Python writes it."""
-    return _trimmed(value, MAX_TEXT)[0]
-
-
-def _trimmed(value: Any, room: int) -> tuple[Any, int]:
-    """The value as far as there is room for it, and the room that it leaves."""
-    if isinstance(value, str | bytes):
-        return value[: max(room, 0)], room - len(value)
-    if isinstance(value, dict):
-        made = {}
-        for key, item in value.items():
-            if room <= 0:
-                break
-            made[key], room = _trimmed(item, room - len(key) - 4)
-        return made, room
-    if isinstance(value, list):
-        items = []
-        for item in value:
-            if room <= 0:
-                break
-            each, room = _trimmed(item, room - 2)
-            items.append(each)
-        return items, room
-    return value, room - 1
 
 
 def is_nothing(value: Any) -> bool:
