@@ -33,7 +33,7 @@ from atc.records import (
 
 
 class _Worded(Record):
-    """A record whose sentences are made from its fields where they are read (:mod:`atc.wording`).
+    """Is a record whose sentences are made from its fields where they are read (:mod:`atc.wording`).
 
     ``message`` is serialised too. Sentences of a record that is read back are kept where its fields would give others:
     an older version may have written it.
@@ -65,7 +65,7 @@ class _Worded(Record):
 
 
 class Finding(_Worded):
-    """A mistake in a program, found before it ran.
+    """Describes a mistake in a program, found before it ran.
 
     Attributes:
         kind: what is wrong; ``case`` is its form.
@@ -105,17 +105,17 @@ class Finding(_Worded):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def message(self) -> str:
-        """What is wrong, in one sentence."""
+        """Say what is wrong, in one sentence."""
         return self._kept.get("message") or wording.finding(self)
 
     @property
     def subject(self) -> tuple[object, ...]:
-        """What the finding is about, without its line: equal for the same warning in another program."""
+        """Return what the finding is about, without its line: equal for the same warning in another program."""
         return self.kind, self.case, self.tool, self.arguments, self.name
 
 
 class Fault(_Worded):
-    """A failure, traced to one tool where it came from one (ATC §3.3).
+    """Describes a failure, traced to one tool where it came from one (ATC §3.3).
 
     Attributes:
         kind: ``arguments`` (a call was refused for them), ``tool`` (it failed), ``response`` (its answer was not what
@@ -181,11 +181,11 @@ class Fault(_Worded):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def message(self) -> str:
-        """What is wrong, in one sentence."""
+        """Say what is wrong, in one sentence."""
         return self._kept.get("message") or wording.fault(self)
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def evidence(self) -> str:
-        """What the tool answered there, or where refused arguments came from; short text."""
+        """Say what the tool answered there, or where refused arguments came from; short text."""
         return self._kept.get("evidence") or wording.evidence(self)

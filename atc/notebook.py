@@ -1,4 +1,4 @@
-"""A result as HTML, for notebooks. Everything that a tool, a model or a task wrote is escaped and bounded."""
+"""Render a result as HTML, for notebooks. Everything that a tool, a model or a task wrote is escaped and bounded."""
 
 from __future__ import annotations
 

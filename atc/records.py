@@ -1,4 +1,4 @@
-"""Records: plain data that findings, faults, calls and results are made of, and what a dry run found.
+"""Hold what is known as plain data: what findings, faults, calls and results are made of, and what a dry run found.
 
 They have fields and no sentences: :mod:`atc.wording` makes those. This module imports nothing that stands above it.
 """
@@ -90,7 +90,7 @@ ODD_ANSWERS: frozenset[str] = frozenset(
 
 
 def value_from_json(value: Any, info: ValidationInfo) -> Any:
-    """A value as it was before it was written as JSON: tagged bytes are bytes again."""
+    """Return a value as it was before it was written as JSON: tagged bytes are bytes again."""
     return unpack(value) if info.mode == "json" else value
 
 
@@ -100,20 +100,20 @@ Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSer
 
 
 class Record(BaseModel):
-    """Plain data: frozen, and without unknown fields."""
+    """Holds plain data: it is frozen, and takes no unknown fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Place(Record):
-    """A place in the response of a tool. In ``path`` ``None`` stands for any item or member."""
+    """Names a place in the response of a tool. In ``path`` ``None`` stands for any item or member."""
 
     tool: str
     path: tuple[str | int | None, ...] = ()
 
 
 class Drift(Record):
-    """One way in which a response is not what its schema says: where in it, and what is wrong there."""
+    """Says one way in which a response is not what its schema says: where in it, and what is wrong there."""
 
     path: tuple[str | int, ...]
     what: str
@@ -153,7 +153,7 @@ def _trimmed(value: Any, room: int) -> tuple[Any, int]:
 
 
 class Observed(Record):
-    """What stands at a place of a response, in brief.
+    """Says in brief what stands at a place of a response.
 
     Attributes:
         type: ``missing``, ``object``, ``list``, or ``value`` for anything else.
@@ -186,14 +186,14 @@ class Observed(Record):
 
 
 class Invocation(Record):
-    """A call by its tool and arguments; what is long in these is cut."""
+    """Names a call by its tool and arguments; what is long in these is cut."""
 
     tool: str
     arguments: Arguments = {}
 
 
 class Answered(Record):
-    """A call and what it was answered, cut where it is long. ``nothing``: the response is empty."""
+    """Holds a call and what it was answered, cut where it is long. ``nothing``: the response is empty."""
 
     invocation: Invocation
     value: Value = None
@@ -201,13 +201,16 @@ class Answered(Record):
 
 
 class Mismatch(Drift):
-    """One way in which an answer is not of its type. ``found``: what stands at the path; ``None`` where it says so."""
+    """Says one way in which an answer is not of its type.
+
+    ``found``: what stands at the path; ``None`` where ``what`` says so.
+    """
 
     found: Observed | None = None
 
 
 class Misfit(Record):
-    """An answer that is not of the type that was asked for.
+    """Describes an answer that is not of the type that was asked for.
 
     Attributes:
         expected: that type, as an annotation.
@@ -221,7 +224,7 @@ class Misfit(Record):
 
 
 class BodyError(Record):
-    """An error that a response states in its body, though it came as a success (:mod:`atc.schemas.error_bodies`).
+    """Holds an error that a response states in its body, though it came as a success (:mod:`atc.schemas.error_bodies`).
 
     Attributes:
         key: the field that states it; a program that reads it has seen the error.
@@ -233,7 +236,7 @@ class BodyError(Record):
 
 
 class Replacement(Record):
-    """What gives the same as a tool that broke.
+    """Names what gives the same as a tool that broke.
 
     Attributes:
         tool: the one that takes its place.
@@ -254,7 +257,7 @@ what the model gave."""
 
 
 class SameCall(Record):
-    """A call of the same run that did, or may have done, what a write asks for.
+    """Names a call of the same run that did, or may have done, what a write asks for.
 
     Attributes:
         number: of the call. ``tool``: the name that it had.
@@ -272,7 +275,7 @@ class SameCall(Record):
 
 
 class ArgumentRepair(Record):
-    """One change to the arguments of a call, before it was sent.
+    """Describes one change to the arguments of a call, before it was sent.
 
     Attributes:
         path: where, in the arguments as the program gave them.
@@ -288,7 +291,7 @@ class ArgumentRepair(Record):
 
 
 class LineInput(Record):
-    """What a line of a program worked with.
+    """Names what a line of a program worked with.
 
     Attributes:
         name: the variable that holds it; empty where the call itself stands in the line, or the line's values were
@@ -302,7 +305,7 @@ class LineInput(Record):
 
 
 class Raised(Record):
-    """The exception that ended a program. ``hint`` is the sandbox's advice about it.
+    """Holds the exception that ended a program. ``hint`` is the sandbox's advice about it.
 
     ``trace``: (function, line) of the program's frames, outermost first, where it was raised in a function.
     """
@@ -322,7 +325,7 @@ FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "p
 
 
 class Feed(Record):
-    """Where an argument of a call with effects comes from: of one that is planned, or that the user is asked about.
+    """Says where an argument comes from, of a call with effects that is planned or that the user is asked about.
 
     Attributes:
         argument: its name, as the tool's own document has it.
@@ -348,7 +351,7 @@ class Feed(Record):
 
 
 class PlannedCall(Record):
-    """A call that a real run would make.
+    """Describes a call that a real run would make.
 
     Attributes:
         index: its number in the run (:attr:`atc.result.Call.index`).
@@ -371,7 +374,7 @@ class PlannedCall(Record):
 
 
 class Stop(Record):
-    """Where a dry run ended before its program did: what comes after is not known.
+    """Says where a dry run ended before its program did: what comes after is not known.
 
     Attributes:
         line: of the program, from 1; 0 where that is not known. ``source_line``: its text.
@@ -387,7 +390,7 @@ class Stop(Record):
 
 
 class DryRun(Record):
-    """What a dry run found.
+    """Holds what a dry run found.
 
     Attributes:
         planned: the calls that a real run would make, in order.
@@ -414,7 +417,7 @@ it is among the first; the user's own retriever gave it."""
 
 
 class Why(Record):
-    """The reason for which a tool is offered.
+    """Gives the reason for which a tool is offered.
 
     Attributes:
         kind: of the reason.
@@ -431,7 +434,7 @@ class Why(Record):
 
 
 class FeedFacts(Record):
-    """An edge from a response to an argument (:class:`atc.graph.edges.Feed`), as plain data.
+    """Holds an edge from a response to an argument (:class:`atc.graph.edges.Feed`), as plain data.
 
     Attributes:
         supplier: the tool whose response has the value, ``path`` where; empty where the place is not known.
@@ -451,7 +454,7 @@ class FeedFacts(Record):
 
 
 class SketchFacts(Record):
-    """A sketch without its tools: their names, and what :class:`atc.sketch.Sketch` says of them."""
+    """Holds a sketch without its tools: their names, and what :class:`atc.sketch.Sketch` says of them."""
 
     tools: tuple[str, ...] = ()
     of: int = 0
@@ -468,7 +471,7 @@ class SketchFacts(Record):
 
     @classmethod
     def of_trace(cls, data: Mapping[str, Any]) -> SketchFacts:
-        """The facts of a ``tools_chosen`` event; of one that an older version wrote, those that it has."""
+        """Return the facts of a ``tools_chosen`` event; of one that an older version wrote, those that it has."""
         known = {name: value for name, value in data.items() if name in cls.model_fields}
         try:
             return cls.model_validate(known)

@@ -16,9 +16,9 @@ from atc.calls.entry import Entry
 from atc.facts import Fault, Finding
 from atc.packing import pack
 from atc.programs.dialects.awaits import in_plain_python, unclear_tools
+from atc.programs.edits import RepairContext
 from atc.programs.extract import unfenced
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import FRAME, repair_program
 from atc.records import ODD_ANSWERS
 from atc.result import Call, Effect

@@ -297,11 +297,11 @@ def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
     case = FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
     stated = call.body_error if call.succeeded else None
     if stated is not None:
-        case = "stated"
+        case = FaultCase.STATED
     elif call.error_status == "invalid_arguments":
-        case = "invalid_arguments"
+        case = FaultCase.INVALID_ARGUMENTS
     elif call.error_status == "too_many_calls":
-        case = "not_called"
+        case = FaultCase.NOT_CALLED
     text = lines[call.line - 1] if 0 < call.line <= len(lines) else ""
     return Fault(
         kind="arguments" if call.cause is None and blames_arguments(call) else "tool",

@@ -21,8 +21,8 @@ from atc.errors import CallRefused, ToolError, UsageError
 from atc.facts import Fault
 from atc.models.base import bounded_tokens
 from atc.packing import as_text
+from atc.programs.edits import Edit, Rewrite, apply, insert_before
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Rewrite, apply, insert_before
 from atc.prompting import fenced, prompt
 from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect

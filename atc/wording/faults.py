@@ -1,4 +1,4 @@
-"""Faults of runs in words."""
+"""Say the faults of runs in words."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_MESSAGE = 1000
 
 
 def fault(failed: Fault) -> str:
-    """One sentence, which begins with the line."""
+    """Say a fault in one sentence, which begins with the line."""
     if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding(failed.finding)
     text = _fault(failed) or failed.kind
@@ -35,27 +35,27 @@ def fault(failed: Fault) -> str:
 
 
 def fault_alone(failed: Fault) -> str:
-    """The sentence without the line, which means nothing to another program."""
+    """Say a fault without its line, which means nothing to another program."""
     if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding_alone(failed.finding)
     return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
 
 
 def evidence(failed: Fault) -> str:
-    """What the tool really answered, where refused arguments came from, and which tools can be called now."""
+    """Say what the tool really answered, where refused arguments came from, and which tools can be called now."""
     answered = [answer(failed.answered)] if failed.answered is not None and not names_answer(failed) else []
     return " ".join([*answered, *beside(failed)])
 
 
 def beside(failed: Fault) -> list[str]:
-    """Where refused arguments came from, and which tools can be called now."""
+    """Say where refused arguments came from, and which tools can be called now."""
     came = "; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins)
     offered = f"{', '.join(failed.offered)}, which it asked for, can be called now" if failed.offered else ""
     return [text for text in (came, offered) if text]
 
 
 def names_answer(f: Fault) -> bool:
-    """Whether the fault's sentence itself says what the call was answered."""
+    """Say whether the fault's sentence itself says what the call was answered."""
     return f.case in (FaultCase.NO_ANSWER, FaultCase.NOTHING_FOUND) or (f.case is FaultCase.EMPTY and f.place is None)
 
 
@@ -196,7 +196,7 @@ def _called(f: Fault, limit: int) -> str:
 
 
 def _at(f: Fault) -> str:
-    """What stands at the place that is at fault."""
+    """Say what stands at the place that is at fault."""
     where = expression(f.place) if f.place is not None else "the response"
     lacks = f"has no {f.key!r}: it " if f.key is not None else ""
     note = f", which is not what its schema says ({drift(f.drift)})" if f.drift is not None else ""
@@ -216,26 +216,26 @@ MAX_PAIRS = 12
 
 
 def fault_feedback(failed: Fault) -> str:
-    """The fault, with the program's text there where the program alone is at fault."""
+    """Say the fault, with the program's text there where the program alone is at fault."""
     text = fault_alone(failed)
     shown = f"`{failed.source_line}` failed: {text}" if failed.kind == "program" and failed.source_line else text
     return shown[:MAX_NOTE]
 
 
 SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
-"""Of a program that only warnings kept from running."""
+"""Stands beside the warnings that alone kept a program from running."""
 
 SAID_IMPOSSIBLE = "if that is so, write the same program again; else solve the task with the tools above"
-"""Of a program that says that no tool can do the task."""
+"""Stands beside the fault of a program that says that no tool can do the task."""
 
 
 def done(made: str, value: str) -> str:
-    """A call that had an effect, as a program writes it, and what it returned, where that is shown."""
+    """Say a call that had an effect, as a program writes it, and what it returned, where that is shown."""
     return f"{made} returned {value}" if value else made
 
 
 def frames(raised: Raised, lines: Callable[[int], str]) -> list[str]:
-    """The frames of an exception, the innermost last: ``line 7, in <module>: total(rows)``."""
+    """Say the frames of an exception, the innermost last: ``line 7, in <module>: total(rows)``."""
     return [
         f"line {line}, in {name if name.strip('<>').isidentifier() else '?'}: {lines(line)[:MAX_LINE]}"
         for name, line in raised.trace[-MAX_FRAMES:]
@@ -243,18 +243,18 @@ def frames(raised: Raised, lines: Callable[[int], str]) -> list[str]:
 
 
 def is_down(tool: str, substitutes: Sequence[Replacement]) -> str:
-    """A tool that broke and is not called again in this run, and what gives the same, the likeliest first."""
+    """Say that a tool broke and is not called again in this run, and what gives the same, the likeliest first."""
     gives = "gives" if len(substitutes) == 1 else "give"
     return f"{tool} is down in this run: {' or '.join(map(_replacement, substitutes))} {gives} the same"
 
 
 def takes_place(instead_of: Sequence[str]) -> str:
-    """Of a write that is asked for because another one failed and surely did nothing."""
+    """Say that a write is asked for because another one failed and surely did nothing."""
     return f"in place of {' and '.join(instead_of)}, which failed"
 
 
 def _replacement(made: Replacement) -> str:
-    """``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text.
+    """Say ``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text.
 
     What both call alike is not said.
     """
