@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         WritesPlanned,
     )
     from atc.faces.frameworks import to_langchain, to_pydantic_ai, to_smolagents
-    from atc.facts import DryRun, Fault, Finding
+    from atc.facts import Fault, Finding
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
     from atc.models.fake import FakeModel
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from atc.outcome import Outcome, ProgramError
     from atc.prices import Price
     from atc.probing import Prober, probe
+    from atc.records import DryRun
     from atc.result import Call, Effect, Result, Revision, Usage
     from atc.retrieval.retriever import Retriever
     from atc.sandboxes.conformance import check_sandbox
@@ -180,7 +181,7 @@ _MODULES = {
         "WritesPlanned",
     ),
     "atc.faces.frameworks": ("to_langchain", "to_pydantic_ai", "to_smolagents"),
-    "atc.facts": ("DryRun", "Fault", "Finding"),
+    "atc.facts": ("Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),
     "atc.models.fake": ("FakeModel",),
@@ -190,6 +191,7 @@ _MODULES = {
     "atc.outcome": ("Outcome", "ProgramError"),
     "atc.prices": ("Price",),
     "atc.probing": ("Prober", "probe"),
+    "atc.records": ("DryRun",),
     "atc.result": ("Call", "Effect", "Result", "Revision", "Usage"),
     "atc.retrieval.retriever": ("Retriever",),
     "atc.sandboxes.conformance": ("check_sandbox",),

@@ -211,13 +211,6 @@ class RunInUse(JournalError):
 class RunFailed(AtcError):
     """Raised by :meth:`atc.result.Result.unwrap` when a run has no answer; ``result`` says why."""
 
-    def __init__(self, result: Result) -> None:
-        from atc.wording import outcomes
-
+    def __init__(self, result: Result, message: str) -> None:
+        super().__init__(message)
         self.result = result
-        fault = f": {result.fault.message}" if result.fault else ""
-        if result.fault is not None and result.fault.hint:
-            fault += f" ({result.fault.hint})"
-        if changed := "; ".join(outcomes.effects(result.done, result.not_done, in_doubt=result.status == "in_doubt")):
-            fault += f" [{changed}]"
-        super().__init__(f"run {result.run_id} ended as {result.status}{fault}")

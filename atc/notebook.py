@@ -1,31 +1,27 @@
-"""A result as HTML, for notebooks. Everything that a tool, a model or a task wrote is escaped and bounded."""
+"""Render a result as HTML, for notebooks. Everything that a tool, a model or a task wrote is escaped and bounded."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 
-from atc.prices import money_text
-from atc.wording.outcomes import caveats, effects
-
-if TYPE_CHECKING:
-    from atc.result import Result
+from atc.records import Record
 
 _CALLS, _TEXT, _CELL = 50, 2_000, 160
 """Calls that are shown; characters of each text, and of what stands in one cell."""
 
 
-def html_of(result: Result) -> str:
+def html_of(
+    result: Record, calls: Sequence[Record], *, cost: str, caveats: Sequence[str], effects: Sequence[str]
+) -> str:
     """Render what came of a run, its program and its calls: no script, no style sheet, no address."""
-    cost = "" if result.cost is None else money_text(result.cost, result.currency)
-    ended = result.status not in ("answered", "planned")
-    changed = effects(result.done, result.not_done, in_doubt=result.status == "in_doubt") if ended else []
-    known = {"cost": cost, "caveats": caveats(result), "effects": changed}
-    return _template().render(result=result, calls=result.calls[:_CALLS], text=_text, cell=_cell, **known)
+    known = {"cost": cost, "caveats": caveats, "effects": effects}
+    return _template().render(result=result, calls=calls[:_CALLS], text=_text, cell=_cell, **known)
 
 
 @cache

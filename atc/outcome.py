@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from atc.facts import Raised
+from atc.records import Raised
 
 
 @dataclass(frozen=True)

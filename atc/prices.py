@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from atc.errors import SettingsError
-from atc.facts import Record
+from atc.records import Record
 
 PER = 6
 """Prices are for ten to this power tokens: a million."""

@@ -15,9 +15,8 @@ import pydantic_core
 from pydantic import TypeAdapter, ValidationError
 
 from atc.calls.json_values import to_json_value
-from atc.facts import Misfit, Mismatch, Observed
 from atc.packing import holds_bytes
-from atc.programs.attribution.responses import observed
+from atc.records import Misfit, Mismatch, Observed
 from atc.schemas.reading import limits_of
 from atc.schemas.validate import problems, resolve, types_of
 from atc.tools.grades import Shortener
@@ -232,7 +231,7 @@ class AnswerType:
         return to_json_value(written)
 
     def _misfit(self, value: Any, problems: tuple[Mismatch, ...]) -> Misfit:
-        return Misfit(expected=self.text, found=observed(value, room=MAX_VALUE), problems=problems)
+        return Misfit(expected=self.text, found=Observed.of(value, MAX_VALUE), problems=problems)
 
 
 def _mismatches(error: ValidationError, value: Any) -> Iterator[Mismatch]:
@@ -246,5 +245,5 @@ def _mismatches(error: ValidationError, value: Any) -> Iterator[Mismatch]:
             elif each["type"] != "missing" or step is not each["loc"][-1]:
                 continue
             path.append(step)
-        found = Observed(type="missing") if each["type"] == "missing" else observed(here, room=MAX_VALUE)
+        found = Observed(type="missing") if each["type"] == "missing" else Observed.of(here, MAX_VALUE)
         yield Mismatch(path=tuple(path), what=each["msg"][:MAX_WORDS], found=found)

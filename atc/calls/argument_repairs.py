@@ -24,8 +24,8 @@ from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, ToolError
-from atc.facts import ArgumentRepair
 from atc.packing import as_text, holds_bytes
+from atc.records import ArgumentRepair
 from atc.result import Effect
 from atc.schemas.repair import repair_arguments, same_request
 from atc.schemas.validate import problems

@@ -8,8 +8,8 @@ from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, Entry, same_tool
 from atc.calls.journal import Journal
 from atc.errors import CallRefused
-from atc.facts import SameCall
 from atc.packing import as_text
+from atc.records import SameCall
 from atc.result import Effect
 from atc.tools.names import tool_name
 from atc.tools.protocol import SourceKey

@@ -19,8 +19,8 @@ from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused
-from atc.facts import Replacement
 from atc.packing import as_text
+from atc.records import Replacement
 from atc.tools.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]

@@ -60,7 +60,7 @@ from atc.calls.journal_records import (
 )
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
-from atc.facts import Replacement
+from atc.records import Replacement
 from atc.result import Effect
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage

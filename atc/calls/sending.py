@@ -19,7 +19,7 @@ from atc.calls.attempt import Attempt
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
-from atc.facts import Feed
+from atc.records import Feed
 from atc.result import Call, Effect
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.protocol import original_arguments

@@ -17,10 +17,10 @@ from rich.text import Text
 from atc import wording
 from atc.calls.question import visible_name
 from atc.cli.console import clean
-from atc.facts import BodyError, Drift, DryRun, Feed, Invocation, Replacement
 from atc.packing import as_text, unpack
 from atc.prices import money_text
-from atc.result import Effect, SketchFacts
+from atc.records import BodyError, Drift, DryRun, FaultCase, Feed, Invocation, Replacement, SketchFacts
+from atc.result import Effect
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.traces.events import Event
 from atc.wording import outcomes, plans, sketches
@@ -319,7 +319,7 @@ class RunView:
             self.line(f"value: {_short(data['value'], 2000)}")
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
-            if case != outcomes.UNRESOLVED:
+            if case != FaultCase.UNRESOLVED:
                 self.line(f"  note: {outcomes.remark(message, case)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
@@ -334,7 +334,7 @@ class RunView:
             "dim",
         )
         for message, case in remarks:
-            if case == outcomes.UNRESOLVED:
+            if case == FaultCase.UNRESOLVED:
                 self.line(message, "bold yellow")
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None

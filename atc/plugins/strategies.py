@@ -10,7 +10,6 @@ from __future__ import annotations
 from atc.calls.entry import Entry
 from atc.calls.json_values import to_json_value
 from atc.errors import Cause
-from atc.facts import FaultKind
 from atc.graph.edges import Feed
 from atc.graph.search import best_paths
 from atc.graph.tool_graph import ToolGraph
@@ -18,6 +17,7 @@ from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.syntax import reads_one_of
 from atc.prompting import fenced, filled
+from atc.records import FaultCase, FaultKind
 from atc.sandboxes.inputs import name_problem
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
@@ -41,6 +41,7 @@ __all__ = [
     "DEFAULT_WAYS",
     "Draft",
     "Entry",
+    "FaultCase",
     "FaultKind",
     "Feed",
     "LEFT_OUT",

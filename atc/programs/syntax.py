@@ -11,6 +11,7 @@ Span = tuple[int, int, int, int]
 """Line, end line, column, end column; columns count UTF-8 bytes from 0, as ``ast`` does."""
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_TAKE_A_TOOLS_ERROR = frozenset({"ToolError", "Exception", "BaseException"})
 _LOOKUP_ERRORS = {"KeyError", "LookupError", "IndexError", "TypeError", "AttributeError"}
 _ANY_ERROR = {"Exception", "BaseException"}
 
@@ -188,3 +189,11 @@ def _covers(node: ast.AST, line: int, span: Span | None) -> bool:
         return any(_covers(part, line, span) for part in body)
     first, last = node.lineno, node.end_lineno or node.lineno
     return first <= (span[0] if span else line) <= last
+
+
+def may_catch_a_tools_error(caught: ast.expr | None) -> bool:
+    """Say whether a handler of this type of exception may catch that of a tool. ``None`` catches all."""
+    if caught is None:
+        return True
+    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
+    return any(not isinstance(kind, ast.Name) or kind.id in _TAKE_A_TOOLS_ERROR for kind in kinds)

@@ -18,6 +18,7 @@ from atc.calls.broker import Broker
 from atc.calls.question import MAX_QUESTION, MAX_REPLY, Answerer
 from atc.errors import CallRefused, InputNeeded, ToolError
 from atc.facts import Fault
+from atc.records import FaultCase
 from atc.result import Effect
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
@@ -105,7 +106,7 @@ def is_ask_user(tool: Tool | None) -> bool:
 def asked_fault(needed: InputNeeded, run_id: str = "") -> Fault:
     """The fault of a run that ends with a question. ``run_id``: by which it can go on, if it can."""
     hint = f"answer it: `atc resume {run_id} --reply TEXT`, or resume({run_id!r}, reply=…)" if run_id else ""
-    return Fault(kind="environment", case="asked", reason=needed.question, hint=hint)
+    return Fault(kind="environment", case=FaultCase.ASKED, reason=needed.question, hint=hint)
 
 
 def _usable(reply: object) -> str:

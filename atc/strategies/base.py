@@ -17,6 +17,7 @@ from atc.errors import UsageError
 from atc.facts import Fault
 from atc.loading import load_named, names_code
 from atc.plugins import STRATEGIES
+from atc.records import FaultCase
 from atc.result import RunStatus
 from atc.traces.stores.base import StoredRun
 
@@ -77,7 +78,7 @@ def typed_ending(context: RunContext, ending: Ending) -> tuple[Ending, Fitted | 
         return replace(ending, value=found.plain), found
     if ending.status != "answered":
         return replace(ending, value=None), None
-    return Ending("unsolved", fault=Fault(kind="answer", case="answer_type", misfit=found)), None
+    return Ending("unsolved", fault=Fault(kind="answer", case=FaultCase.ANSWER_TYPE, misfit=found)), None
 
 
 class Strategy(abc.ABC):

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from atc.facts import Fault, Finding
-from atc.programs.attribution.responses import is_first_part
+from atc.programs.responses import is_first_part
+from atc.records import FaultCase
 from atc.result import Effect, Revision
 from atc.strategies.endings import refused_by_check
 from atc.strategies.program_loop import ProgramLoop
@@ -69,22 +70,22 @@ class ChainPolicy:
         It is none where a tool failed and that is all that is known: a program that leaves out the call, or catches its
         error, has not answered. What is not there may be just what the task asks.
         """
-        nothing = fault.kind == "answer" and fault.case != "answer_type"
-        if fault.case == "no_success":
+        nothing = fault.kind == "answer" and fault.case is not FaultCase.ANSWER_TYPE
+        if fault.case is FaultCase.NO_SUCCESS:
             nothing = all(call.error_status in _NOT_THERE for call in self._context.last_calls if not call.succeeded)
-        if fault.case == "no_calls":
+        if fault.case is FaultCase.NO_CALLS:
             failed = [f for revision in self._history if (f := revision.fault) is not None and f.tool is not None]
             nothing = all(each.status in _NOT_THERE for each in failed)
         if value in (None, ""):  # where it was set, and not from a call that failed or a part of a list
             searched = fault.call is None and any(is_first_part(call) for call in self._context.last_calls)
-            nothing = fault.case == "empty" and not fault.reason and not searched
+            nothing = fault.case is FaultCase.EMPTY and not fault.reason and not searched
         answers = self._loop.answer_type is None or self._context.misfit(value) is None
         return nothing and before == value and answers
 
     def gives_up(self) -> bool:
         """Whether the last two programs said that no tool can do the task."""
         last = [revision.fault.case if revision.fault is not None else "" for revision in self._history[-2:]]
-        return last == ["impossible", "impossible"]
+        return last == [FaultCase.IMPOSSIBLE, FaultCase.IMPOSSIBLE]
 
     def fault(self) -> Fault:
         """Why the last program did not answer: its fault, or the first finding if it never ran."""

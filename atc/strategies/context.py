@@ -23,12 +23,13 @@ from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
 from atc.catalogue import Catalogue, Report
 from atc.errors import CallRefused, UsageError, WritesPlanned
-from atc.facts import Feed, Finding, Misfit
+from atc.facts import Finding
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
 from atc.models.images import Image
 from atc.outcome import Outcome
 from atc.programs.feeds import Feeds
+from atc.records import Feed, Misfit
 from atc.result import Call, Revision
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from

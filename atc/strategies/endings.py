@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from atc.errors import Cause
 from atc.facts import Fault, Finding
 from atc.outcome import Outcome, ProgramError
+from atc.records import FaultCase
 from atc.result import Call, RefusedBy, RunStatus
 from atc.strategies.base import Ending
 from atc.tools.tool import Tool
@@ -66,7 +67,7 @@ def ending_of(fault: Fault) -> Ending | None:
 def refused_by_check(findings: Sequence[Finding]) -> Fault:
     """The fault of a program that the check kept from running: its first finding."""
     first = findings[0]
-    return Fault(kind="program", case="findings", finding=first, line=first.line, tool=first.tool)
+    return Fault(kind="program", case=FaultCase.FINDINGS, finding=first, line=first.line, tool=first.tool)
 
 
 def ended_by(cause: Cause, fault: Fault, outcome: Outcome) -> Ending:

@@ -12,9 +12,9 @@ from functools import cached_property
 from typing import Any
 
 from atc.errors import UsageError
-from atc.facts import Record
 from atc.models.base import estimate_tokens
 from atc.prompting import fenced, prompt
+from atc.records import Record
 
 EARLIER_TOKENS = 1_000
 """Estimated tokens of all earlier tasks in a prompt."""

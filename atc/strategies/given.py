@@ -16,10 +16,11 @@ from atc.calls.entry import Entry
 from atc.facts import Fault, Finding
 from atc.packing import pack
 from atc.programs.dialects.awaits import in_plain_python, unclear_tools
+from atc.programs.edits import RepairContext
 from atc.programs.extract import unfenced
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import FRAME, repair_program
+from atc.records import ODD_ANSWERS
 from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy
@@ -32,8 +33,6 @@ from atc.traces.stores.base import StoredRun
 
 NAME = "given"
 _WAYS = Ways(revision="notes", author="caller")
-_ITS_OWN_TO_JUDGE = frozenset({"empty", "nothing_found", "no_success", "no_calls"})
-"""Faults of an answer that is there: whether it is what was wanted, its author knows."""
 
 
 @dataclass
@@ -136,7 +135,7 @@ class Given(Strategy):
             fault = await loop.traced(draft, outcome)
             if fault is not None and fault.finding is not None:
                 facts.findings = [fault.finding]
-            if fault is not None and outcome.answered and fault.case in _ITS_OWN_TO_JUDGE:
+            if fault is not None and outcome.answered and fault.case in ODD_ANSWERS:
                 facts.remark, fault = fault, None
             elif fault is not None:
                 fault = await loop.attribute(draft, outcome)

@@ -22,10 +22,11 @@ from atc.calls.attempt import cut_arguments
 from atc.calls.broker import Broker
 from atc.calls.entry import Entry
 from atc.errors import Cause
-from atc.facts import Fault, FaultCase, Invocation
+from atc.facts import Fault
 from atc.packing import as_text
-from atc.programs.attribution.responses import blames_arguments, has_other_value, invocation, names_error
 from atc.programs.program import Program
+from atc.programs.responses import blames_arguments, has_other_value, invocation, names_error
+from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
 from atc.strategies.context import RunContext
@@ -62,14 +63,19 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
             if found.tool in made or (found.tool is None and made):
                 call = made.get(found.tool or "")
                 yield Fault(
-                    kind="program", case="unresolved", finding=found, tool=found.tool, call=call, line=found.line
+                    kind="program",
+                    case=FaultCase.UNRESOLVED,
+                    finding=found,
+                    tool=found.tool,
+                    call=call,
+                    line=found.line,
                 )
 
 
 def tools_gone(context: RunContext) -> tuple[Fault, ...]:
     """The tools that a resumed run had before and that are not there any more; however it ended."""
     names = context.gone[:MAX_REMARKS]
-    return tuple(Fault(kind="environment", case="tool_gone", tool=name) for name in names)
+    return tuple(Fault(kind="environment", case=FaultCase.TOOL_GONE, tool=name) for name in names)
 
 
 def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
@@ -288,14 +294,14 @@ def _is_refused_in_doubt(call: Call) -> bool:
 def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
     """The fault of a call that the program went on from; its line is given where the program's text names the tool
     there, for a strategy may run more than it shows."""
-    case: FaultCase = "refused" if call.status == "refused" else "failed"
+    case = FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
     stated = call.body_error if call.succeeded else None
     if stated is not None:
-        case = "stated"
+        case = FaultCase.STATED
     elif call.error_status == "invalid_arguments":
-        case = "invalid_arguments"
+        case = FaultCase.INVALID_ARGUMENTS
     elif call.error_status == "too_many_calls":
-        case = "not_called"
+        case = FaultCase.NOT_CALLED
     text = lines[call.line - 1] if 0 < call.line <= len(lines) else ""
     return Fault(
         kind="arguments" if call.cause is None and blames_arguments(call) else "tool",

@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 from atc import wording
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import CallRefused, ToolError, UsageError
-from atc.facts import Fault, Invocation
+from atc.facts import Fault
 from atc.models.base import bounded_tokens
 from atc.packing import as_text
+from atc.programs.edits import Edit, Rewrite, apply, insert_before
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Rewrite, apply, insert_before
 from atc.prompting import fenced, prompt
+from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names, name_problem, packed
@@ -221,7 +222,7 @@ def refusal(call: Call) -> Fault:
     """The fault of such a write: no other program helps."""
     return Fault(
         kind="tool",
-        case="refused" if call.status == "refused" else "failed",
+        case=FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED,
         line=call.line,
         tool=call.tool,
         call=call.index,

@@ -21,6 +21,7 @@ from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned
 from atc.programs.program import Program
+from atc.records import FaultCase
 from atc.result import Call, Revision
 from atc.strategies.ask_user import asked_fault
 from atc.strategies.context import RunContext
@@ -290,7 +291,9 @@ class ProgramLoop:
             return None
         if asked := await self.requests.grant():
             fault = fault.model_copy(update={"offered": tuple(asked)})
-        untraced = fault.tool is None and fault.kind == "answer" and fault.case != "answer_type" and bool(own)
+        untraced = (
+            fault.tool is None and fault.kind == "answer" and fault.case is not FaultCase.ANSWER_TYPE and bool(own)
+        )
         if self.ways.author == "caller":
             way, untraced = "structure", False
         if way == "none":
@@ -338,7 +341,7 @@ def _bare(fault: Fault, outcome: Outcome) -> Fault:
     error = outcome.error
     return Fault(
         kind="program",
-        case="raised",
+        case=FaultCase.RAISED,
         raised=error.raised if error is not None else None,
         reason="" if error is not None else wording.fault_alone(fault),
         line=fault.line,

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from atc.calls.approval import ApprovalRequest
 from atc.errors import TRANSIENT_STATUSES, Cause
-from atc.facts import Fault, Replacement
+from atc.facts import Fault
 from atc.graph.edges import Path
 from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of, substitutes_of
 from atc.programs.analysis.flow import Flow
-from atc.programs.attribution.responses import blames_arguments, is_empty_response
 from atc.programs.program import Program
+from atc.programs.responses import blames_arguments, is_empty_response
+from atc.records import Replacement
 from atc.result import Call, Effect
 from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from atc.facts import Fault
+from atc.records import FaultCase
 from atc.strategies.base import Ending
 from atc.strategies.chain_policy import ChainPolicy
 from atc.strategies.endings import ended_by
@@ -37,7 +38,7 @@ async def revise(loop: ProgramLoop, policy: ChainPolicy, first: Draft | None = N
         fault = await loop.attribute(draft, outcome)
         remarks: tuple[Fault, ...] = ()
         if fault is not None and policy.confirms(fault, outcome.value, last_value):
-            remarks = (fault,) if fault.case == "no_calls" else ()  # what is empty says so itself
+            remarks = (fault,) if fault.case is FaultCase.NO_CALLS else ()  # what is empty says so itself
             fault = None  # two programs found the same nothing: that is the answer
         last_value = outcome.value
         loop.record(draft, fault)

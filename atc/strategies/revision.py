@@ -15,13 +15,14 @@ from typing import Any
 from atc import wording
 from atc.calls.redact import masked_text
 from atc.errors import ContextExceeded, ModelError
-from atc.facts import Answered, Fault, Finding, Invocation, Observed, Record
+from atc.facts import Fault, Finding
 from atc.models.base import Message, Model
 from atc.models.images import IMAGE_TOKENS
 from atc.models.messages import estimate_tokens
-from atc.programs.attribution.responses import invocation, places
 from atc.programs.program import Program
+from atc.programs.responses import invocation, places
 from atc.prompting import fenced, prompt
+from atc.records import Answered, FaultCase, Invocation, Observed, Record
 from atc.result import Call, Effect, Revision
 from atc.settings import Settings, ShowValues
 from atc.strategies.previews import LEFT_OUT, call_shown, shown
@@ -114,7 +115,7 @@ def _of(revision: Revision) -> Iterator[str]:
         yield wording.is_down(revision.fault.tool or "", revision.fault.substitutes)
     elif revision.fault is not None:
         yield wording.fault_feedback(revision.fault)
-        if revision.fault.case == "impossible":
+        if revision.fault.case is FaultCase.IMPOSSIBLE:
             yield wording.SAID_IMPOSSIBLE
         if evidence := revision.fault.evidence:
             yield evidence[:MAX_EVIDENCE]
@@ -387,7 +388,7 @@ def _problems(revision: Revision) -> list[str]:
     source = Program(revision.program)
     frames = wording.frames(fault.raised, source.line) if fault.raised is not None else []
     at = [f"line {fault.line}: {fault.source_line}"] if fault.line and fault.source_line and not frames else []
-    if fault.case == "impossible":
+    if fault.case is FaultCase.IMPOSSIBLE:
         return [wording.fault_alone(fault), wording.SAID_IMPOSSIBLE]
     return [*at, *frames, wording.fault_alone(fault), *wording.beside(fault)]
 
@@ -395,7 +396,11 @@ def _problems(revision: Revision) -> list[str]:
 def _warnings(revision: Revision) -> list[str]:
     """What the check had warned about in a program that ran: where it failed, and what no error tells."""
     fault = revision.fault
-    found = [fault.finding] if fault is not None and fault.finding is not None and fault.case != "findings" else []
+    found = (
+        [fault.finding]
+        if fault is not None and fault.finding is not None and fault.case is not FaultCase.FINDINGS
+        else []
+    )
     found += [each for each in revision.warnings[:MAX_FINDINGS] if each not in found]
     return [wording.finding(each)[:MAX_SENTENCE] for each in found]
 

@@ -21,6 +21,7 @@ from atc.invisible import JOINERS, legible
 from atc.packing import as_text
 from atc.programs.program import Program
 from atc.programs.words import has_word
+from atc.records import FaultCase
 from atc.result import Call
 from atc.strategies.context import RunContext
 
@@ -60,10 +61,10 @@ def sentence_of(context: RunContext, value: Any) -> tuple[str, tuple[Fault, ...]
     if not _sets(program, NAME):
         return text, ()
     if len(said) > MAX_SAID:
-        return text, (Fault(kind="answer", case="unsaid", reason="the sentence is too long"),)
+        return text, (Fault(kind="answer", case=FaultCase.UNSAID, reason="the sentence is too long"),)
     calls = [call for call in context.last_calls if call.index]
     if (failed := next((call for call in calls if not call.succeeded), None)) is not None:
-        return text, (Fault(kind="answer", case="unsaid", tool=failed.tool, call=failed.index),)
+        return text, (Fault(kind="answer", case=FaultCase.UNSAID, tool=failed.tool, call=failed.index),)
     known = chain(
         [context.task, context.frame.known, text, *_compared(program)],
         _texts(calls),
@@ -71,7 +72,7 @@ def sentence_of(context: RunContext, value: Any) -> tuple[str, tuple[Fault, ...]
         _documents(context, calls),
     )
     if invented := sorted(set(_invented(said, program, known))):
-        return text, (Fault(kind="answer", case="unsaid", value=invented[:MAX_UNSAID]),)
+        return text, (Fault(kind="answer", case=FaultCase.UNSAID, value=invented[:MAX_UNSAID]),)
     return "".join(each for each in legible(said) if each.isprintable() or each in JOINERS), ()
 
 

@@ -20,13 +20,14 @@ from atc.errors import (
     SandboxUnavailable,
     WritesPlanned,
 )
-from atc.facts import DryRun, Fault, Feed, Observed, Place, PlannedCall, Stop
+from atc.facts import DryRun, Fault, Feed, Observed, Place, Stop
 from atc.models.budget import Budget
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.programs.attribution.responses import Part, Uses, invocation, stated_parts
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
+from atc.programs.responses import Part, Uses, invocation, stated_parts
+from atc.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.result import Call, Result, Usage
 from atc.strategies import say
 from atc.strategies.ask_user import asked_fault
@@ -67,7 +68,7 @@ def _remark(part: Part, program: Program) -> Fault:
     call = part.call
     return Fault(
         kind="response",
-        case="first_part",
+        case=FaultCase.FIRST_PART,
         tool=call.tool,
         call=call.index,
         line=call.line,
@@ -258,7 +259,7 @@ class Session:
             fault=ending.fault,
             partial=ending.partial,
             remarks=(*ending.remarks, *tools_gone(context)) if context is not None else ending.remarks,
-            question=ending.fault.reason if ending.fault is not None and ending.fault.case == "asked" else None,
+            question=ending.fault.reason if ending.fault is not None and ending.fault.case is FaultCase.ASKED else None,
             usage=usage,
             cost=budget.cost,
             currency=budget.currency if budget.cost is not None else "",
@@ -278,7 +279,7 @@ class Session:
         """Write the end of the run into the trace."""
         if result.status == "answered":
             answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
-            if any(each.case == "unresolved" for each in result.remarks):
+            if any(each.case is FaultCase.UNRESOLVED for each in result.remarks):
                 answered["unresolved"] = True
             self.emit("answered", answered)
         self.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)
@@ -300,5 +301,5 @@ def fault_of(error: BaseException) -> Fault:
     """The fault of an exception that ended a run: no program is to blame for it."""
     kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
-        return Fault(kind="environment", case="stopped")
+        return Fault(kind="environment", case=FaultCase.STOPPED)
     return Fault(kind=kind, reason=f"{type(error).__name__}: {error}"[:1000])

@@ -10,17 +10,17 @@ from dataclasses import dataclass, replace
 from atc import wording
 from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
-from atc.facts import Replacement
 from atc.graph.tool_graph import ToolGraph
 from atc.invisible import legible
 from atc.models.base import Message, Model, Reply, estimate_tokens
 from atc.models.images import Image
 from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
+from atc.programs.edits import RepairContext
 from atc.programs.extract import extract
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
+from atc.records import Replacement
 from atc.result import Call, Revision
 from atc.settings import Settings
 from atc.strategies.asking import ask, task_message, type_note

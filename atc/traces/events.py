@@ -213,7 +213,7 @@ class CallSent(TypedDict):
 class ApprovalAsked(CallStarted):
     """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
 
-    ``feeds``: where its arguments come from (:class:`atc.facts.Feed`). ``wait_s``: seconds until the run's own
+    ``feeds``: where its arguments come from (:class:`atc.records.Feed`). ``wait_s``: seconds until the run's own
     time is used up.
     """
 
@@ -258,7 +258,7 @@ class FaultFound(TypedDict):
 class ToolBanned(TypedDict):
     """A tool broke and is not called again in this run.
 
-    Each of ``substitutes`` is an :class:`atc.facts.Replacement`, and can be called in its place. ``call``: the number
+    Each of ``substitutes`` is an :class:`atc.records.Replacement`, and can be called in its place. ``call``: the number
     of the call that showed it; 0 where it was known before the run.
     """
 

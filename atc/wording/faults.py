@@ -1,17 +1,11 @@
-"""Faults of runs in words."""
+"""Say the faults of runs in words."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
-from atc.facts import (
-    Fault,
-    Misfit,
-    Mismatch,
-    Observed,
-    Raised,
-    Replacement,
-)
+from atc.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
 from atc.tools.names import parameter_name
 from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
@@ -25,102 +19,107 @@ from atc.wording.parts import (
     listed,
 )
 
+if TYPE_CHECKING:
+    from atc.facts import Fault
+
 MAX_MESSAGE = 1000
 """Characters of a fault's sentence."""
 
 
 def fault(failed: Fault) -> str:
-    """One sentence, which begins with the line."""
-    if failed.case == "findings" and failed.finding is not None:
+    """Say a fault in one sentence, which begins with the line."""
+    if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding(failed.finding)
     text = _fault(failed) or failed.kind
     return (f"line {failed.line}: {text}" if failed.line else text)[:MAX_MESSAGE]
 
 
 def fault_alone(failed: Fault) -> str:
-    """The sentence without the line, which means nothing to another program."""
-    if failed.case == "findings" and failed.finding is not None:
+    """Say a fault without its line, which means nothing to another program."""
+    if failed.case is FaultCase.FINDINGS and failed.finding is not None:
         return finding_alone(failed.finding)
     return (_fault(failed) or failed.kind)[:MAX_MESSAGE]
 
 
 def evidence(failed: Fault) -> str:
-    """What the tool really answered, where refused arguments came from, and which tools can be called now."""
+    """Say what the tool really answered, where refused arguments came from, and which tools can be called now."""
     answered = [answer(failed.answered)] if failed.answered is not None and not names_answer(failed) else []
     return " ".join([*answered, *beside(failed)])
 
 
 def beside(failed: Fault) -> list[str]:
-    """Where refused arguments came from, and which tools can be called now."""
+    """Say where refused arguments came from, and which tools can be called now."""
     came = "; ".join(f"argument {name} came from {expression(place)}" for name, place in failed.origins)
     offered = f"{', '.join(failed.offered)}, which it asked for, can be called now" if failed.offered else ""
     return [text for text in (came, offered) if text]
 
 
 def names_answer(f: Fault) -> bool:
-    """Whether the fault's sentence itself says what the call was answered."""
-    return f.case in ("no_answer", "nothing_found") or (f.case == "empty" and f.place is None)
+    """Say whether the fault's sentence itself says what the call was answered."""
+    return f.case in (FaultCase.NO_ANSWER, FaultCase.NOTHING_FOUND) or (f.case is FaultCase.EMPTY and f.place is None)
 
 
 def _fault(f: Fault) -> str:
     match f.case:
-        case "raised":
+        case FaultCase.RAISED:
             return exception(f.raised) if f.raised is not None else f.reason
-        case "impossible":
+        case FaultCase.IMPOSSIBLE:
             return f"the program says that no tool can do the task: {f.reason or 'it gives no reason'}"
-        case "awaited":
+        case FaultCase.AWAITED:
             return f"{PLAIN_FUNCTIONS} ({exception(f.raised)})"
-        case "unresolved":
+        case FaultCase.UNRESOLVED:
             return f"unresolved warning: {finding_alone(f.finding)}" if f.finding is not None else f.reason
-        case "tool_gone":
+        case FaultCase.TOOL_GONE:
             return f"{f.tool}, which this run had before, is not there any more"
-        case "warned":
+        case FaultCase.WARNED:
             return f"{_called(f, 80)} was not called: {f.reason}"
-        case "not_called" | "invalid_arguments" | "refused" | "failed":
+        case FaultCase.NOT_CALLED | FaultCase.INVALID_ARGUMENTS | FaultCase.REFUSED | FaultCase.FAILED:
             return _refused(f)
-        case "unread":
+        case FaultCase.UNREAD:
             return f"{_called(f, 80)} has no value that can be read: {f.reason}"
-        case "stated":
+        case FaultCase.STATED:
             return f"{_called(f, 80)} answered with an error: {f.reason}"
-        case "went_on":
+        case FaultCase.WENT_ON:
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
-        case "first_part":
+        case FaultCase.FIRST_PART:
             return _first_part(f)
-        case "unsaid":
+        case FaultCase.UNSAID:
             return _unsaid(f)
-        case "supplied":
+        case FaultCase.SUPPLIED:
             return f"{_at(f)}, and {_called(f, 80)} refused that: {f.reason}"
-        case "misread":
+        case FaultCase.MISREAD:
             return f"{_at(f)} ({exception(f.raised)})"
-        case "nothing_kept":
+        case FaultCase.NOTHING_KEPT:
             is_list = f.observed is not None and f.observed.type == "list"
             none = "no item is what the program looked for" if is_list else "the program kept nothing of it"
             return f"{_at(f)}, and {none} ({exception(f.raised)})"
-        case "unpacked":
+        case FaultCase.UNPACKED:
             return f"{_at(f)}: to unpack it gives its keys, not what stands there"
-        case "memory":
+        case FaultCase.MEMORY:
             return "the program used up its memory"
-        case "time":
+        case FaultCase.TIME:
             return f"the program was stopped: {f.reason}"
-        case "ended":
+        case FaultCase.ENDED:
             return f"the program ended wrongly: {f.reason}"
-        case "stopped":
+        case FaultCase.STOPPED:
             return "the run was stopped from outside"
-        case "asked":
+        case FaultCase.ASKED:
             return f"the program asks the user: {f.reason!r}"
-        case "no_answer" | "nothing_found" | "no_calls" | "no_success":
+        case FaultCase.NO_ANSWER | FaultCase.NOTHING_FOUND | FaultCase.NO_CALLS | FaultCase.NO_SUCCESS:
             return _no_answer(f)
-        case "empty":
+        case FaultCase.EMPTY:
             return _empty(f)
-        case "answer_type":
+        case FaultCase.ANSWER_TYPE:
             return _misfit(f)
     return f.reason  # a budget's, an exception's: it is a sentence already
 
 
 def _refused(f: Fault) -> str:
     outcome = {
-        "not_called": "was not called", "invalid_arguments": "refused its arguments", "refused": "refused",
-    }.get(f.case, "failed")  # fmt: skip
+        FaultCase.NOT_CALLED: "was not called",
+        FaultCase.INVALID_ARGUMENTS: "refused its arguments",
+        FaultCase.REFUSED: "refused",
+    }.get(f.case, "failed")
     idle = f"; the program uses nothing of what {f.tool} returns: leave this call out" if f.idle else ""
     return f"{_called(f, 80)} {outcome}: {f.reason}{idle}"
 
@@ -144,13 +143,13 @@ def _unsaid(f: Fault) -> str:
 
 def _no_answer(f: Fault) -> str:
     match f.case:
-        case "no_answer":
+        case FaultCase.NO_ANSWER:
             text = "the program ended without setting `answer`"
-        case "nothing_found":
+        case FaultCase.NOTHING_FOUND:
             text = "the answer rests on nothing: every tool that was called answered emptily"
         case _:
             text = "the answer rests on no successful call of a tool"
-    if f.case == "no_success":
+    if f.case is FaultCase.NO_SUCCESS:
         return f"{text}: {f.tool} said {f.reason}"
     return f"{text}: {answer(f.answered)}" if f.answered is not None else text
 
@@ -197,7 +196,7 @@ def _called(f: Fault, limit: int) -> str:
 
 
 def _at(f: Fault) -> str:
-    """What stands at the place that is at fault."""
+    """Say what stands at the place that is at fault."""
     where = expression(f.place) if f.place is not None else "the response"
     lacks = f"has no {f.key!r}: it " if f.key is not None else ""
     note = f", which is not what its schema says ({drift(f.drift)})" if f.drift is not None else ""
@@ -217,26 +216,26 @@ MAX_PAIRS = 12
 
 
 def fault_feedback(failed: Fault) -> str:
-    """The fault, with the program's text there where the program alone is at fault."""
+    """Say the fault, with the program's text there where the program alone is at fault."""
     text = fault_alone(failed)
     shown = f"`{failed.source_line}` failed: {text}" if failed.kind == "program" and failed.source_line else text
     return shown[:MAX_NOTE]
 
 
 SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
-"""Of a program that only warnings kept from running."""
+"""Stands beside the warnings that alone kept a program from running."""
 
 SAID_IMPOSSIBLE = "if that is so, write the same program again; else solve the task with the tools above"
-"""Of a program that says that no tool can do the task."""
+"""Stands beside the fault of a program that says that no tool can do the task."""
 
 
 def done(made: str, value: str) -> str:
-    """A call that had an effect, as a program writes it, and what it returned, where that is shown."""
+    """Say a call that had an effect, as a program writes it, and what it returned, where that is shown."""
     return f"{made} returned {value}" if value else made
 
 
 def frames(raised: Raised, lines: Callable[[int], str]) -> list[str]:
-    """The frames of an exception, the innermost last: ``line 7, in <module>: total(rows)``."""
+    """Say the frames of an exception, the innermost last: ``line 7, in <module>: total(rows)``."""
     return [
         f"line {line}, in {name if name.strip('<>').isidentifier() else '?'}: {lines(line)[:MAX_LINE]}"
         for name, line in raised.trace[-MAX_FRAMES:]
@@ -244,18 +243,18 @@ def frames(raised: Raised, lines: Callable[[int], str]) -> list[str]:
 
 
 def is_down(tool: str, substitutes: Sequence[Replacement]) -> str:
-    """A tool that broke and is not called again in this run, and what gives the same, the likeliest first."""
+    """Say that a tool broke and is not called again in this run, and what gives the same, the likeliest first."""
     gives = "gives" if len(substitutes) == 1 else "give"
     return f"{tool} is down in this run: {' or '.join(map(_replacement, substitutes))} {gives} the same"
 
 
 def takes_place(instead_of: Sequence[str]) -> str:
-    """Of a write that is asked for because another one failed and surely did nothing."""
+    """Say that a write is asked for because another one failed and surely did nothing."""
     return f"in place of {' and '.join(instead_of)}, which failed"
 
 
 def _replacement(made: Replacement) -> str:
-    """``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text.
+    """Say ``city_details (its place is the city_id)``, by the names that a program writes: those of documents are text.
 
     What both call alike is not said.
     """

@@ -1,11 +1,14 @@
-"""Findings of the check in words."""
+"""Say the findings of the check in words."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from atc.facts import Finding
 from atc.wording.parts import expression, listed
+
+if TYPE_CHECKING:
+    from atc.facts import Finding
 
 MAX_FINDING = 4000
 """Characters of a finding's sentence: names and keys in it may be as long as a document likes."""
@@ -19,18 +22,18 @@ _OF_DATES = frozenset({"year", "month", "day", "hour", "minute", "weekday", "dat
 
 
 def finding(found: Finding) -> str:
-    """One sentence. Of an error it begins with the line; a warning is about the whole program."""
+    """Say a finding in one sentence. An error begins with its line; a warning is about the whole program."""
     text = finding_alone(found)
     return f"line {found.line}: {text}" if found.line and found.severity == "error" else text
 
 
 def finding_alone(found: Finding) -> str:
-    """The sentence without the line, which means nothing to another program."""
+    """Say a finding without its line, which means nothing to another program."""
     return _finding(found)[:MAX_FINDING] or found.kind
 
 
 def no_keys(found: Finding, keys: Sequence[str | int]) -> str:
-    """One sentence for several keys that are looked up in the same object and are not there, or not known to be."""
+    """Say in one sentence that several keys of the same object are not there, or not known to be."""
     where = "the dict that the program made" if found.place is None else expression(found.place)
     missing, known = " and no ".join(map(repr, keys)), listed(found.known) or "none"
     if found.severity == "warning" and found.place is not None:
@@ -97,7 +100,7 @@ _BUILT_INS = {
 
 
 def _lacking(f: Finding) -> str:
-    """What the sandbox does not have, and what to write instead."""
+    """Say what the sandbox does not have, and what to write instead."""
     match f.case:
         case "files":
             return (

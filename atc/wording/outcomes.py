@@ -1,12 +1,12 @@
-"""What calls did, for the model that says an answer, and for the user of a run that ended without one."""
+"""Say what calls did: to the model that says an answer, and to the user of a run that ended without one."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from atc.facts import ArgumentRepair, Invocation, SameCall
 from atc.packing import as_text
+from atc.records import NO_FAILURES, ArgumentRepair, FaultCase, Invocation, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _OUTCOMES = {
 
 
 def outcome(status: str, made: str, result: str) -> str:
-    """A call and what came of it.
+    """Say a call and what came of it.
 
     Args:
         status: of the call (:data:`atc.result.CallStatus`).
@@ -42,12 +42,12 @@ def outcome(status: str, made: str, result: str) -> str:
 
 
 def more_calls(count: int) -> str:
-    """Calls that are not shown."""
+    """Say how many calls are not shown."""
     return f"- and {count:,} more"
 
 
 def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_doubt: bool = False) -> list[str]:
-    """What a run that ended without an answer has changed, and what it has not: a line for each call with effects.
+    """Say what a run that ended without an answer has changed, and what it has not: a line for each call with effects.
 
     Nothing where it changed nothing and its fault says the one call that was not made. That of a run that ended
     ``in_doubt`` says another one.
@@ -64,8 +64,18 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_do
     ]
 
 
+def run_failed(result: Result[Any]) -> str:
+    """Say why a run has no value, what to do about it, and what it has changed all the same."""
+    fault = f": {result.fault.message}" if result.fault else ""
+    if result.fault is not None and result.fault.hint:
+        fault += f" ({result.fault.hint})"
+    if changed := "; ".join(effects(result.done, result.not_done, in_doubt=result.status == "in_doubt")):
+        fault += f" [{changed}]"
+    return f"run {result.run_id} ended as {result.status}{fault}"
+
+
 def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
-    """That a credential is missing which a document asks for, and how to give it.
+    """Say that a credential is missing which a document asks for, and how to give it.
 
     Args:
         scheme: the name of the document's security scheme.
@@ -82,7 +92,7 @@ def no_credential(scheme: str, variable: str, tools: Sequence[str] = ()) -> str:
 
 
 def other_address(named: str, found: str) -> str:
-    """That a document names another address than the one where it was found, and how to call the latter."""
+    """Say that a document names another address than the one where it was found, and how to call the latter."""
     way = f"to call that one, pass base_url={found!r} (`atc run --openapi service_url={found}`)"
     return f"calls go to {named}, which the document names, and not to {found}, where it was read: {way}"
 
@@ -91,24 +101,18 @@ def other_address(named: str, found: str) -> str:
 # Runs that went on from a failure, in words: what an answer does without.
 
 
-UNRESOLVED = "unresolved"
-"""The case of a remark that is no failure, but a warning."""
-_NO_FAILURES = frozenset({UNRESOLVED, "first_part", "no_calls", "tool_gone", "unsaid"})
-"""The cases of remarks from which a program did not go on: they say what an answer rests on, or what it lacks."""
-
-
 def remark(message: str, case: str = "") -> str:
-    """A failure that a program caught, or what else is to be known of its answer.
+    """Say a failure that a program caught, or what else is to be known of its answer.
 
     Args:
         message: the fault's own.
         case: the fault's own.
     """
-    return message if case in _NO_FAILURES else f"{message}; the program went on without it"
+    return message if case in NO_FAILURES else f"{message}; the program went on without it"
 
 
 def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
-    """That the value of a run rests on a part of what it was to do.
+    """Say that the value of a run rests on a part of what it was to do.
 
     Args:
         status: of the run: ``denied``, ``in_doubt`` or ``answered``.
@@ -121,7 +125,7 @@ def incomplete(status: str, fault: str | None, caught: Sequence[str]) -> str:
 
 
 def incomplete_run(result: Result[Any]) -> str:
-    """:func:`incomplete` of a result; empty where it is not partial."""
+    """Say how a result is :func:`incomplete`; return nothing where it is not partial."""
     if not result.partial:
         return ""
     fault = result.fault.message if result.fault is not None else None
@@ -129,9 +133,9 @@ def incomplete_run(result: Result[Any]) -> str:
 
 
 def caveats(result: Result[Any]) -> list[str]:
-    """What a reader of a value has to know: that it is incomplete, or may be, and the warnings that its run did not
+    """Say what a reader of a value has to know: that it is incomplete, or may be, and which warnings its run did not
     settle."""
-    told = [each.message for each in result.remarks if each.case in _NO_FAILURES and each.case != "unsaid"]
+    told = [each.message for each in result.remarks if each.case in NO_FAILURES and each.case is not FaultCase.UNSAID]
     return [*filter(None, [incomplete_run(result)]), *told]
 
 
@@ -140,7 +144,7 @@ def caveats(result: Result[Any]) -> list[str]:
 
 
 def argument_repair(made: ArgumentRepair) -> str:
-    """``took "5" as 5 for at.lat``."""
+    """Say ``took "5" as 5 for at.lat``."""
     where = _where(made.path)
     match made.kind:
         case "respelt":
@@ -168,12 +172,12 @@ def argument_repair(made: ArgumentRepair) -> str:
 
 
 def argument_repairs(made: Sequence[ArgumentRepair], more: int = 0) -> list[str]:
-    """One note for each repair; ``more``: how many there are besides."""
+    """Write one note for each repair; ``more``: how many there are besides."""
     return [*map(argument_repair, made), *([f"and {more:,} more repairs"] if more else [])]
 
 
 def _where(path: Sequence[str | int]) -> str:
-    """``at.days[0]``."""
+    """Write ``at.days[0]``."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".") or "all arguments"
 
@@ -183,13 +187,13 @@ def _where(path: Sequence[str | int]) -> str:
 
 
 def same_call(same: SameCall) -> str:
-    """That a call of the run did the same: ``the same as call 7``."""
+    """Say that a call of the run did the same: ``the same as call 7``."""
     of = "" if same.own else f" ({same.tool})"
     return f"the same as call {same.number}{of}{', which may not have been done' if same.in_doubt else ''}"
 
 
 def repeat(run: str, in_doubt: bool, same: SameCall | None) -> str:
-    """What a write would repeat.
+    """Say what a write would repeat.
 
     Args:
         run: that did, or may have done, the same; empty where a call of this one did.

@@ -1,4 +1,4 @@
-"""Parts of sentences: exceptions, answers, calls, places and values."""
+"""Write the parts of sentences: exceptions, answers, calls, places and values."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from atc.facts import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
+from atc.records import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
 
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 
@@ -22,7 +22,7 @@ HIDDEN = _Hidden()
 
 
 def exception(raised: Raised | None) -> str:
-    """``IndexError: list index out of range (it has 3 items)``."""
+    """Write ``IndexError: list index out of range (it has 3 items)``."""
     if raised is None:
         return ""
     items = "" if raised.items is None else f" (it has {raised.items} items)" if raised.items else " (it is empty)"
@@ -30,7 +30,7 @@ def exception(raised: Raised | None) -> str:
 
 
 def answer(answered: Answered) -> str:
-    """What a call was answered; where that is nothing, what to do about it."""
+    """Say what a call was answered; where that is nothing, what to do about it."""
     made = call(answered.invocation)
     if answered.nothing:
         shown = short(answered.value, _SHOWN_OF_EMPTY)
@@ -39,38 +39,38 @@ def answer(answered: Answered) -> str:
 
 
 def drift(found: Drift) -> str:
-    """``$.cities[0].id: "x" is not of type "integer"``."""
+    """Write ``$.cities[0].id: "x" is not of type "integer"``."""
     steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in found.path)
     return f"${steps}: {found.what}"
 
 
 def drifted(found: Drift) -> str:
-    """The same as a note on the call."""
+    """Write a drift as a note on the call."""
     return f"response differs from its schema: {drift(found)}"
 
 
 def stated(found: BodyError) -> str:
-    """The error that a response states in its body, as a note on the call."""
+    """Write the error that a response states in its body, as a note on the call."""
     return f"the response states an error: {found.message}"
 
 
 def call(made: Invocation, limit: int = 60) -> str:
-    """A call as a program writes it, with at most ``limit`` characters of an argument."""
+    """Write a call as a program does, with at most ``limit`` characters of an argument."""
     return f"{made.tool}({', '.join(f'{name}={short(value, limit)}' for name, value in made.arguments.items())})"
 
 
 def expression(place: Place) -> str:
-    """``find_cities(...)['cities'][0]``; ``[…]`` is any item or member."""
+    """Write ``find_cities(...)['cities'][0]``; ``[…]`` is any item or member."""
     return f"{place.tool}(...){steps(place)}"
 
 
 def steps(place: Place) -> str:
-    """``['cities'][0]``."""
+    """Write ``['cities'][0]``."""
     return "".join("[…]" if step is None else f"[{step!r}]" for step in place.path)
 
 
 def described(observed: Observed) -> str:
-    """One clause: the keys of an object, the length of a list, or the value itself."""
+    """Say in one clause the keys of an object, the length of a list, or the value itself."""
     match observed.type:
         case "missing":
             return "is not there"
@@ -84,16 +84,16 @@ def described(observed: Observed) -> str:
 
 
 def keys_of(observed: Observed) -> str:
-    """The keys of an object, as far as they are known."""
+    """List the keys of an object, as far as they are known."""
     return f"{listed(observed.keys)}{', …' if observed.length > len(observed.keys) else ''}"
 
 
 def short(value: Any, limit: int = 300) -> str:
-    """A value as Python text, cut to ``limit`` characters."""
+    """Write a value as Python text, cut to ``limit`` characters."""
     text = repr(value) if not isinstance(value, float) else json.dumps(value)
     return text if len(text) <= limit else text[:limit] + " …"
 
 
 def listed(names: Iterable[str | int]) -> str:
-    """Names or keys, as Python writes them."""
+    """List names or keys, as Python writes them."""
     return ", ".join(map(repr, names))

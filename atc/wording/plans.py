@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atc.calls.abridged import abridged
-from atc.facts import DryRun, Feed, PlannedCall, Stop
 from atc.invisible import visible
+from atc.records import DryRun, Feed, PlannedCall, Stop
 
 _SHOWN = 200
 """Characters of one argument."""

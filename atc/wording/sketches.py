@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from atc.errors import UsageError
 from atc.graph.edges import Evidence, Path
 from atc.graph.suppliers import expression_of, fields_of
-from atc.result import FeedFacts, SketchFacts, Why
+from atc.records import FeedFacts, SketchFacts, Why
 from atc.schemas.validate import resolve
 from atc.tools.protocol import JsonSchema, Protocol, called_after_sources, parameters_of
 

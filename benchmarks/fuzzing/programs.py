@@ -6,8 +6,8 @@ from typing import Any
 
 from atc.programs.check.checker import Checker
 from atc.programs.dialects.awaits import in_plain_python
+from atc.programs.edits import RepairContext
 from atc.programs.program import NotParsed, Program, parse
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import repair_program
 from atc.result import Effect
 from atc.tools.protocol import Protocol

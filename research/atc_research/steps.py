@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset
-from atc.plugins.strategies import Cause, Entry, FaultKind, advised, fenced, is_down, to_json_value
+from atc.plugins.strategies import Cause, Entry, FaultCase, FaultKind, advised, fenced, is_down, to_json_value
 
 MAX_STEPS = 10
 """Replies of the model that act, in one run."""
@@ -123,7 +123,7 @@ def checked_answer(context: RunContext, value: Any, written: str | None = None) 
     misfit = context.misfit(value)
     if misfit is not None and written is not None and context.misfit(written.strip()) is None:
         return written.strip(), None
-    return value, Fault(kind="answer", case="answer_type", misfit=misfit) if misfit is not None else None
+    return value, Fault(kind="answer", case=FaultCase.ANSWER_TYPE, misfit=misfit) if misfit is not None else None
 
 
 def record_step(context: RunContext, text: str, fault: Fault | None = None) -> None:
@@ -179,6 +179,6 @@ def out_of_steps(context: RunContext, steps: int = MAX_STEPS) -> Ending:
         steps: how many there were at most.
     """
     last = context.revisions[-1].fault if context.revisions else None
-    if last is not None and last.case == "answer_type":
+    if last is not None and last.case is FaultCase.ANSWER_TYPE:
         return Ending("unsolved", fault=last)
     return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {steps} steps"))

@@ -18,7 +18,7 @@ from atc.catalogue import PATIENCE_S, STORE, store_in
 from atc.errors import UsageError
 from atc.graph.edges import Counts, Evidence, Learnt
 from atc.graph.lessons import Lessons
-from atc.result import FeedFacts, SketchFacts
+from atc.records import FeedFacts, SketchFacts
 from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool
 from tests.support.tools import NUMBER, make_tool

@@ -61,3 +61,11 @@ def test_the_graph_is_below_the_programs_that_are_checked_by_it() -> None:
     assert len(graph) > 15
     found = {(name, used) for name, path in graph.items() for used in imports(path)}
     assert not [(name, used) for name, used in found if f"{used}.".startswith(tuple(f"{room}." for room in above))]
+
+
+def test_the_records_import_nothing_that_stands_above_them() -> None:
+    """Nor within a function: a record that words itself would need its words, and they need it."""
+    nodes = [
+        node for node in ast.walk(ast.parse(MODULES["atc.records"].read_text())) if isinstance(node, ast.ImportFrom)
+    ]
+    assert {node.module for node in nodes if f"{node.module}.".startswith("atc.")} == {"atc.packing"}

@@ -21,7 +21,8 @@ from typing_extensions import TypedDict
 from atc.answers.opening import open_answer, reopened
 from atc.answers.types import MAX_ANNOTATION, MAX_CLASSES, MAX_PROBLEMS, MAX_WORDS, AnswerType, Fitted
 from atc.errors import UsageError
-from atc.facts import Fault, Misfit
+from atc.facts import Fault
+from atc.records import Misfit
 
 T = TypeVar("T")
 

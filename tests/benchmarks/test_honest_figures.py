@@ -11,9 +11,9 @@ from typing import get_args
 import pytest
 
 from atc.errors import UsageError
-from atc.facts import FindingCase, FindingKind, RepairKind
 from atc.programs.repair.pipeline import PASSES
 from atc.programs.rules import IDS
+from atc.records import FindingCase, FindingKind, RepairKind
 from atc.traces.events import Event
 from benchmarks.fired_rules import fired_rules
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table

@@ -17,7 +17,7 @@ from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest, ask_at_terminal
 from atc.calls.journal import Journal
 from atc.errors import JournalError, ToolError
-from atc.facts import Replacement
+from atc.records import Replacement
 from tests.support.broker import READ, WRITE, House, counted, never
 from tests.support.crashes import CRASHES, WAYS, Host, HostCrash, World, run_program
 from tests.support.tools import make_tool

@@ -15,7 +15,7 @@ from atc.calls.entry import Unread, call_key
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
-from atc.facts import Drift
+from atc.records import Drift
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted, never
 from tests.support.tools import make_tool
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from atc.calls.journal import CallKey, Entry, Journal, call_key
 from atc.calls.json_values import canonical
 from atc.errors import JournalError
-from atc.facts import Replacement
+from atc.records import Replacement
 from atc.result import Effect
 
 READ, WRITE = Effect.READ, Effect.WRITE

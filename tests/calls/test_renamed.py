@@ -23,9 +23,9 @@ from atc.errors import JournalError, ToolError
 from atc.faces.frameworks.delegate import key_of
 from atc.faces.mcp_server.asking import message_of
 from atc.faces.mcp_server.client import Writes, WritesOfOthers
-from atc.facts import Replacement, SameCall
 from atc.permissions import Who
 from atc.permissions.guard import Guard, is_odd
+from atc.records import Replacement, SameCall
 from atc.result import Effect
 from atc.tools.mcp.spec import read_specs
 from atc.tools.protocol import Source, SourceKey

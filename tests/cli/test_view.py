@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from atc.cli.view import RunView
-from atc.facts import Drift
+from atc.records import Drift
 from atc.result import Call, Effect
 from atc.traces.events import Event
 from atc.wording.outcomes import NO_VALUE

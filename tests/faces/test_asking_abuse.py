@@ -17,7 +17,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.calls.redact import Redactor
 from atc.faces.mcp_server.asking import APPROVE, LATER, form_of, message_of, verdict_of
 from atc.faces.mcp_server.gateway import Gateway
-from atc.facts import Feed, Invocation
+from atc.records import Feed, Invocation
 from atc.result import Effect
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.tools import make_tool

@@ -10,8 +10,8 @@ import pytest
 
 from atc.facts import Finding
 from atc.programs.check.checker import Checker
+from atc.programs.edits import RepairContext
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import repair_program
 from atc.tools.protocol import Protocol
 from tests.growth.harness import assert_linear

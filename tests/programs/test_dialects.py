@@ -17,8 +17,8 @@ from atc import Agent, Effect, Protocol, Tool, Toolset
 from atc.atlas import atlas_toolset
 from atc.calls.approval import ApprovalRequest
 from atc.programs.dialects.awaits import in_plain_python, unclear_tools
+from atc.programs.edits import Edit, Rewrite, apply
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Rewrite, apply
 from atc.tools.protocol import Source
 from benchmarks.atlas import AtlasTask, load_tasks
 from tests.support.tools import Behind

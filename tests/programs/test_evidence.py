@@ -8,7 +8,7 @@ import pytest
 
 from atc.agent import Agent
 from atc.models.fake import FakeModel
-from atc.programs.attribution.responses import is_empty_response
+from atc.programs.responses import is_empty_response
 from atc.result import Call, Effect
 from atc.tools.functions import tool
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from atc import Effect, Protocol
+from atc.programs.edits import RepairContext
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import FRAME, repair_program
 
 TOOLS = ("find", "details")

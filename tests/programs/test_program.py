@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import atc.programs.program as module
 from atc import Agent, tool
 from atc.models.fake import FakeModel
+from atc.programs.edits import Edit, Rewrite, apply
 from atc.programs.program import NotParsed, Program
-from atc.programs.repair.edits import Edit, Rewrite, apply
 
 RIGHT = "x = find(name='a')\nanswer = x['total']\n"
 MISSPELT = "x = find(Name='a')\nanswer = x['total']\n"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from atc import Effect, Protocol
+from atc.programs.edits import RepairContext
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import SCHEMA, repair_program
 
 

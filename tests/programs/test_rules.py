@@ -15,8 +15,8 @@ from atc.facts import Fault
 from atc.outcome import Outcome, ProgramError
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
+from atc.programs.edits import RepairContext
 from atc.programs.program import Program
-from atc.programs.repair.edits import RepairContext
 from atc.programs.repair.pipeline import PASSES, repair_program
 from atc.programs.rules import DEFAULT, RULES, parse_rules, table
 from atc.result import Call

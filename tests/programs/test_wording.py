@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 
 from atc import wording
 from atc.atlas import atlas_toolset
-from atc.facts import Fault, FaultCase, FaultKind, Finding, FindingCase, FindingKind, Place
+from atc.facts import Fault, Finding
 from atc.programs.attribution.attribute import Attribution
-from atc.programs.attribution.responses import answered, trimmed
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
+from atc.programs.responses import answered
+from atc.records import FaultCase, FaultKind, FindingCase, FindingKind, Place, trimmed
 from atc.result import Call, Effect, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.strategies.revision import RevisionPrompt
@@ -153,7 +154,7 @@ def test_every_finding_has_a_sentence_and_comes_back_from_json(
     assert found.model_dump()["message"] == found.message
 
 
-@given(kind=st.sampled_from(get_args(FaultKind)), case=st.sampled_from(get_args(FaultCase)), reason=TEXTS)
+@given(kind=st.sampled_from(get_args(FaultKind)), case=st.sampled_from(FaultCase), reason=TEXTS)
 def test_every_fault_has_a_sentence_and_comes_back_from_json(kind: Any, case: Any, reason: str) -> None:
     fault = Fault(kind=kind, case=case, reason=reason, tool="f", line=2, value=[])
     assert fault.message

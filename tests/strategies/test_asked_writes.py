@@ -9,7 +9,7 @@ import pytest
 from atc import ApprovalRequest, Result, tool
 from atc.calls import question
 from atc.calls.approval import ask_at_terminal
-from atc.facts import Feed, Invocation
+from atc.records import Feed, Invocation
 from atc.wording import plans
 from tests.support.agent import agent
 

@@ -19,9 +19,9 @@ from atc.calls.journal import Journal, call_key
 from atc.calls.redact import Redactor
 from atc.calls.sending import Sender
 from atc.errors import FrameError, ToolError, WritesPlanned
-from atc.facts import Feed
 from atc.models.fake import Scripted
 from atc.programs.lessons.reading import all_lessons, lessons_of
+from atc.records import Feed
 from atc.result import Effect
 from atc.sandboxes.channel.session import as_call_request
 from tests.support.broker import never

@@ -11,7 +11,7 @@ import pytest
 from atc import Agent, Ending, FakeModel, Result, RunContext, RunFailed, Strategy, ToolError, Toolset, tool
 from atc.calls.approval import ApprovalRequest
 from atc.calls.broker import CallPolicy
-from atc.facts import Replacement
+from atc.records import Replacement
 from atc.result import Effect
 from atc.strategies.left_undone import refused_write
 from atc.wording import outcomes

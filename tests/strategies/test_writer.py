@@ -9,10 +9,11 @@ import pytest
 
 from atc import Effect, Example, Protocol, Settings, Tool, Toolset
 from atc.calls.redact import Redactor
-from atc.facts import Answered, Fault, Finding, Invocation, LineInput, Observed, Place, Raised, Replacement
+from atc.facts import Fault, Finding
 from atc.models import EmbeddedModel, FakeModel, Message, OpenAICompatible
 from atc.models.base import WrappedModel
 from atc.prompting import prompt
+from atc.records import Answered, Invocation, LineInput, Observed, Place, Raised, Replacement
 from atc.result import Call, Revision
 from atc.strategies.revision import MAX_EARLIER, RevisionPrompt, done_calls, notes_of, notes_on
 from atc.strategies.ways import DEFAULT_WAYS, Ways

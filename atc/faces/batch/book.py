@@ -21,9 +21,10 @@ from typing import IO, Any, Self
 from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.batch.limits import Spent, Which
 from atc.faces.batch.tasks import BatchTask
-from atc.facts import Fault, Invocation
+from atc.facts import Fault
 from atc.files import lock
 from atc.packing import pack, unpack
+from atc.records import Invocation
 from atc.result import Result, Usage
 from atc.traces.stores.base import RUN_ID
 

@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from atc.calls.entry import Entry
 from atc.calls.redact import Redactor
 from atc.faces.mcp_server.values import Link, Values
-from atc.facts import DryRun, Fault, Finding
+from atc.facts import Fault, Finding
 from atc.given_program import GivenRun
 from atc.invisible import JOINERS, legible
 from atc.prompting import prompt
+from atc.records import DryRun
 from atc.result import Call, Result, RunStatus
 from atc.strategies.previews import preview
 from atc.wording import outcomes

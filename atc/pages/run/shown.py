@@ -15,11 +15,10 @@ from typing import Any
 
 from atc import wording
 from atc.errors import TraceError
-from atc.facts import BodyError, Drift, DryRun, Feed, Replacement
 from atc.packing import as_text
 from atc.pages.run.nodes import WHOLE, Limits, as_json, brief, node, plain, value_at
 from atc.prices import money_text
-from atc.result import SketchFacts
+from atc.records import BodyError, Drift, DryRun, Feed, Replacement, SketchFacts
 from atc.traces.reading import FAILS
 from atc.wording import outcomes, plans, sketches
 

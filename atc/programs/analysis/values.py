@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from atc.facts import Place
+from atc.records import Place
 from atc.schemas.reading import allows_more, alternatives
 from atc.schemas.validate import types_of
 from atc.tools.protocol import JsonSchema

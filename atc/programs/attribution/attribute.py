@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.answers.types import AnswerType
-from atc.facts import Fault, FaultCase, FaultKind, Place
+from atc.facts import Fault
 from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
 from atc.programs.attribution.inputs import awaits_a_value, line_inputs, misfit_facts
-from atc.programs.attribution.responses import (
+from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
+from atc.programs.program import Program
+from atc.programs.responses import (
     MISSING,
     answered,
     blames_arguments,
@@ -31,11 +33,10 @@ from atc.programs.attribution.responses import (
     pages_of,
     places,
 )
-from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
-from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
 from atc.programs.words import has_word
+from atc.records import FaultCase, FaultKind, Place
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
 from atc.tools.tool import Toolset
@@ -99,7 +100,7 @@ class Attribution:
         if warned is not None:  # also where the program caught the refusal: its answer would hide what was not done
             return self._made(
                 "program",
-                "warned",
+                FaultCase.WARNED,
                 warned.line,
                 call=warned.index,
                 hint=_ALLOW_WARNINGS,
@@ -109,27 +110,27 @@ class Attribution:
         if outcome.kind == "raised" and outcome.error is not None:
             return self._raised(outcome.error)
         if outcome.kind == "limit":
-            return Fault(kind="limit", case="time", speaker="sandbox", reason=outcome.detail)
+            return Fault(kind="limit", case=FaultCase.TIME, speaker="sandbox", reason=outcome.detail)
         if outcome.kind in ("killed", "violation"):
-            return Fault(kind="sandbox", case="ended", speaker="sandbox", reason=outcome.detail)
+            return Fault(kind="sandbox", case=FaultCase.ENDED, speaker="sandbox", reason=outcome.detail)
         return self._answer()
 
     # -- an exception ended it -----------------------------------------------------------------------------------------
 
     def _raised(self, error: ProgramError) -> Fault:
         if error.type == "MemoryError":
-            return self._made("limit", "memory", error.line)
+            return self._made("limit", FaultCase.MEMORY, error.line)
         if self._flow is not None and awaits_a_value(self.program, self._flow, error):
-            return self._made("program", "awaited", error.line, raised=error.raised)
+            return self._made("program", FaultCase.AWAITED, error.line, raised=error.raised)
         tracer = Tracer(self._tree, self._flow, self.calls, error) if self._tree and self._flow else None
         failed = self._failed_call(error, tracer)
         if failed is not None:
             return self._refused(failed, error)
         if error.type == "NotImplementedError" and says_impossible(self.program.nodes, error.line):
-            return self._made("program", "impossible", error.line, raised=error.raised, reason=error.message)
+            return self._made("program", FaultCase.IMPOSSIBLE, error.line, raised=error.raised, reason=error.message)
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
-            return self._made("arguments", "signature", error.line, speaker="python", **wrong)
+            return self._made("arguments", FaultCase.SIGNATURE, error.line, speaker="python", **wrong)
         suspect = tracer.suspect() if tracer and error.type not in _PROGRAM_ERRORS else None
         if suspect is not None and self._states_error(suspect.call):
             return self._stated(suspect.call, error.line, raised=error.raised)
@@ -139,7 +140,7 @@ class Attribution:
         """The program's own fault; a call that found nothing may be the reason, and stands beside it."""
         empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         found = answered(empty) if empty is not None else None
-        return self._made("program", "raised", error.line, raised=error.raised, answered=found)
+        return self._made("program", FaultCase.RAISED, error.line, raised=error.raised, answered=found)
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
         """The call whose error the program did not catch, or was handling when it raised its own.
@@ -164,17 +165,17 @@ class Attribution:
         if status == "invalid_arguments" and (supplier := self._supplier(call)) is not None:
             return self._supplied(supplier, call, line)
         kind: FaultKind
-        case: FaultCase
         if call.succeeded:
-            kind, case = "response", "unread"
+            kind, case = "response", FaultCase.UNREAD
         elif status == "too_many_calls":
-            kind, case = "limit", "not_called"
+            kind, case = "limit", FaultCase.NOT_CALLED
         elif call.cause is not None:
-            kind, case = "tool", "refused" if call.status == "refused" else "failed"
+            kind, case = "tool", FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
         elif blames_arguments(call):
-            kind, case = "arguments", "invalid_arguments" if status == "invalid_arguments" else "refused"
+            kind = "arguments"
+            case = FaultCase.INVALID_ARGUMENTS if status == "invalid_arguments" else FaultCase.REFUSED
         else:
-            kind, case = "tool", "failed"
+            kind, case = "tool", FaultCase.FAILED
         idle = "idle-call" in self.rules and self._is_idle(call)
         return self._made(
             kind,
@@ -236,7 +237,7 @@ class Attribution:
         source = supplier.call
         return self._made(
             "response",
-            "supplied",
+            FaultCase.SUPPLIED,
             line,
             tool=source.tool,
             call=source.index,
@@ -255,7 +256,7 @@ class Attribution:
         if not call.succeeded:
             return self._made(
                 "tool",
-                "went_on",
+                FaultCase.WENT_ON,
                 error.line,
                 tool=call.tool,
                 call=call.index,
@@ -267,7 +268,7 @@ class Attribution:
             return self._kept_nothing(*found, error)
         return self._made(
             "response",
-            "misread",
+            FaultCase.MISREAD,
             error.line,
             tool=call.tool,
             call=call.index,
@@ -302,7 +303,7 @@ class Attribution:
         if not call.page or any(drift(page, path) for page in pages):
             where["tool"] = call.tool
         kind: FaultKind = "response" if "tool" in where else "program"
-        return self._made(kind, "nothing_kept", error.line, call=call.index, raised=error.raised, **where)
+        return self._made(kind, FaultCase.NOTHING_KEPT, error.line, call=call.index, raised=error.raised, **where)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
         """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
@@ -322,24 +323,24 @@ class Attribution:
     def _answer(self) -> Fault | None:
         succeeded = [call for call in self.calls if call.succeeded]
         if not self.outcome.answered:
-            return self._nothing_behind("no_answer")
+            return self._nothing_behind(FaultCase.NO_ANSWER)
         if not succeeded and not self._rests_on_inputs():
             if not self.calls:
-                return self._made("answer", "no_calls")
+                return self._made("answer", FaultCase.NO_CALLS)
             failed = self.calls[-1]
-            return self._made("answer", "no_success", **self._failure(failed))
+            return self._made("answer", FaultCase.NO_SUCCESS, **self._failure(failed))
         if (stated := self._behind_answer()) is not None:
             return self._stated(stated, self._answer_line())
         if is_nothing(self.outcome.value) and not self._returned_by_write():
             return self._empty()
         idle = all(is_empty_response(call) and not self._writes(call) for call in succeeded)
         if idle and not self._rests_on_inputs():
-            return self._nothing_behind("nothing_found")
+            return self._nothing_behind(FaultCase.NOTHING_FOUND)
         unpacked = next(self._unpacked(succeeded), None) if "unpacked-keys" in self.rules else None
         if unpacked is not None or self.answer_type is None:
             return unpacked
         facts = misfit_facts(self.answer_type, self.outcome.value, self._flow, self.calls)
-        return self._made("answer", "answer_type", self._answer_line(), **facts) if facts else None
+        return self._made("answer", FaultCase.ANSWER_TYPE, self._answer_line(), **facts) if facts else None
 
     def _behind_answer(self) -> Call | None:
         """The first call on which the answer rests though its response states an error, which nobody looked at."""
@@ -356,7 +357,7 @@ class Attribution:
     def _stated(self, call: Call, line: int, **facts: Any) -> Fault:
         reason = call.body_error.message if call.body_error is not None else ""
         made = {"tool": call.tool, "call": call.index, "invocation": invocation(call), "answered": answered(call)}
-        return self._made("response", "stated", line, speaker="tool", reason=reason, **made, **facts)
+        return self._made("response", FaultCase.STATED, line, speaker="tool", reason=reason, **made, **facts)
 
     def _rests_on_inputs(self) -> bool:
         """Whether the program reads a value of an earlier stage, or needs none."""
@@ -371,7 +372,7 @@ class Attribution:
                     for call in (call for call in at if isinstance(call.value, dict)):
                         yield self._made(
                             "response",
-                            "unpacked",
+                            FaultCase.UNPACKED,
                             line,
                             tool=tool,
                             call=call.index,
@@ -402,7 +403,7 @@ class Attribution:
 
         ``None`` is an answer where its type names it, no call failed behind it, and no key was missing.
         """
-        empty = {"kind": "answer", "case": "empty", "value": self.outcome.value}
+        empty = {"kind": "answer", "case": FaultCase.EMPTY, "value": self.outcome.value}
         value = self._flow.scope.names.get("answer", NOTHING) if self._flow else NOTHING
         behind = list(suspects_of(value, self._flow, self.calls)) if self._flow else []
         failed = next((s.call for s in behind if not s.call.succeeded), None)

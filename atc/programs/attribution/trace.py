@@ -16,8 +16,8 @@ from typing import Any
 from atc.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
-from atc.programs.attribution.responses import MISSING, drift, is_empty_response, is_nothing, is_page_after_last, places
-from atc.programs.syntax import enclosing, span_of
+from atc.programs.responses import MISSING, drift, is_empty_response, is_nothing, is_page_after_last, places
+from atc.programs.syntax import enclosing, may_catch_a_tools_error, span_of
 from atc.result import Call
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -104,7 +104,6 @@ TEXTS = {
 # Follow the value that failed back to the call whose response it came from (ATC §3.3).
 
 
-_TAKE_A_TOOLS_ERROR = frozenset({"ToolError", "Exception", "BaseException"})
 Part = tuple[ast.expr, int | None]
 """An expression whose value can have failed, and the side of the operator that it stands on."""
 
@@ -290,14 +289,6 @@ def parts_of(node: ast.AST) -> list[Part]:
             return [(node, None)]
         case _:
             return [(child, None) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
-
-
-def may_catch_a_tools_error(caught: ast.expr | None) -> bool:
-    """Whether a handler of this type of exception may catch that of a tool. ``None`` catches all."""
-    if caught is None:
-        return True
-    kinds = caught.elts if isinstance(caught, ast.Tuple) else [caught]
-    return any(not isinstance(kind, ast.Name) or kind.id in _TAKE_A_TOOLS_ERROR for kind in kinds)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

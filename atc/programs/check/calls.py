@@ -15,13 +15,14 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from atc.facts import Finding, FindingKind, Severity
+from atc.facts import Finding
 from atc.graph.identifiers import VERBS, words_of
 from atc.programs.analysis.builtins import not_paged
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import binds, names_in, reads_one_of
+from atc.records import FindingKind, Severity
 from atc.result import Effect
 from atc.schemas.reading import allows_more
 from atc.schemas.repair import SPELLING, repair_arguments

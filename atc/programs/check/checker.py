@@ -17,22 +17,22 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from atc.facts import Finding, FindingCase, FindingKind, Place
+from atc.facts import Finding
 from atc.graph.suppliers import expression_of, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.values import Origin, Shape, schemas_at, shape_at
-from atc.programs.attribution.responses import MISSING, places
-from atc.programs.attribution.trace import may_catch_a_tools_error
 from atc.programs.check.calls import Names, call_findings
 from atc.programs.check.policy import policy_findings
 from atc.programs.check.provenance import provenance_findings
 from atc.programs.dialects.awaits import awaits_outside, unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
+from atc.programs.responses import MISSING, places
 from atc.programs.rules import DEFAULT, Rules
-from atc.programs.syntax import misplaced, reads_one_of, says_impossible, sets_answer, span_of
+from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, sets_answer, span_of
+from atc.records import FindingCase, FindingKind, Place
 from atc.result import Call
 from atc.tools.protocol import Protocol, parameters_of
 from atc.tools.types import EVIDENCE, OBSERVED

@@ -19,6 +19,7 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.check.provenance import addresses_in
 from atc.programs.program import Program
 from atc.programs.syntax import Span, span_of
+from atc.records import FaultCase
 from atc.tools.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -218,8 +219,8 @@ class _Places:
 def _is_about(finding: Finding, fault: Fault) -> bool:
     """Whether a failure is at the place that a finding warned about: its line, or its tool's call or response."""
     if finding.kind == "no_call":
-        return fault.case == "no_calls"
-    if fault.case == "answer_type":
+        return fault.case is FaultCase.NO_CALLS
+    if fault.case is FaultCase.ANSWER_TYPE:
         return False
     if finding.line and finding.line == fault.line:
         return True

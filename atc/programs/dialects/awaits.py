@@ -18,8 +18,8 @@ from typing import TypeGuard
 from atc.facts import Finding
 from atc.programs.dialects import tool_names
 from atc.programs.dialects.tool_names import Text
+from atc.programs.edits import Edit, Rewrite, apply, end_of, start_of
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Rewrite, apply, end_of, start_of
 from atc.programs.syntax import is_generator
 from atc.result import Effect
 from atc.tools.paging import ALL_PAGES

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from atc.facts import Finding
+from atc.programs.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.programs.program import Program
-from atc.programs.repair.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.programs.syntax import binds
 from atc.tools.names import MAX_NAME, tool_name
 from atc.tools.protocol import Protocol, parameters_of

@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from atc.graph.lessons import Fields, Lessons
-from atc.programs.attribution.responses import blames_arguments
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
+from atc.programs.responses import blames_arguments
 from atc.result import Call, Result
 from atc.schemas.infer.outline import Outline
 from atc.tools.protocol import Protocol, parameters_of

@@ -17,8 +17,8 @@ from atc.graph.lessons import Fields
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import NOTHING, Origin, Value
-from atc.programs.attribution.responses import MISSING, places
 from atc.programs.program import Program
+from atc.programs.responses import MISSING, places
 from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.tools.protocol import Protocol, parameters_of

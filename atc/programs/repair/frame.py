@@ -10,8 +10,7 @@ import ast
 import sys
 from collections.abc import Collection, Iterator
 
-from atc.programs.program import Program
-from atc.programs.repair.edits import (
+from atc.programs.edits import (
     Edit,
     RepairContext,
     Rewrite,
@@ -21,6 +20,7 @@ from atc.programs.repair.edits import (
     lines_of,
     replace_to_line_end,
 )
+from atc.programs.program import Program
 from atc.programs.syntax import calls_one_of
 from atc.tools.paging import ALL_PAGES
 

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from atc.programs.analysis.values import Value, schemas_at
 from atc.programs.check.calls import Names
 from atc.programs.dialects.awaits import in_plain_python
+from atc.programs.edits import Edit, Repair, RepairContext, Rewrite, apply, insert_after, replace
 from atc.programs.program import Program
 from atc.programs.repair import frame
-from atc.programs.repair.edits import Edit, Repair, RepairContext, Rewrite, apply, insert_after, replace
 from atc.programs.syntax import span_of
 from atc.result import Effect
 from atc.schemas.repair.spelling import respelt, spelling_key

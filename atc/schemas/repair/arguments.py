@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from atc.facts import ArgumentRepair, RepairKind
 from atc.packing import as_text
+from atc.records import ArgumentRepair, RepairKind
 from atc.result import Effect
 from atc.schemas.repair.formats import (
     MISSING,

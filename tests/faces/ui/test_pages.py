@@ -16,8 +16,8 @@ from atc.errors import ModelUnavailable
 from atc.faces.ui import streams
 from atc.faces.ui.desk import MOST_DONE, Question
 from atc.faces.ui.reading import Reading
-from atc.facts import Invocation
 from atc.held import Held
+from atc.records import Invocation
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.functions import tool

@@ -1,20 +1,20 @@
-"""Response inspection: what stands at a place of a response, and whether it is anything."""
+"""Inspect responses: what stands at a place of one, and whether it is anything."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from atc.calls.entry import Entry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
-from atc.facts import Answered, Drift, Finding, Invocation, Observed
+from atc.facts import Finding
 from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import ITEM, MEMBER, Origin, Step
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
+from atc.records import Answered, Drift, Invocation, Observed, trimmed
 from atc.result import Call, Effect
 from atc.tools.paged import NoList, read_page
 from atc.tools.paging import SIZE, Paging, flat, is_positional, paging_of
@@ -22,9 +22,6 @@ from atc.tools.protocol import Protocol
 
 MISSING = object()
 MAX_BRANCHES = 200
-MAX_KEYS, MAX_LISTS = 25, 8
-MAX_TEXT = 600
-"""Characters of a value that a fault keeps."""
 Place = tuple[tuple[str | int, ...], Any]
 """A path into a response, with what stands there."""
 
@@ -34,7 +31,7 @@ _TOTALS = frozenset({"total", "count", "found", "matches"})
 
 
 def places(value: Any, path: Sequence[str | int], *, exact: bool = False) -> Iterator[Place]:
-    """The concrete places that a path means in a recorded response, with what stands there.
+    """Yield the concrete places that a path means in a recorded response, with what stands there.
 
     In an abstract path 0 and 1 stand for any item or member; in an ``exact`` one integers are list positions. A path
     that cannot be followed ends with the step that is not there, and :data:`MISSING`.
@@ -63,68 +60,28 @@ def _step(at: tuple[str | int, ...], here: Any, step: str | int, exact: bool) ->
             yield (*at, step), MISSING
 
 
-def observed(value: Any, depth: int = 0, room: int = MAX_TEXT) -> Observed:
-    """What a value is, in brief; of lists in lists as far as :data:`MAX_LISTS`.
-
-    Args:
-        value: a JSON value, bytes, or :data:`MISSING`.
-        depth: how many lists it stands in.
-        room: characters of a value that are kept.
-    """
-    if value is MISSING:
-        return Observed(type="missing")
-    if isinstance(value, dict):
-        return Observed(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
-    if isinstance(value, list):
-        first = observed(value[0], depth + 1, room) if value and depth < MAX_LISTS else None
-        return Observed(type="list", length=len(value), first=first)
-    return Observed(type="value", value=_trimmed(value, room)[0])
+def observed(value: Any) -> Observed:
+    """Say in brief what a value of a response is, or that nothing is there (:data:`MISSING`)."""
+    return Observed(type="missing") if value is MISSING else Observed.of(value)
 
 
 def invocation(call: Call | Entry) -> Invocation:
-    """A call by its tool and arguments, these cut."""
+    """Return a call by its tool and arguments, these cut."""
     return Invocation(tool=call.tool, arguments={name: trimmed(value) for name, value in call.arguments.items()})
 
 
 def answered(call: Call) -> Answered:
-    """A call and what it was answered, cut."""
+    """Return a call and what it was answered, cut."""
     return Answered(invocation=invocation(call), value=trimmed(call.value), nothing=is_empty_response(call))
 
 
-def trimmed(value: Any) -> Any:
-    """A value without what stands in it behind the first :data:`MAX_TEXT` characters, as Python writes it."""
-    return _trimmed(value, MAX_TEXT)[0]
-
-
-def _trimmed(value: Any, room: int) -> tuple[Any, int]:
-    """The value as far as there is room for it, and the room that it leaves."""
-    if isinstance(value, str | bytes):
-        return value[: max(room, 0)], room - len(value)
-    if isinstance(value, dict):
-        made = {}
-        for key, item in value.items():
-            if room <= 0:
-                break
-            made[key], room = _trimmed(item, room - len(key) - 4)
-        return made, room
-    if isinstance(value, list):
-        items = []
-        for item in value:
-            if room <= 0:
-                break
-            each, room = _trimmed(item, room - 2)
-            items.append(each)
-        return items, room
-    return value, room - 1
-
-
 def is_nothing(value: Any) -> bool:
-    """Null, or empty; not 0 and not False."""
+    """Say whether a value is null or empty; 0 and False are neither."""
     return value is MISSING or is_empty(value)
 
 
 def is_empty_response(call: Call) -> bool:
-    """Whether the response is empty: null, ``{}``, or an object whose lists are all empty.
+    """Say whether the response is empty: null, ``{}``, or an object whose lists are all empty.
 
     A write is never empty: it has done something. An object with an identity that the call did not give is a thing
     whose lists happen to be empty. An empty page behind others only shows where they end.
@@ -133,19 +90,19 @@ def is_empty_response(call: Call) -> bool:
 
 
 def names_error(program: Program, call: Call) -> bool:
-    """Whether a program names the field in which a response states an error (RETO §3.4): it looks at it, then."""
+    """Say whether a program names the field in which a response states an error (RETO §3.4): it looks at it, then."""
     if call.body_error is None or program.tree is None:
         return False
     return any(node.value == call.body_error.key for node in program.nodes if isinstance(node, ast.Constant))
 
 
 def is_page_after_last(call: Call) -> bool:
-    """Whether a call read an empty page behind the last one."""
+    """Say whether a call read an empty page behind the last one."""
     return call.page > 1 and call.succeeded and _holds_nothing(call)
 
 
 def pages_of(call: Call, calls: Sequence[Call]) -> Sequence[Call]:
-    """The calls of one ``all_pages`` that has a call among them, in order; of a call by itself that call alone."""
+    """Return the calls of the ``all_pages`` that made a call, in order; a call by itself is returned alone."""
     if not call.page:
         return [call]
     pages: list[Call] = []
@@ -176,7 +133,7 @@ def _identified(response: dict[str, Any], given: dict[str, Any]) -> bool:
 
 
 def is_first_part(call: Call) -> bool:
-    """Whether a call answered with the first part of a longer list: what is not in it may be in the rest.
+    """Say whether a call answered with the first part of a longer list: what is not in it may be in the rest.
 
     Such a response has one list at its top and beside it a number with a telling name that is larger.
     """
@@ -189,7 +146,7 @@ def is_first_part(call: Call) -> bool:
 
 
 def drift(call: Call, path: Sequence[str | int]) -> Drift | None:
-    """Where a response is not what its schema says, at a place or around it."""
+    """Return where a response is not what its schema says, at a place or around it."""
     wanted = [step for step in path if isinstance(step, str)]
     for found in call.drift:
         steps = [step for step in found.path if isinstance(step, str)]
@@ -199,7 +156,7 @@ def drift(call: Call, path: Sequence[str | int]) -> Drift | None:
 
 
 def has_other_value(finding: Finding, call: Call) -> bool:
-    """Whether a response has a value that is none of the choices which a finding names for its place."""
+    """Say whether a response has a value that is none of the choices which a finding names for its place."""
     if finding.place is None or call.tool != finding.place.tool or not call.succeeded:
         return False
     path = [ITEM if step is None else step for step in finding.place.path]
@@ -216,7 +173,7 @@ _REFUSED_CODES = {400, 404, 409, 410, 422}
 
 
 def blames_arguments(call: Call) -> bool:
-    """Whether a call was refused or failed for its arguments, so that others may help."""
+    """Say whether a call was refused or failed for its arguments, so that others may help."""
     status = call.error_status
     return call.status == "refused" or status in _REFUSED_CODES or status in _REFUSED_WORDS
 
@@ -234,7 +191,7 @@ _UNTOLD = Paging("link", items=None)
 
 
 class Part(NamedTuple):
-    """A call whose response says that it is not all.
+    """Names a call whose response says that it is not all.
 
     Attributes:
         path: the way to the list in it.
@@ -249,7 +206,7 @@ class Part(NamedTuple):
 
 
 def stated_parts(calls: Sequence[Call], protocols: Mapping[str, Protocol]) -> list[Part]:
-    """The calls of a program that read a part of a list, and no other page of it; one of those on a line.
+    """Return the calls of a program that read a part of a list, and no other page of it; one of those on a line.
 
     Args:
         calls: of the program.
@@ -292,7 +249,7 @@ def _takes_size(protocol: Protocol) -> bool:
 
 
 class Uses:
-    """What a program does with the lists in its responses.
+    """Follows what a program does with the lists in its responses.
 
     Args:
         program: one that parses.
@@ -305,7 +262,7 @@ class Uses:
         self._nodes = [node for node in program.nodes if isinstance(node, ast.expr)]
 
     def takes_for_whole(self, part: Part) -> bool:
-        """Whether the program uses the list of a response as a whole, as far as its uses are known."""
+        """Say whether the program uses the list of a response as a whole, as far as its uses are known."""
         if not self._flow.complete:
             return True
         return any(not self._picks(node, part) for node in self._nodes if self._is_list(node, part))
@@ -319,12 +276,12 @@ class Uses:
         return any(origin.path == part.path and self._is_of(origin, part.call) for origin in origins)
 
     def _is_of(self, origin: Origin, call: Call) -> bool:
-        """Whether a value comes from a call, by the lines of both."""
+        """Say whether a value comes from a call, by the lines of both."""
         ends = [span[1] for span in self._flow.calls if span[0] == origin.line]
         return origin.tool == call.tool and origin.line <= call.line <= max(ends, default=origin.line)
 
     def _picks(self, node: ast.expr, part: Part) -> bool:
-        """Whether what is done with the list needs nothing of the rest: it is named, tested, or one item is taken."""
+        """Say whether a use of the list needs nothing of the rest: it is named, tested, or one item is taken."""
         parent = self._parents.get(id(node))
         match parent:
             case ast.Assign() | ast.AnnAssign() | ast.NamedExpr() | ast.IfExp() | ast.BoolOp() | ast.If():
@@ -342,7 +299,7 @@ class Uses:
         return False
 
     def _is_found(self, comprehension: ast.comprehension, tests: Sequence[ast.expr], part: Part) -> bool:
-        """Whether a comprehension takes the first item that is equal to something: ``next(…)``, ``[…][0]``."""
+        """Say whether a comprehension takes the first item that is equal to something: ``next(…)``, ``[…][0]``."""
         made = self._parents.get(id(comprehension))
         match self._parents.get(id(made)):
             case ast.Call(func=ast.Name(id="next"), args=[_]) | ast.Subscript(slice=ast.Constant()):
@@ -352,14 +309,14 @@ class Uses:
         return False
 
     def _has_item(self, test: ast.expr, part: Part) -> bool:
-        """Whether a test is that a field is equal to a literal, and some item of the response is so."""
+        """Say whether a test is that a field is equal to a literal, and some item of the response is so."""
         if not isinstance(test, ast.Compare):
             return False
         wanted = [(path, other.value) for path, other in self._equal(test, part) if isinstance(other, ast.Constant)]
         return any(value == literal for path, literal in wanted for _, value in places(part.call.value, path))
 
     def _equal(self, test: ast.expr, part: Part) -> list[tuple[tuple[Step, ...], ast.expr]]:
-        """What items are held equal to by a test: the way to the field, and the other side."""
+        """Return what items are held equal to by a test: the way to the field, and the other side."""
         if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
             return [each for operand in test.values for each in self._equal(operand, part)]
         if not isinstance(test, ast.Compare) or not isinstance(test.ops[0], ast.Eq) or len(test.ops) > 1:
