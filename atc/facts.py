@@ -66,7 +66,7 @@ Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSer
 class Record(BaseModel):
     """Plain data: frozen, and without unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Place(Record):

@@ -18,7 +18,7 @@ import typer
 
 from atc import Agent, tool
 from atc.calls.journal import call_key
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.settings import Settings
 from atc.traces.events import Event
