@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, M
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
 from atc.agent_batches import RunsBatches
 from atc.answers.opening import open_answer
@@ -25,7 +25,7 @@ from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
-from atc.permissions import Permissions, agent_permissions
+from atc.permissions import Permissions, agent_permissions, of_agent
 from atc.request import Request, checked_task, framed, opened_journal, resumable, resumed_request, settings_of, started
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
@@ -44,14 +44,17 @@ from atc.traces.events import Event
 from atc.traces.stores import open_store
 from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
 
+if TYPE_CHECKING:
+    from atc.permissions import Permissions
+
 
 class Agent(RunsBatches):
     """Solves tasks with tools.
 
     Args:
         tools: a toolset; or Python functions, and tools of toolsets, one by one. Not needed beside a catalogue.
-        model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
-            the embedded model.
+        model: a model, or how to open one (see :func:`atc.open_model`); by default what the settings say, else the
+            embedded model.
         approve: decides about every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
             ``"always"``, or a function; by default what the settings say, else ``"ask"`` on a terminal and ``"never"``
             elsewhere.

@@ -9,7 +9,6 @@ from typing import Any
 
 from atc.catalogue import Catalogue, toolset_of
 from atc.errors import UsageError
-from atc.models import resolve_model
 from atc.models.base import Model, NoModel
 from atc.models.budget import Budget
 from atc.prices import missing_price
@@ -43,6 +42,8 @@ class Held:
         if isinstance(self._model, Model):
             return self._model
         if self._opened is None:
+            from atc.models.resolve import resolve_model  # only here: it imports the client of every endpoint
+
             settings = self._settings
             replies = replies_folder(settings) if settings.cache else None
             self._opened = resolve_model(settings, self._model, cache_dir=replies)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
-
-import jinja2
+from typing import TYPE_CHECKING, Any
 
 from atc.invisible import legible
 from atc.resources import resource_dir
 
+if TYPE_CHECKING:
+    import jinja2
+
 
 @cache
 def _environment(folder: Path) -> jinja2.Environment:
+    import jinja2  # only here: a process that asks no model needs no templates
+
     loader = jinja2.FileSystemLoader(folder)
     # plain text, no HTML: escaping is the stubs' business; templates come from a package, never from data
     return jinja2.Environment(loader=loader, undefined=jinja2.StrictUndefined, autoescape=False, trim_blocks=False)

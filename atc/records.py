@@ -102,7 +102,7 @@ Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSer
 class Record(BaseModel):
     """Holds plain data: it is frozen, and takes no unknown fields."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
 
 class Place(Record):

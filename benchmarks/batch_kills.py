@@ -34,7 +34,8 @@ import typer
 
 from atc import Agent, tool
 from atc.faces.batch.on_ray import OnRay
-from atc.models import FakeModel, Message
+from atc.models.fake import FakeModel
+from atc.models.messages import Message
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from atc.traces.stores import open_store

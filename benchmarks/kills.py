@@ -35,7 +35,7 @@ import typer
 
 from atc import Agent, tool
 from atc.errors import UsageError
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.result import Effect, Result
 from atc.tools.tool import Toolset
 from atc.traces.stores.files import FileStore

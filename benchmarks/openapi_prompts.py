@@ -330,7 +330,7 @@ async def run(
 
 def _model(tokenizer: str) -> Model:
     if tokenizer == "embedded":
-        from atc.models import open_model
+        from atc.models.resolve import open_model
 
         return open_model("embedded")
     return FakeModel([], context_tokens=CONTEXT)

@@ -28,7 +28,7 @@ import typer
 from atc.cli.console import err, guarded, print_json
 from atc.errors import UsageError
 from atc.files import write_whole
-from atc.models import Model
+from atc.models.base import Model
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report

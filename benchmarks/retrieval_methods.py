@@ -14,8 +14,8 @@ import bm25s
 import numpy as np
 
 from atc.cli.console import err
-from atc.models import Model, open_model
-from atc.models.base import Message, Reply, WrappedModel
+from atc.models.base import Message, Model, Reply, WrappedModel
+from atc.models.resolve import open_model
 from atc.retrieval.index import Mode, ToolIndex
 from atc.retrieval.planner import (
     Fusion,

@@ -29,7 +29,7 @@ import typer
 
 from atc import Agent
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.tools.tool import Toolset
 from atc.traces.stores.base import new_run_id
 from atc.traces.stores.postgres import PostgresStore

@@ -20,8 +20,9 @@ from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
 from atc.extras import install_command
-from atc.models import EmbeddedModel, choose_model
+from atc.models.embedded import EmbeddedModel
 from atc.models.machine import described, this_machine
+from atc.models.resolve import choose_model
 from atc.retrieval.minilm import MiniLM, how_to_get_it
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine

@@ -16,8 +16,8 @@ from rich.text import Text
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
-from atc.models import resolve_model
 from atc.models.base import Message, Reply
+from atc.models.resolve import resolve_model
 from atc.retrieval.adapter import OwnAdapters
 from atc.retrieval.co_usage import MAX_TOGETHER, Used, read_used
 from atc.retrieval.endpoint import EndpointEncoder

@@ -6,15 +6,17 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc.graph import weights
 from atc.graph.database import Identity
 from atc.graph.edges import Path
 from atc.graph.lessons import Lessons
 from atc.graph.weights import DAY_S, score_after
-from atc.schemas.infer.outline import Outline, merged
 from atc.tools.protocol import Protocol
+
+if TYPE_CHECKING:
+    from atc.schemas.infer.outline import Outline
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The bounds of the graph store: what is worth least goes first (NaviAgent Eq. 11), never what the user said.
@@ -255,6 +257,8 @@ class Learning:
         id = self.id_of(tool)
         held = self._file.execute("SELECT outline FROM shape WHERE tool = ?", (id,)).fetchone()
         if held is not None:
+            from atc.schemas.infer.outline import Outline, merged  # only here: most tools document their responses
+
             outline = merged(Outline.model_validate_json(held[0]), outline)
         text = outline.model_dump_json(exclude_defaults=True)
         if len(text) <= MAX_OUTLINE:

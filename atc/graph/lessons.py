@@ -11,13 +11,15 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc.graph.edges import Path
 from atc.graph.suppliers import has_place
-from atc.schemas.infer.outline import Outline, outline_of, vocabulary
 from atc.tools.observed import is_documented
 from atc.tools.protocol import JsonSchema, Protocol, parameters_of
+
+if TYPE_CHECKING:
+    from atc.schemas.infer.outline import Outline
 
 
 @dataclass(frozen=True)
@@ -136,6 +138,8 @@ class Fields:
 
     def _outline(self, tool: str) -> Outline:
         if tool not in self._outlines:
+            from atc.schemas.infer.outline import outline_of  # only here: most tools document their responses
+
             self._outlines[tool] = outline_of(self._responses.get(tool, ()), self._documented)
         return self._outlines[tool]
 
@@ -146,6 +150,8 @@ class Fields:
 
 def words_of_documents(protocol: Protocol) -> frozenset[str]:
     """The words in which a document speaks of a tool and its parameters, as names of fields may be made of them."""
+    from atc.schemas.infer.outline import vocabulary  # only here, as above
+
     return vocabulary(list(_texts(protocol)))
 
 

@@ -16,7 +16,6 @@ from pathlib import Path as FilePath
 from atc.errors import UsageError
 from atc.graph.database import VERSION, Database, Identity, StoreProblem, identity_of, place_of
 from atc.graph.edges import NOTHING_LEARNT, Learnt, Path
-from atc.graph.exchange import exported, imported
 from atc.graph.learning import MAX_PREDICTIONS, Learning, forget, prune_predictions
 from atc.graph.lessons import Lessons
 from atc.graph.view import learnt_of
@@ -226,6 +225,8 @@ class GraphStore:
             UsageError: the file cannot be written.
             StoreProblem: the store cannot be read.
         """
+        from atc.graph.exchange import exported  # only here: a run exports nothing
+
         return exported(self._file, path)
 
     def load_export(self, path: FilePath) -> int:
@@ -240,6 +241,8 @@ class GraphStore:
             UsageError: it is no such file; the line is named, and nothing is taken.
             StoreProblem: the store cannot be written.
         """
+        from atc.graph.exchange import imported  # only here: a run imports nothing
+
         return imported(self._file, path)
 
 

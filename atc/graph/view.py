@@ -15,7 +15,6 @@ from atc.graph.edges import Counts, Learnt, Path, Place
 from atc.graph.lessons import words_of_documents
 from atc.graph.suppliers import has_place
 from atc.graph.weights import CHANGED, weight_now
-from atc.schemas.infer.outline import Outline, is_field_name
 from atc.tools.observed import is_documented
 from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
@@ -242,6 +241,8 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
         return True
     if is_documented(tools[a].returns):
         return sums.own > 0 and sums.recent > 0  # the service answers otherwise than its document says
+    from atc.schemas.infer.outline import is_field_name  # only here, as below
+
     return sums.own > 0 or all(step == "[]" or is_field_name(step, words_of_documents(tools[a])) for step in path)
 
 
@@ -268,6 +269,8 @@ def _shapes(file: sqlite3.Connection, tools: Mapping[str, Protocol], rows: Mappi
         keys = [key for key in row.keys if row.current and key not in found and not is_documented(tools[key].returns)]
         held = file.execute("SELECT outline FROM shape WHERE tool = ?", (id,)).fetchone() if keys else None
         if held is not None:
+            from atc.schemas.infer.outline import Outline  # only here: most tools document what they return
+
             try:
                 schema = Outline.model_validate_json(held[0]).schema_seen()
             except ValueError:

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 
@@ -20,13 +20,13 @@ from atc.calls.approval import Approval, ApprovalRequest, Approve, Refusal, Verd
 from atc.calls.redact import Redactor
 from atc.catalogue import toolset_of
 from atc.errors import UsageError
-from atc.permissions.audit import AuditLog
-from atc.permissions.facts import Decision, Who
-from atc.permissions.guard import Guard
-from atc.permissions.permissions import Permissions, oddity
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:  # an agent without rules loads nothing of them
+    from atc.permissions.facts import Decision
+    from atc.permissions.permissions import Permissions
 
 FILE = "permissions.toml"
 """In the user's configuration folder: it counts where no other is named."""
@@ -62,9 +62,13 @@ def permissions_named(settings: Settings) -> Permissions | None:
         SettingsError: something in it is not understood.
     """
     path = permissions_file(settings)
+    if path is None and not settings.read_only:
+        return None
+    from atc.permissions.permissions import Permissions
+
     if path is not None:
         return Permissions.load(path, read_only=settings.read_only)
-    return Permissions.default(read_only=True) if settings.read_only else None
+    return Permissions.default(read_only=True)
 
 
 def permissions_file(settings: Settings) -> Path | None:
@@ -94,6 +98,8 @@ def held_to(permissions: Permissions | None, settings: Settings, tools: Tools | 
     """
     if permissions is None:
         return settings, tools
+    from atc.permissions.facts import Who
+
     caps = permissions.caps(Who()).settings(settings.max_calls, settings.wall_s)
     changed = {name: value for name, value in caps.items() if value != getattr(settings, name)}
     settings = settings.model_copy(update=changed) if changed else settings
@@ -116,6 +122,10 @@ def approval_of(permissions: Permissions | None, approve: Approve | Approval | N
     chosen = approvals.approval_of(approve, settings.approve, settings.warnings)
     if permissions is None:
         return chosen
+    from atc.permissions.audit import AuditLog
+    from atc.permissions.facts import Who
+    from atc.permissions.guard import Guard
+
     choice = _Chosen(chosen, explicit=approve is not None or settings.approve is not None)
     audit = AuditLog(settings.audit, Redactor(settings.secrets))
     guard = Guard(permissions, Who(), choice.ask, audit, choice=choice)
@@ -146,6 +156,8 @@ class _Chosen:
         if callable(choice) or choice == "ask" or (choice == "always" and question.has_terminal()):
             return None
         if choice == "always" and decision.rule is None:
+            from atc.permissions.permissions import oddity
+
             alone = not (request.instead_of or request.is_repeat)
             return Refusal(oddity(request), "warned" if alone else "denied", by_user=True)
         return Refusal("nobody could be asked to approve this call")

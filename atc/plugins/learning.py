@@ -25,7 +25,8 @@ from atc.graph.store import GraphStore
 from atc.graph.suppliers import ECHO, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.learn.examples import Example, read_examples
-from atc.models import Budget, BudgetedModel, resolve_model
+from atc.models.budget import Budget, BudgetedModel
+from atc.models.resolve import resolve_model
 from atc.programs.lessons.reading import all_lessons
 from atc.prompting import fenced
 from atc.retrieval import index_store

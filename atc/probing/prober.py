@@ -12,8 +12,10 @@ import anyio
 from atc.blocking import wait_for
 from atc.calls.approval import Approve, checked_approve
 from atc.errors import UsageError
-from atc.models import Budget as ModelBudget
-from atc.models import BudgetedModel, Model, resolve_model
+from atc.models.base import Model
+from atc.models.budget import Budget as ModelBudget
+from atc.models.budget import BudgetedModel
+from atc.models.resolve import resolve_model
 from atc.probing.call_policy import Budget, Meter, Runner, metered
 from atc.probing.candidates import ValuePool
 from atc.probing.document import Store

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from atc.graph.suppliers import fields_of
-from atc.models import Budget as ModelBudget
+from atc.models.budget import Budget as ModelBudget
 from atc.probing.call_policy import Meter
 from atc.probing.document import protocol_of
 from atc.probing.record import Record, State

@@ -15,7 +15,6 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import TRANSIENT_STATUSES, Cause
 from atc.facts import Fault
 from atc.graph.edges import Path
-from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of, substitutes_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.program import Program
 from atc.programs.responses import blames_arguments, is_empty_response
@@ -58,6 +57,8 @@ class Recovery:
     def alike(self, tool: str, by: str) -> bool:
         """Whether a write may do what another one did. Of what takes too long to compare it may."""
         if (tool, by) not in self._alike:
+            from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of  # only here: few tools break
+
             graph = self._context.whole_graph
             self._compared += pairs_of(graph, tool, by)
             self._alike[tool, by] = self._compared > MAX_DOUBTED or may_repeat(graph, tool, by)
@@ -136,6 +137,8 @@ class Recovery:
     ) -> tuple[Replacement, ...]:
         """What can be called in the place of a tool: callable, and not broken itself. Of a write one alone. Where the
         tool wants a credential, none that lacks one; where its service cannot be reached, none of this service."""
+        from atc.graph.substitutes import substitutes_of  # only here, as above
+
         context = self._context
         service = context.broker.tools[name].protocol.source.service if cause == "unreachable" else ""
         made = []

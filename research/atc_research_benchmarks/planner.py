@@ -24,7 +24,7 @@ from rich.progress import Progress
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
 from atc.learn.examples import Example
-from atc.models import resolve_model
+from atc.models.resolve import resolve_model
 from atc.retrieval.dialogue import PRODUCT, Turns
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg

@@ -14,7 +14,7 @@ from click.testing import Result as Ran
 
 from atc.errors import ModelError, UsageError
 from atc.learn.examples import read_examples
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc_research.toolqp import learn_trajectories
 from atc_research.toolqp.dataset import Output
 from tests.support.cli import atc as command

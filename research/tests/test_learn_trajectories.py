@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from atc.learn.examples import Example
-from atc.models import FakeModel
 from atc.models.base import Message, Reply
+from atc.models.fake import FakeModel
 from atc.retrieval.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import QueryPlanner

@@ -39,6 +39,53 @@ def test_a_tool_is_declared_without_the_agent(bare: set[str]) -> None:
     assert not {"openai", "numpy", "bm25s", "atc.agent"} & loaded
 
 
+A_RUN = """
+import os, sys, threading
+import atc
+from atc import Agent, FakeModel, tool
+
+@tool(effect="read")
+def add(a: int, b: int) -> int:
+    "Add two numbers."
+    return a + b
+
+@tool(effect="read")
+def double(x: int) -> int:
+    "Double a number."
+    return 2 * x
+
+room, executed = os.path.dirname(atc.__file__), set()
+
+def note(frame, event, argument):
+    code = frame.f_code
+    if event == "call" and code.co_name != "<module>" and code.co_filename.startswith(room):
+        executed.add(code.co_filename)
+
+replies = ["answer = double(x=add(a=1, b=2)['sum'])", "answer = double(x=add(a=1, b=2))"]
+threading.setprofile(note)
+sys.setprofile(note)
+with Agent([add, double], model=FakeModel(replies), runs_dir=sys.argv[1], catalogue=sys.argv[2]) as agent:
+    result = agent.run("Double the sum of 1 and 2.")
+    agent.catalogue.settle()
+sys.setprofile(None)
+assert result.value == 6 and len(result.revisions) == 2, result
+print(len(executed))
+"""
+"""A run over two functions whose first program fails and whose second one answers; it prints how many files of the
+package execute."""
+
+
+def test_a_run_of_two_functions_loads_what_it_needs(bare: set[str], tmp_path: Path) -> None:
+    """The bounds are what is loaded today and some: a part that is not used is imported where it is used."""
+    command = [sys.executable, "-c", f"{A_RUN}\n{LISTED}", str(tmp_path / "runs"), str(tmp_path / "catalogue")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    executed, listed = ran.stdout.splitlines()[-2:]
+    loaded = set(json.loads(listed)) - bare
+    assert not {"bm25s", "httpx", "numpy", "openai", "opentelemetry", "rich", "yaml"} & loaded
+    assert len({name for name in loaded if name.split(".")[0] == "atc"}) <= 195
+    assert int(executed) <= 145
+
+
 @pytest.mark.parametrize(("argument", "most"), [("--version", 200), ("--help", 330)])
 def test_the_root_of_the_command_line_imports_no_command(bare: set[str], argument: str, most: int) -> None:
     loaded = modules_after(f"import sys\nsys.argv = ['atc', {argument!r}]\n{RUN_MAIN}") - bare

@@ -12,7 +12,9 @@ from rich.console import Console
 
 from atc import Agent
 from atc.cli.view import RunView
-from atc.models import FakeModel, Message, OpenAICompatible, Reply
+from atc.models.fake import FakeModel
+from atc.models.messages import Message, Reply
+from atc.models.openai_compatible import OpenAICompatible
 from atc.strategies import asking
 from atc.traces.events import Event
 from tests.support import fake_openai_server as fake

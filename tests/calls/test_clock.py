@@ -13,7 +13,7 @@ from atc import Agent
 from atc.calls.approval import ApprovalRequest
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from atc.errors import ModelUnavailable
-from atc.models import EmbeddedModel
+from atc.models.embedded import EmbeddedModel
 from tests.support.docs import DOCUMENTS, ROOT, blocks_of
 
 FOLDER = ROOT / "examples"

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from atc.errors import ModelUnavailable
-from atc.models import EmbeddedModel
+from atc.models.embedded import EmbeddedModel
 from tests.support.docs import ROOT
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 from atc import Agent
 from atc.atlas import atlas_toolset
 from atc.errors import ModelUnavailable
-from atc.models import EmbeddedModel
+from atc.models.embedded import EmbeddedModel
 
 
 @pytest.mark.slow

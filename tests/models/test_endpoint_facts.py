@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from atc.models import OpenAICompatible
 from atc.models.base import bounded_tokens
-from atc.models.openai_compatible import CONTEXT_TOKENS
+from atc.models.openai_compatible import CONTEXT_TOKENS, OpenAICompatible
 from tests.support import fake_openai_server as fake
 from tests.support.fake_openai_server import serving
 

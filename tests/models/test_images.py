@@ -13,20 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import ModelError, UsageError
-from atc.models import (
-    CachedModel,
-    FakeModel,
-    Image,
-    Message,
-    Model,
-    ModelRequest,
-    OpenAICompatible,
-    Reply,
-    WrappedModel,
-)
+from atc.models.base import Model, WrappedModel
+from atc.models.cache import CachedModel
 from atc.models.endpoint_errors import refuses_images
-from atc.models.images import IMAGE_TOKENS, MAX_BYTES, MAX_IMAGES, read_images
-from atc.models.messages import estimate_tokens
+from atc.models.fake import FakeModel
+from atc.models.images import IMAGE_TOKENS, MAX_BYTES, MAX_IMAGES, Image, read_images
+from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
+from atc.models.openai_compatible import OpenAICompatible
 from tests.support.fake_openai_server import Server, fails, says, serving, status_error
 from tests.support.images import GIF, JPEG, PNG, WEBP
 

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import ModelUnavailable
-from atc.models import EmbeddedModel, embedded, embedded_process, machine
+from atc.models import embedded, embedded_process, machine
+from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import EmbeddedServer, ServerSettings
 from atc.models.machine import (
     LEAST_CONTEXT,

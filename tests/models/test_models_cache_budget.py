@@ -18,8 +18,11 @@ from atc.errors import BudgetExceeded, ModelError
 from atc.faces.batch.limits import NO_LIMITS, Ledger, SpendingModel
 from atc.faces.otel.calls import ObservedModel
 from atc.faces.otel.conventions import Metrics
-from atc.models import Budget, BudgetedModel, CachedModel, FakeModel, Message, Model, Reply, WrappedModel
-from atc.models.base import bounded_tokens
+from atc.models.base import Model, WrappedModel, bounded_tokens
+from atc.models.budget import Budget, BudgetedModel
+from atc.models.cache import CachedModel
+from atc.models.fake import FakeModel
+from atc.models.messages import Message, Reply
 
 PROMPT = [Message("user", "x" * 40)]  # about 14 tokens
 

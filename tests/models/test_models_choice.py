@@ -11,8 +11,12 @@ from typer.testing import CliRunner
 
 from atc.cli.model import app
 from atc.errors import ModelUnavailable, UsageError
-from atc.models import CachedModel, EmbeddedModel, FakeModel, OpenAICompatible, choose_model, open_model, resolve_model
+from atc.models.cache import CachedModel
+from atc.models.embedded import EmbeddedModel
+from atc.models.fake import FakeModel
 from atc.models.fetch import models_dir
+from atc.models.openai_compatible import OpenAICompatible
+from atc.models.resolve import choose_model, open_model, resolve_model
 from atc.settings import Settings
 from tests.support import fake_openai_server as fake
 

@@ -9,9 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from atc.errors import ContextExceeded, ModelError, ModelUnavailable, SettingsError
-from atc.models import Message, OpenAICompatible, choose_model, open_model
 from atc.models.endpoint_errors import body_words, page_words, refused_parameters
-from atc.models.resolve import PRESETS, opened
+from atc.models.messages import Message
+from atc.models.openai_compatible import OpenAICompatible
+from atc.models.resolve import PRESETS, choose_model, open_model, opened
 from tests.support import fake_openai_server as fake
 from tests.support.dialects import ANSWER, DIALECTS, KEY, MODEL, Dialect, openai_error
 

@@ -16,11 +16,13 @@ from pathlib import Path
 import pytest
 
 from atc.errors import ContextExceeded, ModelUnavailable, UsageError
-from atc.models import CachedModel, EmbeddedModel, Message, embedded, embedded_process, embedded_server
+from atc.models import embedded, embedded_process, embedded_server
+from atc.models.cache import CachedModel
 from atc.models.catalogue import CATALOGUE
-from atc.models.embedded import runtime_installed
+from atc.models.embedded import EmbeddedModel, runtime_installed
 from atc.models.embedded_process import Drafts, EmbeddedServer, ServerSettings
 from atc.models.fetch import models_dir
+from atc.models.messages import Message
 from atc.models.resolve import prepare_model
 
 PROMPT = [Message("user", "Write one line of Python that prints hello. Only the code.")]
@@ -217,7 +219,8 @@ def test_two_users_share_a_process_and_the_last_one_ends_it(real_file: Path) -> 
 
 PARENT = """
 import asyncio, sys, time
-from atc.models import EmbeddedModel, Message
+from atc.models.embedded import EmbeddedModel
+from atc.models.messages import Message
 model = EmbeddedModel(sys.argv[1], context_tokens=512)
 asyncio.run(model.complete([Message("user", "hi")], max_tokens=1))
 print("up", flush=True)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from atc.errors import ContextExceeded, ModelError
-from atc.models import Message, OpenAICompatible, Reply
+from atc.models.messages import Message, Reply
+from atc.models.openai_compatible import OpenAICompatible
 from tests.support import fake_openai_server as fake
 from tests.support.fake_openai_server import serving
 

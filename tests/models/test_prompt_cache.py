@@ -14,11 +14,12 @@ import anyio.lowlevel
 import pytest
 
 from atc import Agent
-from atc.models import EmbeddedModel, FakeModel, Message
 from atc.models.catalogue import CATALOGUE
-from atc.models.embedded import runtime_installed
+from atc.models.embedded import EmbeddedModel, runtime_installed
 from atc.models.embedded_process import Gate, KeepPrompts, PromptCache, kept_prefixes
+from atc.models.fake import FakeModel
 from atc.models.fetch import models_dir
+from atc.models.messages import Message
 from tests.support.agent import GOOD, double
 
 RULES = Message("system", "Mind the rules. " * 80, fixed=True)

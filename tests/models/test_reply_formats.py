@@ -16,21 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.errors import ContextExceeded, ModelError, ModelUnavailable, UsageError
-from atc.models import (
-    Budget,
-    BudgetedModel,
-    CachedModel,
-    FakeModel,
-    Message,
-    Model,
-    ModelRequest,
-    OpenAICompatible,
-    Reply,
-    ReplyFormat,
-    WrappedModel,
-)
+from atc.models.base import Model, WrappedModel
+from atc.models.budget import Budget, BudgetedModel
+from atc.models.cache import CachedModel
 from atc.models.endpoint_facts import EndpointFormats
-from atc.models.reply_format import MAX_ENFORCED, enforced
+from atc.models.fake import FakeModel
+from atc.models.messages import Message, ModelRequest, Reply
+from atc.models.openai_compatible import OpenAICompatible
+from atc.models.reply_format import MAX_ENFORCED, ReplyFormat, enforced
 from tests.support.fake_openai_server import Handler, Server, fails, says, serving, status_error, takes_formats
 
 PROMPT = [Message("system", "Be brief."), Message("user", "Where?")]

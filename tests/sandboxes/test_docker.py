@@ -19,7 +19,7 @@ import pytest
 from atc import Agent
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.docker import engine as docker_engine

@@ -13,7 +13,7 @@ from atc import Agent, Toolset, tool
 from atc.calls.clock import HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.outcome import Outcome
 from atc.sandboxes.channel import frames as shares
 from atc.sandboxes.channel.frames import WINDOW_S, HostShare

@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 from atc import Agent, ApprovalRequest, Result, Sketch, ToolError
 from atc.calls.broker import CallPolicy
+from atc.graph import substitutes
 from atc.graph.substitutes import MAX_DOUBTED
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.probing.document import Store
 from atc.result import Effect
-from atc.strategies import recover
 from atc.tools.documents import DRIFTED, dump_protocols
 from atc.tools.protocol import Source
 from atc.tools.tool import Tool, Toolset
@@ -437,7 +437,7 @@ def test_what_takes_too_long_to_compare_may_repeat_a_write(
     async def hangs(arguments: dict[str, Any]) -> Any:
         await asyncio.sleep(30)
 
-    monkeypatch.setattr(recover, "MAX_DOUBTED", pairs)
+    monkeypatch.setattr(substitutes, "MAX_DOUBTED", pairs)
     heard = record(song=TEXT, speaker=TEXT)
     loud: dict[str, Any] = {"required": ("loud",), "loud": NUMBER, "bass": NUMBER, "returns": heard}
     tools = [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atc import Agent, ToolError, Toolset
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}

@@ -10,7 +10,8 @@ import pytest
 
 from atc import Agent, Effect, Protocol, Settings, Tool, Toolset
 from atc.graph.suppliers import Suppliers
-from atc.models import FakeModel, Message
+from atc.models.fake import FakeModel
+from atc.models.messages import Message
 from atc.strategies.ways import DEFAULT_WAYS, Ways
 from atc.strategies.writer import Writer
 from atc.tools.fit import Fitter

@@ -10,8 +10,11 @@ import pytest
 from atc import Effect, Example, Protocol, Settings, Tool, Toolset
 from atc.calls.redact import Redactor
 from atc.facts import Fault, Finding
-from atc.models import EmbeddedModel, FakeModel, Message, OpenAICompatible
 from atc.models.base import WrappedModel
+from atc.models.embedded import EmbeddedModel
+from atc.models.fake import FakeModel
+from atc.models.messages import Message
+from atc.models.openai_compatible import OpenAICompatible
 from atc.prompting import prompt
 from atc.records import Answered, Invocation, LineInput, Observed, Place, Raised, Replacement
 from atc.result import Call, Revision

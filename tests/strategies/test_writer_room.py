@@ -13,7 +13,7 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ContextExceeded, ModelError
 from atc.facts import Finding
 from atc.graph.tool_graph import ToolGraph
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.prompting import prompt

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from atc.learn.examples import Example
-from atc.models import FakeModel
 from atc.models.base import Message
+from atc.models.fake import FakeModel
 from atc.retrieval.index import ToolIndex
 from atc.tools.protocol import Protocol
 

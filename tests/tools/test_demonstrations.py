@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.models import FakeModel
+from atc.models.fake import FakeModel
 from atc.settings import Settings
 from atc.strategies.ways import Ways
 from atc.strategies.writer import Writer

@@ -7,16 +7,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from atc.graph.lessons import Fields, Lessons
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.programs.responses import blames_arguments
 from atc.result import Call, Result
-from atc.schemas.infer.outline import Outline
 from atc.tools.protocol import Protocol, parameters_of
 from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
+
+if TYPE_CHECKING:
+    from atc.schemas.infer.outline import Outline
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Which keys of arguments meant which parameter, as the repairs of answered calls say (RETO §3.4): names, no values.

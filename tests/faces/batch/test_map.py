@@ -14,7 +14,7 @@ import pytest
 from atc import Agent, FakeModel, tool
 from atc.errors import EnvironmentProblem, SandboxUnavailable, UsageError
 from atc.faces.batch.limits import Limits
-from atc.models import Message
+from atc.models.messages import Message
 from atc.traces.stores.base import new_run_id
 from tests.support.agent import Broken
 
