@@ -25,7 +25,7 @@ from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images, read_images
-from atc.permissions import Permissions, agent_permissions, of_agent
+from atc.permissions import Permissions, agent_permissions
 from atc.request import Request, checked_task, framed, opened_journal, resumable, resumed_request, settings_of, started
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever

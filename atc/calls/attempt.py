@@ -10,9 +10,8 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallKey, Entry, RepairedFor, Unread
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause, ToolError
-from atc.facts import Drift, Feed
 from atc.packing import as_text, pack
-from atc.records import ArgumentRepair, BodyError
+from atc.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool

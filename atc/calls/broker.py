@@ -27,9 +27,8 @@ from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
-from atc.facts import Feed, Invocation, Replacement
 from atc.packing import pack
-from atc.records import Drift, Feed, Invocation, Replacement, SameCall
+from atc.records import Feed, Invocation, Replacement, SameCall
 from atc.result import Call, Effect
 from atc.schemas.repair import RULES
 from atc.tools.protocol import SourceKey

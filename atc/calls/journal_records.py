@@ -21,8 +21,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, get_args
 
 from atc.calls.entry import CallKey, Entry, RepairedFor, Unread
-from atc.facts import Replacement
 from atc.packing import pack, unpack
+from atc.records import Replacement
 from atc.result import Effect
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage

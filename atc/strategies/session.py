@@ -20,14 +20,14 @@ from atc.errors import (
     SandboxUnavailable,
     WritesPlanned,
 )
-from atc.facts import DryRun, Fault, Feed, Observed, Place, Stop
+from atc.facts import Fault
 from atc.models.budget import Budget
 from atc.outcome import Outcome
 from atc.packing import pack
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
 from atc.programs.responses import Part, Uses, invocation, stated_parts
-from atc.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
+from atc.records import DryRun, FaultCase, Feed, Observed, Place, PlannedCall, Stop
 from atc.result import Call, Result, Usage
 from atc.strategies import say
 from atc.strategies.ask_user import asked_fault
