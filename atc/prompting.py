@@ -8,8 +8,8 @@ from typing import Any
 
 import jinja2
 
+from atc.files import resource_dir
 from atc.invisible import legible
-from atc.resources import resource_dir
 
 
 @cache

@@ -22,7 +22,7 @@ from rich.table import Table
 from atc.calls.contract import CallReply, CallRequest
 from atc.cli.console import guarded, out, print_json
 from atc.errors import UsageError
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.process.zygote import zygote_settings
