@@ -57,10 +57,10 @@ if TYPE_CHECKING:
     from atc.sketch import Sketch
     from atc.strategies.base import Ending, Strategy
     from atc.strategies.chain import Chain
-    from atc.strategies.context import RunContext
-    from atc.strategies.frame import Turn
+    from atc.strategies.preamble import Turn
     from atc.strategies.program_loop import ProgramLoop
-    from atc.strategies.ways import Ways
+    from atc.strategies.run import Run
+    from atc.strategies.writer import WritingOptions
     from atc.tools.functions import tool
     from atc.tools.protocol import Example, Protocol, Source, Status
     from atc.tools.to_json import to_json
@@ -117,7 +117,7 @@ __all__ = [
     "Result",
     "Retriever",
     "Revision",
-    "RunContext",
+    "Run",
     "RunFailed",
     "Sandbox",
     "SandboxUnavailable",
@@ -139,7 +139,7 @@ __all__ = [
     "UsageError",
     "WrappedModel",
     "WritesPlanned",
-    "Ways",
+    "WritingOptions",
     "check_sandbox",
     "open_model",
     "probe",
@@ -200,10 +200,10 @@ _MODULES = {
     "atc.sketch": ("Sketch",),
     "atc.strategies.base": ("Ending", "Strategy"),
     "atc.strategies.chain": ("Chain",),
-    "atc.strategies.context": ("RunContext",),
-    "atc.strategies.frame": ("Turn",),
+    "atc.strategies.run": ("Run",),
+    "atc.strategies.preamble": ("Turn",),
     "atc.strategies.program_loop": ("ProgramLoop",),
-    "atc.strategies.ways": ("Ways",),
+    "atc.strategies.writer": ("WritingOptions",),
     "atc.tools.functions": ("tool",),
     "atc.tools.protocol": ("Example", "Protocol", "Source", "Status"),
     "atc.tools.to_json": ("to_json",),

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from atc.agent_batches import RunsBatches
 from atc.answers.opening import open_answer
-from atc.blocking import wait_for
+from atc.blocking import each_of, wait_for
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
-from atc.calls.journal import Journal
 from atc.calls.question import AskUser, answerer_of, checked_ask_user
 from atc.calls.redact import Redactor
 from atc.catalogue import Catalogue
 from atc.conversation import Conversation, Upcoming
 from atc.errors import UsageError
-from atc.held import Held, catalogue_of, limits_of
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
-from atc.models.images import Images, read_images
-from atc.permissions import Permissions, agent_permissions
-from atc.request import Request, checked_task, framed, opened_journal, resumable, resumed_request, settings_of, started
+from atc.models.images import Images
+from atc.permissions import Permissions, of_agent
+from atc.request import Request, RunOptions, journal_of, request_of, resumable, resumed_request, settings_of, started
+from atc.resources import Resources, catalogue_of, limits_of
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
@@ -34,8 +33,8 @@ from atc.settings import Settings
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import Questions
 from atc.strategies.base import Strategy, open_strategy, resumed_strategy
-from atc.strategies.context import RunContext
-from atc.strategies.session import Session
+from atc.strategies.run import Run
+from atc.strategies.solving import end, end_with_error, solved
 from atc.telemetry import open_telemetry
 from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
@@ -45,16 +44,18 @@ from atc.traces.stores import open_store
 from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
 
 if TYPE_CHECKING:
-    from atc.permissions import Permissions
+    from atc.faces.batch.book import TaskResult
+    from atc.faces.batch.limits import Limits
+    from atc.faces.batch.work import Executor
 
 
-class Agent(RunsBatches):
+class Agent:
     """Solves tasks with tools.
 
     Args:
         tools: a toolset; or Python functions, and tools of toolsets, one by one. Not needed beside a catalogue.
-        model: a model, or how to open one (see :func:`atc.open_model`); by default what the settings say, else the
-            embedded model.
+        model: a model, or how to open one (see :func:`atc.models.open_model`); by default what the settings say, else
+            the embedded model.
         approve: decides about every call that is not a read: ``"ask"`` (the user, at the terminal), ``"never"``,
             ``"always"``, or a function; by default what the settings say, else ``"ask"`` on a terminal and ``"never"``
             elsewhere.
@@ -113,13 +114,13 @@ class Agent(RunsBatches):
         if isinstance(permissions, str | Path):
             settings["permissions"], permissions = permissions, None
         loaded = Settings.load(**settings)
-        self.permissions = agent_permissions.permissions_of(permissions, loaded, approve)
-        self.settings, tools = agent_permissions.held_to(self.permissions, loaded, tools)
+        self.permissions = of_agent.permissions_of(permissions, loaded, approve)
+        self.settings, tools = of_agent.held_to(self.permissions, loaded, tools)
         self.catalogue = catalogue_of(tools, catalogue, retriever, self.settings)
         self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
-        self._approval = agent_permissions.approval_of(self.permissions, approve, self.settings)
+        self._approval = of_agent.approval_of(self.permissions, approve, self.settings)
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
             raise UsageError(
@@ -129,7 +130,7 @@ class Agent(RunsBatches):
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         wanted = self.settings.answer if answer is None else answer
         self._answer = open_answer(wanted) if wanted is not None else None
-        self._held, self._on_event = Held(self.settings, model, sandbox), on_event
+        self._resources, self._on_event = Resources(self.settings, model, sandbox), on_event
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls,
             call_timeout_s=self.settings.call_timeout_s,
@@ -138,100 +139,43 @@ class Agent(RunsBatches):
         self._telemetry = open_telemetry(self.settings)
 
     @overload
-    def run(
-        self, task: str, *, answer: type[T], images: Images = (), instructions: str | None = None, dry_run: bool = False
-    ) -> Result[T]: ...
+    def run(self, task: str, *, answer: type[T], **options: Unpack[RunOptions]) -> Result[T]: ...
     @overload
-    def run(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[Any]: ...
-    def run(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[Any]:
+    def run(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]: ...
+    def run(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
         """Solve a task and return the result; a failed run has a result too. Blocks; see :meth:`arun`.
 
         Args:
             task: what is wanted, in plain words.
             answer: the type of the value, as for :class:`Agent`; by default the agent's.
-            images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
-            instructions: standing wishes that replace the agent's own, such as "answer in German".
-            dry_run: make only reads, and list calls with effects in ``planned`` and ``dry_run`` of the result.
+            options: ``images``, ``instructions``, ``dry_run`` and ``source`` (:class:`atc.request.RunOptions`).
 
         Raises:
             UsageError: the task is empty or far too long, an image cannot be read, the model takes none, or ``answer``
                 cannot be the type of an answer.
             EnvironmentProblem: no model, or not the isolation that was asked for.
         """
-        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions, dry_run=dry_run))
+        return wait_for(self.arun(task, answer=answer, **options))
 
     @overload
-    async def arun(
-        self,
-        task: str,
-        *,
-        answer: type[T],
-        images: Images = (),
-        instructions: str | None = None,
-        source: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[T]: ...
+    async def arun(self, task: str, *, answer: type[T], **options: Unpack[RunOptions]) -> Result[T]: ...
     @overload
-    async def arun(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        source: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[Any]: ...
-    async def arun(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        source: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[Any]:
-        """:meth:`run` for asynchronous code. The trace keeps ``source``, where the tools are, for a resume."""
-        request = self._request(
-            task, answer=answer, images=images, instructions=instructions, source=source, dry_run=dry_run
-        )
-        return await self._begin(request)
+    async def arun(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]: ...
+    async def arun(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
+        """:meth:`run` for asynchronous code."""
+        return await self._begin(self._request(task, answer=answer, **options))
 
     def conversation(self) -> Conversation:
         """Begin a conversation: tasks that may each refer to earlier ones (:class:`atc.conversation.Conversation`)."""
         return Conversation(self)
 
-    async def stream(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        dry_run: bool = False,
-    ) -> AsyncIterator[Event]:
+    async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:
         """Solve a task and yield every event as it happens; the last is ``run_ended`` with the result.
 
         Args:
             task: what is wanted, in plain words.
-            answer: as for :meth:`run`, as ``images``, ``instructions`` and ``dry_run`` are. Events hold its JSON form.
+            answer: as for :meth:`run`. Events hold its JSON form.
+            options: as for :meth:`run`.
 
         If you stop reading before the end, the run stops: at once if the stream is closed (``contextlib.aclosing``),
         else when it is collected as garbage.
@@ -239,10 +183,81 @@ class Agent(RunsBatches):
         Raises:
             As :meth:`arun`, after the events that came before.
         """
-        request = self._request(task, answer=answer, images=images, instructions=instructions, dry_run=dry_run)
-        async with contextlib.aclosing(self._events(request)) as events:
+        async with contextlib.aclosing(self._events(self._request(task, answer=answer, **options))) as events:
             async for event in events:
                 yield event
+
+    def map(
+        self,
+        tasks: Iterable[Any],
+        *,
+        concurrency: int = 4,
+        ordered: bool = True,
+        limits: Limits | None = None,
+        results: str | os.PathLike[str] | None = None,
+        retry: bool = False,
+        on: Executor | str | None = None,
+    ) -> Iterator[TaskResult]:
+        """Solve many tasks and yield their results, in the order of the tasks. Blocks for each; see :meth:`amap`.
+
+        ``for result in agent.map(["…", "…"]): print(result.id, result.status, result.value)``
+
+        A task's failure is its result. If you stop reading, or are interrupted, the runs under way are stopped. An
+        embedded model is one process: tasks at a time wait for it in a queue.
+
+        Args:
+            tasks: texts; or mappings with ``task`` and, where wanted, ``id``, ``answer``, ``images`` and
+                ``instructions`` (:class:`atc.faces.batch.tasks.BatchTask`). All are looked at before any is begun.
+            concurrency: how many at a time.
+            ordered: yield them in the order of the tasks; else as they end.
+            limits: budgets over all tasks (:class:`atc.faces.batch.limits.Limits`). What goes past them is not begun;
+                runs under way are ended by them. ``over`` of a result says so.
+            results: a file that gets a line a task; given again, what has ended is not done again, and what was cut off
+                goes on, with nothing done twice.
+            retry: go on also with tasks in that file that ended without an answer.
+            on: where: ``"ray"``, ``"ray:ADDRESS"`` or an executor; by default here.
+
+        Raises:
+            UsageError: some tasks are wrong, which the message names by their numbers; or another process has the file.
+            EnvironmentProblem: something is missing that every task needs, such as a model. What ran is stopped.
+        """
+        work = self.amap(
+            tasks, concurrency=concurrency, ordered=ordered, limits=limits, results=results, retry=retry, on=on
+        )
+        return each_of(work)
+
+    def amap(
+        self,
+        tasks: Iterable[Any],
+        *,
+        concurrency: int = 4,
+        ordered: bool = True,
+        limits: Limits | None = None,
+        results: str | os.PathLike[str] | None = None,
+        retry: bool = False,
+        on: Executor | str | None = None,
+        source: str | None = None,
+    ) -> AsyncGenerator[TaskResult]:
+        """:meth:`map` for asynchronous code: ``async for result in agent.amap(tasks): …``
+
+        ``source`` is noted in the traces: where the tools are, for a resume of one run by itself.
+
+        Raises:
+            As :meth:`map`; what is wrong with the tasks at once.
+        """
+        from atc.faces.batch.batch import run_batch  # all of it comes with it
+
+        return run_batch(
+            self,
+            tasks,
+            concurrency=concurrency,
+            ordered=ordered,
+            limits=limits,
+            results=results,
+            retry=retry,
+            on=on,
+            source=source,
+        )
 
     def resume(
         self, run_id: str, *, answer: Any = None, images: Images = (), reply: str | None = None, trust_run: bool = False
@@ -329,7 +344,7 @@ class Agent(RunsBatches):
     async def aclose(self) -> None:
         """:meth:`close` for asynchronous code."""
         try:
-            await self._held.aclose()
+            await self._resources.aclose()
         finally:
             await asyncio.to_thread(self.store.close)
 
@@ -348,26 +363,15 @@ class Agent(RunsBatches):
     # -- one run ------------------------------------------------------------------------------------------------------
 
     def _request(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        source: str | None = None,
-        turn: Upcoming | None = None,
-        dry_run: bool = False,
+        self, task: str, *, answer: Any = None, turn: Upcoming | None = None, **options: Unpack[RunOptions]
     ) -> Request:
-        """The request of a run; ``turn`` is its place in a conversation.
+        """Make the request of a run; ``turn`` is its place in a conversation.
 
         Raises:
             UsageError: a part of it cannot be used.
         """
         wanted = open_answer(answer) if answer is not None else self._answer
-        frame = framed(self.settings.instructions if instructions is None else instructions, turn)
-        if not isinstance(dry_run, bool):
-            raise UsageError(f"dry_run is True or False, not {dry_run!r}")  # a word such as "no" would be true
-        return Request(checked_task(task), wanted, read_images(images), frame, source, turn, dry_run=dry_run)
+        return request_of(task, wanted, turn, self.settings.instructions, **options)
 
     def _events(self, request: Request) -> AsyncGenerator[Event]:
         """Begin a run and yield its events. Closed early, it stops the run."""
@@ -384,96 +388,122 @@ class Agent(RunsBatches):
         run_id: str = "",
         model: Model | None = None,
     ) -> Result:
-        task, frame, turn = request.task, request.frame, request.turn
-        known = resumed if resumed is not None else turn
-        run_id = known.run_id if known is not None else run_id or new_run_id()
+        """Begin a run, let its strategy act, and return the result.
+
+        Args:
+            request: what is wanted.
+            resumed: the run that goes on.
+            strategy: acts; by default the agent's. ``opened_by``: the name that opens it for a resume, if one does.
+            listener: called with every event.
+            run_id: of a new run; made here if not given.
+            model: is asked in place of the agent's.
+        """
         if len(self.tools) <= self.settings.max_tools:
             check_schemas(self.tools)  # all are offered: a wrong one is found before a run begins
+        if strategy is None:
+            strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
+        ask_user = self._asked_in(request)
+        async with AsyncExitStack() as stack:
+            run = await self._opened(stack, request, run_id, resumed, model, listener, ask_user)
+            asked = settings_of(self.settings, self._approval.approve, ask_user)
+            about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
+            run.emit("run_started", about | request.for_trace())
+            try:
+                result = await solved(run, strategy, resumed)
+            except BaseException as error:
+                self._learn(run, request, end_with_error(run, error))
+                raise
+            if request.turn is not None:
+                request.turn.result = result
+            end(run, result)
+            self._learn(run, request, result)
+            return result
+
+    async def _opened(
+        self,
+        stack: AsyncExitStack,
+        request: Request,
+        run_id: str,
+        resumed: StoredRun | None,
+        model: Model | None,
+        listener: Listener | None,
+        ask_user: AskUser,
+    ) -> Run:
+        """Open what a run needs: its place in the store, model, journal, trace and broker. The stack closes them.
+
+        Raises:
+            AtcError: one of them cannot be had; nothing has begun then.
+        """
+        turn = request.turn
+        known = resumed if resumed is not None else turn
+        run_id = known.run_id if known is not None else run_id or new_run_id()
         stored = resumed or (self.store.run(run_id) if self.settings.keep_runs else None)
-        telemetry = self._telemetry
-        redactor = Redactor([*self.settings.secrets, *(telemetry.secrets if telemetry is not None else ())])
         if stored is not None:
             await asyncio.to_thread(self.store.check)  # one that is down refuses before anything runs
-        async with AsyncExitStack() as stack:
-            observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
-            model = model or self._held.model()
-            model.check_images([Message("user", task, images=request.images)])
-            budget = limits_of(self.settings, model)
-            model.prepare()
-            if stored is not None:
-                await asyncio.to_thread(stored.make)
-                stack.push_async_callback(self._prune)  # last, at the run's end
-            if turn is not None:
-                journal = turn.open_journal(stored)
-            elif stored is not None:
-                journal = await opened_journal(stored, resumed=resumed is not None)
-            else:
-                journal = Journal()
-            stack.callback(journal.close)
-            trace = stored.open_trace() if stored is not None else NoTrace()
-            stack.callback(trace.close)
-            heard = None if observed is None else observed.heard
-            emit = emitter(trace, redactor, heard, self._on_event, listener)
-            session = Session(task, run_id, stored, budget, emit)
-            broker = session.broker = Broker(
-                tools=Toolset(),
-                journal=journal,
-                emit=emit,
-                policy=self._policy,
-                approval=self._approval.of_run(run_id),
-                redactor=redactor,
-                task=frame.words_with(task),
-                keep_traceback=stored.keep_traceback if stored else None,
-                rules=self.settings.active_rules,
-                dry_run=request.dry_run,
-                repairer=session.repaired,
-                alike=session.alike,
-                feeds_of=session.feeds_of,
-            )
-            if strategy is None:
-                strategy, opened_by = self._strategy, None if self._given_strategy else self.settings.strategy
-            if turn is not None:
-                turn.begin(broker, self.tools)
-            ask_user = self._asked_in(request)
-            asked = settings_of(self.settings, self._approval.approve, ask_user)
-            about = started(run_id, model, (strategy.name, opened_by), len(self.tools), asked)
-            emit("run_started", about | request.for_trace())
-            try:
-                context = session.context = RunContext(
-                    task,
-                    request.settings(self.settings),
-                    BudgetedModel(model if observed is None else observed.model(model), budget),
-                    broker,
-                    self._held.sandbox(),
-                    self.catalogue,
-                    emit,
-                    stack,
-                    answer_type=request.answer,
-                    images=request.images,
-                    frame=request.frame,
-                    questions=None
-                    if ask_user == "never"
-                    else Questions(answerer_of(ask_user), broker, emit, request.given),
-                )
-                result = await session.acted(context, strategy, resumed)
-            except BaseException as error:
-                self._learn(session.end_with_error(error), request, broker)
-                raise
-            if turn is not None:
-                turn.result = result
-            session.end(result)
-            self._learn(result, request, broker)
-            return result
+        telemetry = self._telemetry
+        redactor = Redactor([*self.settings.secrets, *(telemetry.secrets if telemetry is not None else ())])
+        observed = stack.enter_context(telemetry.run(self.tools, redactor)) if telemetry is not None else None
+        model = model or self._resources.model()
+        model.check_images([Message("user", request.task, images=request.images)])
+        budget = limits_of(self.settings, model)
+        model.prepare()
+        if stored is not None:
+            await asyncio.to_thread(stored.make)
+            stack.push_async_callback(self._prune)  # last, at the run's end
+        journal = await journal_of(request, stored, resumed=resumed is not None)
+        stack.callback(journal.close)
+        trace = stored.open_trace() if stored is not None else NoTrace()
+        stack.callback(trace.close)
+        emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
+        run: Run  # it is made with the broker, which asks it about the calls that a program makes
+        broker = Broker(
+            tools=Toolset(),
+            journal=journal,
+            emit=emit,
+            policy=self._policy,
+            approval=self._approval.of_run(run_id),
+            redactor=redactor,
+            task=request.preamble.words_with(request.task),
+            keep_traceback=stored.keep_traceback if stored else None,
+            rules=self.settings.active_rules,
+            dry_run=request.dry_run,
+            repairer=lambda complaint: run.repaired(complaint),
+            alike=lambda tool, by: run.recovery.alike(tool, by),
+            feeds_of=lambda call: run.feeds_of(call),
+        )
+        if turn is not None:
+            turn.begin(broker, self.tools)
+        asks = ask_user != "never"
+        run = Run(
+            task=request.task,
+            run_id=run_id,
+            settings=request.settings(self.settings),
+            model=BudgetedModel(model if observed is None else observed.model(model), budget),
+            budget=budget,
+            broker=broker,
+            resources=self._resources,
+            catalogue=self.catalogue,
+            emit=emit,
+            stack=stack,
+            stored=stored,
+            answer_type=request.answer,
+            images=request.images,
+            preamble=request.preamble,
+            questions=Questions(answerer_of(ask_user), broker, emit, request.given) if asks else None,
+        )
+        return run
 
     async def _prune(self) -> None:
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
 
-    def _learn(self, result: Result | None, request: Request, broker: Broker) -> None:
-        """Hand a run that has ended to the catalogue, which learns from it in a thread of its own; of a dry run,
-        nothing: what its calls would have answered nobody knows."""
+    def _learn(self, run: Run, request: Request, result: Result | None) -> None:
+        """Hand a run that has ended to the catalogue, which learns from it in a thread of its own.
+
+        Nothing is learnt from a dry run: what its calls would have answered is not known.
+        """
         if result is not None and self.settings.learns and not request.dry_run:
-            self.catalogue.learn_soon(result, request.frame.number, warned=bool(broker.warnings))
+            self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _asked_in(self, request: Request) -> AskUser:
         """Who answers what the programs of a run ask."""

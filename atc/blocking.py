@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
+import queue
 import threading
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Iterator
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -49,3 +51,52 @@ def _in_thread(work: Coroutine[Any, Any, T]) -> T:
             if not done.done():  # it is the waiting that was interrupted
                 loop.call_soon_threadsafe(task.cancel)
         thread.join()
+
+
+def each_of(work: AsyncGenerator[T]) -> Iterator[T]:
+    """Yield the results of some work, which goes on in a thread of its own while they are read.
+
+    If the reader stops, the work is cancelled and waited for.
+    """
+    ended: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
+
+    async def main() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        running.append((asyncio.get_running_loop(), task))
+        ready.set()
+        async with contextlib.aclosing(work):
+            async for result in work:
+                ended.put((result, None))
+
+    def inside() -> None:
+        try:
+            asyncio.run(main())
+        except BaseException as error:  # handed to the thread that waits
+            ended.put((None, error))
+        else:
+            ended.put((None, None))
+        finally:
+            ready.set()
+
+    def results() -> Iterator[T]:
+        thread = threading.Thread(target=inside, name="atc-map")
+        thread.start()
+        ready.wait()
+        try:
+            while True:
+                result, error = ended.get()
+                if error is not None:
+                    raise error
+                if result is None:
+                    return
+                yield result
+        finally:
+            for loop, task in running:
+                with contextlib.suppress(RuntimeError):  # it has ended
+                    loop.call_soon_threadsafe(task.cancel)
+            thread.join()
+
+    ready = threading.Event()
+    return results()

@@ -11,7 +11,7 @@ import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from atc.blocking import wait_for
 from atc.calls.broker import Broker
@@ -19,11 +19,10 @@ from atc.calls.entry import Entry
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import UsageError
-from atc.models.images import Images
 from atc.packing import as_text
 from atc.result import Effect, Result
 from atc.sandboxes.inputs import name_problem
-from atc.strategies.frame import (
+from atc.strategies.preamble import (
     MAX_CALL,
     MAX_CALLS,
     MAX_PROBLEM,
@@ -40,6 +39,7 @@ from atc.traces.stores.base import StoredRun, new_run_id
 
 if TYPE_CHECKING:
     from atc.agent import Agent
+    from atc.request import RunOptions
 
 MAX_SHOWN = 20
 """Earlier tasks that a prompt can have: the latest."""
@@ -132,64 +132,28 @@ class Conversation:
         """The tasks so far and how each went, in short."""
         return tuple(self._turns)
 
-    def run(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[Any]:
+    def run(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
         """Solve the next task: :meth:`atc.Agent.run`, with its arguments.
 
         Raises:
             UsageError: another task of this conversation is under way, or it is closed.
             As :meth:`atc.Agent.run`.
         """
-        return wait_for(self.arun(task, answer=answer, images=images, instructions=instructions, dry_run=dry_run))
+        return wait_for(self.arun(task, answer=answer, **options))
 
-    async def arun(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        source: str | None = None,
-        dry_run: bool = False,
-    ) -> Result[Any]:
-        """:meth:`run` for asynchronous code: :meth:`atc.Agent.arun`, with its arguments."""
+    async def arun(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
+        """:meth:`run` for asynchronous code."""
         with self._next(task) as turn:
-            request = self._agent._request(
-                task,
-                answer=answer,
-                images=images,
-                instructions=instructions,
-                source=source,
-                turn=turn,
-                dry_run=dry_run,
-            )
-            return await self._agent._begin(request)
+            return await self._agent._begin(self._agent._request(task, answer=answer, turn=turn, **options))
 
-    async def stream(
-        self,
-        task: str,
-        *,
-        answer: Any = None,
-        images: Images = (),
-        instructions: str | None = None,
-        dry_run: bool = False,
-    ) -> AsyncIterator[Event]:
+    async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:
         """Solve the next task and yield every event: :meth:`atc.Agent.stream`, with its arguments.
 
         Raises:
             As :meth:`run`, after the events that came before.
         """
         with self._next(task) as turn:
-            request = self._agent._request(
-                task, answer=answer, images=images, instructions=instructions, turn=turn, dry_run=dry_run
-            )
+            request = self._agent._request(task, answer=answer, turn=turn, **options)
             async with contextlib.aclosing(self._agent._events(request)) as events:
                 async for event in events:
                     yield event

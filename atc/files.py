@@ -1,4 +1,8 @@
-"""Files of the host: locks on them, files that are written whole, and folders that only their owner can read."""
+"""Files of the host: locks on them, files that are written whole, and folders that only their owner can read.
+
+And where the data lies that ships with ATC: ``prompts/``, ``protocols/`` and the untrusted ``sandbox/``. In a checkout
+they stand beside the package; in a wheel they lie inside it. They are never importable packages.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,13 @@ import secrets
 import stat
 from collections.abc import Iterable
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 from atc.errors import EnvironmentProblem
 
+_PACKAGE = Path(__file__).resolve().parent
 _TABLE, _MOUNTS = Path("/proc/locks"), Path("/proc/self/mountinfo")
 
 
@@ -252,3 +258,18 @@ def _is_of_one(status: os.stat_result) -> bool:
     except KeyError:
         return False
     return owner.pw_gid == group.gr_gid and group.gr_name == owner.pw_name and set(group.gr_mem) <= {owner.pw_name}
+
+
+@cache
+def resource_dir(name: str) -> Path:
+    """Return the folder ``name`` (``prompts``, ``protocols`` or ``sandbox``).
+
+    Raises:
+        FileNotFoundError: the installation is incomplete.
+    """
+    for base in (_PACKAGE, _PACKAGE.parent):
+        path = base / name
+        if path.is_dir() and not (path / "__init__.py").exists():
+            return path
+    where = f"looked in {_PACKAGE} and beside it"
+    raise FileNotFoundError(f"atc is installed without its {name}/ folder ({where}): reinstall it")

@@ -6,8 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from atc.files import resource_dir
 from atc.invisible import legible
-from atc.resources import resource_dir
 
 if TYPE_CHECKING:
     import jinja2

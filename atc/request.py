@@ -6,7 +6,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from atc.answers.opening import resumed as resumed_answer
 from atc.answers.types import AnswerType
@@ -19,12 +19,28 @@ from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
 from atc.plugins import STRATEGIES
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.strategies.frame import NO_FRAME, Frame
+from atc.strategies.preamble import NO_PREAMBLE, Preamble
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
 
 MAX_TASK = 20_000
 """Characters of a task."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What :meth:`atc.Agent.run`, ``arun`` and ``stream`` take beside a task, as those of a conversation do.
+
+    Attributes:
+        images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
+        instructions: standing wishes that replace the agent's own, such as "answer in German".
+        dry_run: make only reads, and list calls with effects in ``planned`` and ``dry_run`` of the result.
+        source: where the tools are; the trace keeps it, for a resume.
+    """
+
+    images: Images
+    instructions: str | None
+    dry_run: bool
+    source: str | None
 
 
 @dataclass(frozen=True)
@@ -35,7 +51,7 @@ class Request:
         task: what the user wants.
         answer: the type that the value shall have; ``None``: any.
         images: shown to the model with the task.
-        frame: what stands before the task: standing instructions, and the earlier tasks of a conversation.
+        preamble: what stands before the task: standing instructions, and the earlier tasks of a conversation.
         source: where the tools are, for a resume.
         turn: the task's place in a conversation.
         ask_user: who answers what programs ask; ``None``: as the agent has it.
@@ -48,7 +64,7 @@ class Request:
     task: str
     answer: AnswerType | None = None
     images: tuple[Image, ...] = ()
-    frame: Frame = NO_FRAME
+    preamble: Preamble = NO_PREAMBLE
     source: str | None = None
     turn: Upcoming | None = None
     ask_user: AskUser | None = None
@@ -74,7 +90,7 @@ class Request:
             "dry_run": self.dry_run,
         }
         given = {name: value for name, value in optional.items() if value}
-        return {"task": self.task, "source": self.source} | self.frame.for_trace() | given
+        return {"task": self.task, "source": self.source} | self.preamble.for_trace() | given
 
 
 def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, Any]:
@@ -124,8 +140,37 @@ def checked_task(task: str) -> str:
     return task.strip()
 
 
-def framed(instructions: str, turn: Upcoming | None) -> Frame:
-    """The frame of a task.
+def request_of(
+    task: str, answer: AnswerType | None, turn: Upcoming | None, own: str, **options: Unpack[RunOptions]
+) -> Request:
+    """Make the request of a run.
+
+    Args:
+        task: what the user wants.
+        answer: the type that the value shall have.
+        turn: the task's place in a conversation.
+        own: the agent's instructions, if the options have none.
+        options: of the run.
+
+    Raises:
+        UsageError: a part of it cannot be used.
+    """
+    dry_run, instructions = options.get("dry_run", False), options.get("instructions")
+    if not isinstance(dry_run, bool):
+        raise UsageError(f"dry_run is True or False, not {dry_run!r}")  # a word such as "no" would be true
+    return Request(
+        task=checked_task(task),
+        answer=answer,
+        images=read_images(options.get("images", ())),
+        preamble=preamble_of(own if instructions is None else instructions, turn),
+        source=options.get("source"),
+        turn=turn,
+        dry_run=dry_run,
+    )
+
+
+def preamble_of(instructions: str, turn: Upcoming | None) -> Preamble:
+    """Return what stands before a task.
 
     Raises:
         UsageError: the instructions are no text, or too long.
@@ -134,7 +179,7 @@ def framed(instructions: str, turn: Upcoming | None) -> Frame:
         what = f"{len(instructions):,} characters" if isinstance(instructions, str) else type(instructions).__name__
         raise UsageError(f"instructions are a text of at most {MAX_INSTRUCTIONS:,} characters, not {what}")
     text = instructions.strip()
-    return Frame(text) if turn is None else Frame(text, turn.turns, turn.number)
+    return Preamble(text) if turn is None else Preamble(text, turn.turns, turn.number)
 
 
 def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: bool = False) -> dict[str, Any]:
@@ -187,17 +232,25 @@ def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: 
     return started
 
 
-async def opened_journal(stored: StoredRun, *, resumed: bool) -> Journal:
-    """The journal of a run, opened in a thread: it may be long, as the trace that it is held against may be, and a
-    database may be slow.
+async def journal_of(request: Request, stored: StoredRun | None, *, resumed: bool) -> Journal:
+    """Open the journal of a run: its conversation's, or its own.
 
     Args:
-        stored: the run.
+        request: of the run.
+        stored: the run, if it is kept.
         resumed: it goes on: the journal holds every write that its trace tells of.
 
     Raises:
         JournalError: it is damaged or lacks a call, or another process works on the run.
     """
+    if request.turn is not None:
+        return request.turn.open_journal(stored)
+    return Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+
+
+async def _in_a_thread(stored: StoredRun, *, resumed: bool) -> Journal:
+    """Open a kept run's journal in a thread: it may be long, as the trace that it is held against may be, and a
+    database may be slow."""
 
     def opened() -> Journal:
         journal = stored.open_journal()
@@ -264,7 +317,7 @@ def _read_back(
         started["task"],
         resumed_answer(run_id, started.get("answer"), answer, default),
         read_again(run_id, started.get("images", ()), read_images(images)),
-        Frame.from_trace(started),
+        Preamble.from_trace(started),
         started.get("source"),
         ask_user=_asked_as_before(started),
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),

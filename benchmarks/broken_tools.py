@@ -47,7 +47,7 @@ from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.strategies.base import Ending
 from atc.strategies.chain import Chain
-from atc.strategies.context import RunContext
+from atc.strategies.run import Run
 from atc.tools.tool import Tool, Toolset, Transport
 from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
 from benchmarks.broken_twins import READS, TWINS, WRITES, twins_of
@@ -171,7 +171,7 @@ class Begun(Chain):
         super().__init__()
         self._names = names
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         await context.offer(context.all_tools.only(*self._names))
         return await super().solve(context)
 

@@ -29,6 +29,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -36,14 +37,20 @@ from typing import Annotated, Any, Literal
 import typer
 
 from atc.atlas import Atlas, atlas_toolset
+from atc.calls.broker import Broker
+from atc.calls.journal import Journal
+from atc.catalogue import Catalogue
 from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.models.base import Model
+from atc.models.budget import Budget
 from atc.models.fake import FakeModel
 from atc.programs.analysis.flow import Flow
+from atc.resources import Resources
 from atc.retrieval.retriever import IndexRetriever
 from atc.schemas.reading import Reader
 from atc.settings import Settings
+from atc.strategies.run import Run
 from atc.strategies.writer import Writer
 from atc.tools.fit import SEPARATOR, Fit
 from atc.tools.openapi import read_openapi
@@ -104,11 +111,32 @@ class Kept:
         self.missing += [f"{what}: {label}" for label, there in zip(labels, shown, strict=True) if not there]
 
 
+def _run_of(task: str, tools: Toolset, tokens: int, model: Model) -> Run:
+    """A run that offers these tools, with nothing learnt of them, and never begins."""
+    settings = Settings.load(prompt_tokens=tokens, context_tokens=CONTEXT, learn=False)
+    return Run(
+        task=task,
+        run_id="prompt",
+        settings=settings,
+        model=model,
+        budget=Budget(),
+        broker=Broker(Toolset(), Journal(), emit=_unheard),
+        resources=Resources(settings, model, None),
+        catalogue=Catalogue(tools, settings=settings),
+        emit=_unheard,
+        stack=AsyncExitStack(),
+        tools=tools,
+    )
+
+
+def _unheard(kind: str, data: Any) -> None:
+    """Take an event, which nothing reads."""
+
+
 async def prompt_of(task: str, tools: Toolset, tokens: int, model: Model) -> tuple[Fit, int, float]:
     """What a first prompt of at most so many tokens shows, its tokens, and the processor seconds that it took."""
-    settings = Settings.load(prompt_tokens=tokens, context_tokens=CONTEXT)
     began = time.process_time()
-    writer = Writer(task, tools, model, settings, lambda kind, data: None)
+    writer = Writer(_run_of(task, tools, tokens, model))
     messages = await writer.messages((), ())
     seconds = time.process_time() - began
     assert writer.shown is not None

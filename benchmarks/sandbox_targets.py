@@ -23,7 +23,7 @@ import anyio
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import AtcError
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.sandboxes.channel.frames import SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox

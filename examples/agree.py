@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from atc import Ending, Fault, ProgramLoop, RunContext, Strategy
+from atc import Ending, Fault, ProgramLoop, Run, Strategy
 from atc.strategies.endings import ending_of
 
 
@@ -19,10 +19,10 @@ class Agree(Strategy):
 
     name = "agree"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, run: Run) -> Ending:
         values: list[Any] = []
-        async with ProgramLoop.open(context) as loop:
-            for _ in range(context.settings.max_revisions + 2):
+        async with ProgramLoop.open(run) as loop:
+            for _ in range(run.settings.max_revisions + 2):
                 draft = await loop.write()
                 if findings := await loop.check(draft):
                     loop.reject(draft, findings)

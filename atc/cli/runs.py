@@ -22,10 +22,10 @@ from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_jso
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
 from atc.errors import EnvironmentProblem, TraceError, UsageError
-from atc.held import replies_folder
 from atc.invisible import visible
 from atc.plugins import STRATEGIES
 from atc.prices import money_text
+from atc.resources import replies_folder
 from atc.settings import Settings
 from atc.strategies.base import Strategy, open_strategy
 from atc.traces.events import Event

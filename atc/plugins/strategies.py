@@ -26,8 +26,7 @@ from atc.strategies.endings import STATUS, advised, ending_of
 from atc.strategies.left_undone import refused_write, settled
 from atc.strategies.previews import LEFT_OUT, previews
 from atc.strategies.revise import revise
-from atc.strategies.ways import DEFAULT_WAYS
-from atc.strategies.writer import Draft
+from atc.strategies.writer import DEFAULT_OPTIONS, Draft
 from atc.tools.protocol import parameters_of
 from atc.tools.stubs import render_stub
 from atc.traces.events import LayerStarted
@@ -38,7 +37,7 @@ __all__ = [
     "ASK_USER",
     "Cause",
     "ChainPolicy",
-    "DEFAULT_WAYS",
+    "DEFAULT_OPTIONS",
     "Draft",
     "Entry",
     "FaultCase",

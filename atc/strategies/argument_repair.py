@@ -18,7 +18,7 @@ from atc.prompting import fenced, prompt
 from atc.tools.protocol import JsonSchema
 
 if TYPE_CHECKING:
-    from atc.strategies.context import RunContext
+    from atc.strategies.run import Run
 
 RULE = "model-repair"
 MAX_SCHEMA = 8_000
@@ -33,11 +33,11 @@ class ModelRepairer:
     """Asks the model of one run. It is a :data:`atc.calls.argument_repairs.Repairer`.
 
     Args:
-        context: the run.
+        run: the run.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    def __init__(self, run: Run) -> None:
+        self._run = run
 
     async def __call__(self, complaint: Complaint) -> Mapping[str, Any] | None:
         """Other arguments for the same tool; ``None`` where the model gives none, or cannot be asked."""
@@ -56,9 +56,9 @@ class ModelRepairer:
             reason=fenced(complaint.reason),
             by=_SPEAKERS[complaint.by],
         )
-        limit = min(MAX_TOKENS, self._context.settings.max_tokens)
+        limit = min(MAX_TOKENS, self._run.settings.max_tokens)
         try:
-            reply = await self._context.ask("repair", [Message("user", text)], max_tokens=limit, schema=schema)
+            reply = await self._run.ask("repair", [Message("user", text)], max_tokens=limit, schema=schema)
         except (ModelError, ModelUnavailable, BudgetExceeded, UsageError):
             return None  # the run finds out by itself; of a schema beyond all bounds no reply's form can be made
         return reply.value if isinstance(reply.value, dict) else None

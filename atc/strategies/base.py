@@ -22,7 +22,7 @@ from atc.result import RunStatus
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
-    from atc.strategies.context import RunContext
+    from atc.strategies.run import Run
 
 RESEARCH = frozenset({"codeact", "dfsdt", "layered", "layered-calls", "navigate", "plan", "react"})
 """The names of those in ``research/``, a package of its own that who wants to compare installs."""
@@ -68,12 +68,12 @@ def checked(found: Any, strategy: str) -> Ending:
     raise UsageError(f"strategy {strategy!r} ended with {what}")
 
 
-def typed_ending(context: RunContext, ending: Ending) -> tuple[Ending, Fitted | None]:
+def typed_ending(run: Run, ending: Ending) -> tuple[Ending, Fitted | None]:
     """An ending, with its value as the type that was asked for. Where it is none of that type, the run is unsolved; one
     that is partial has no value then."""
-    if context.answer_type is None or not (ending.status == "answered" or ending.partial):
+    if run.answer_type is None or not (ending.status == "answered" or ending.partial):
         return ending, None
-    found = context.answer_type.fit(to_json_value(ending.value))
+    found = run.answer_type.fit(to_json_value(ending.value))
     if isinstance(found, Fitted):
         return replace(ending, value=found.plain), found
     if ending.status != "answered":
@@ -82,7 +82,7 @@ def typed_ending(context: RunContext, ending: Ending) -> tuple[Ending, Fitted | 
 
 
 class Strategy(abc.ABC):
-    """One way to solve tasks. One object serves many runs, also at once: the state of a run is in its context.
+    """One way to solve tasks. One object serves many runs, also at once: the state of a run is in its run.
 
     Attributes:
         name: as the trace and messages have it.
@@ -90,24 +90,24 @@ class Strategy(abc.ABC):
 
     name: str
 
-    async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
+    async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
         """Offer the tools of the run, before it acts; by default those that the task needs.
 
         Args:
             stored: the run that goes on; ``None`` for a new one.
         """
-        await context.choose_tools(stored)
+        await run.choose_tools(stored)
 
     @abc.abstractmethod
-    async def solve(self, context: RunContext) -> Ending:
-        """Act on ``context.task`` until it is answered, or nothing more can be done.
+    async def solve(self, run: Run) -> Ending:
+        """Act on ``run.task`` until it is answered, or nothing more can be done.
 
         Raises:
             ModelError, ModelUnavailable, SandboxUnavailable, BudgetExceeded, JournalError, InputNeeded, WritesPlanned:
-                from the context's methods. Let them pass: the agent makes the run's ending of them.
+                from the run's methods. Let them pass: the agent makes the run's ending of them.
         """
 
-    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Go on with a run that was cut off. ``stored`` holds its trace and its journal.
 
         The default begins again. The journal keeps that safe: no write is made twice, also where a request is begun
@@ -116,8 +116,8 @@ class Strategy(abc.ABC):
         Raises:
             As :meth:`solve`.
         """
-        context.broker.journal.begin_again()
-        return await self.solve(context)
+        run.broker.journal.begin_again()
+        return await self.solve(run)
 
 
 def open_strategy(given: str | Strategy) -> Strategy:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.context import RunContext
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
-from atc.strategies.ways import DEFAULT_WAYS, Ways
+from atc.strategies.run import Run
+from atc.strategies.writer import DEFAULT_OPTIONS, WritingOptions
 from atc.traces.stores.base import StoredRun
 
 
@@ -20,20 +20,20 @@ class Chain(Strategy):
     policy: type[ChainPolicy] = ChainPolicy
     """Which program comes next, and what a warning costs."""
 
-    def __init__(self, ways: Ways = DEFAULT_WAYS) -> None:
-        """``ways``: how programs are written, checked and traced."""
-        self._ways = ways
+    def __init__(self, options: WritingOptions = DEFAULT_OPTIONS) -> None:
+        """``options``: how programs are written, checked and traced."""
+        self._options = options
 
-    async def solve(self, context: RunContext) -> Ending:
-        return await self._act(context)
+    async def solve(self, run: Run) -> Ending:
+        return await self._act(run)
 
-    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
         if not (programs := stored.programs()):
-            return await self.solve(context)
-        return await self._act(context, programs, stored)
+            return await self.solve(run)
+        return await self._act(run, programs, stored)
 
-    async def _act(self, context: RunContext, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
-        async with ProgramLoop.open(context, self._ways, look=True) as loop:
+    async def _act(self, run: Run, before: Sequence[str] = (), stored: StoredRun | None = None) -> Ending:
+        async with ProgramLoop.open(run, self._options, look=True) as loop:
             first = loop.resumed(stored) if stored is not None else None
             return await revise(loop, self.policy(loop, before), first)

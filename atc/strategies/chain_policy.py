@@ -35,7 +35,7 @@ class ChainPolicy:
 
     def __init__(self, loop: ProgramLoop, before: Sequence[str] = ()) -> None:
         self._loop, self._before = loop, frozenset(before)
-        self._context, self._settings = loop.context, loop.context.settings
+        self._run, self._settings = loop.run, loop.run.settings
         bound = self._settings.max_rejections
         self._max_rejections = self._settings.max_revisions if bound is None else bound
         self._foretold = 0
@@ -60,7 +60,7 @@ class ChainPolicy:
         """Count a program that ran and failed. Where a warning foretold it and nothing was written, the run was no more
         than a check: it costs one of ``max_rejections``, and none of the α revisions.
         """
-        calls = self._context.last_calls
+        calls = self._run.last_calls
         wrote = any(call.effect is not Effect.READ and call.status != "refused" for call in calls)
         self._foretold += fault.finding is not None and not wrote
 
@@ -72,14 +72,14 @@ class ChainPolicy:
         """
         nothing = fault.kind == "answer" and fault.case is not FaultCase.ANSWER_TYPE
         if fault.case is FaultCase.NO_SUCCESS:
-            nothing = all(call.error_status in _NOT_THERE for call in self._context.last_calls if not call.succeeded)
+            nothing = all(call.error_status in _NOT_THERE for call in self._run.last_calls if not call.succeeded)
         if fault.case is FaultCase.NO_CALLS:
             failed = [f for revision in self._history if (f := revision.fault) is not None and f.tool is not None]
             nothing = all(each.status in _NOT_THERE for each in failed)
         if value in (None, ""):  # where it was set, and not from a call that failed or a part of a list
-            searched = fault.call is None and any(is_first_part(call) for call in self._context.last_calls)
+            searched = fault.call is None and any(is_first_part(call) for call in self._run.last_calls)
             nothing = fault.case is FaultCase.EMPTY and not fault.reason and not searched
-        answers = self._loop.answer_type is None or self._context.misfit(value) is None
+        answers = self._loop.answer_type is None or self._run.misfit(value) is None
         return nothing and before == value and answers
 
     def gives_up(self) -> bool:
@@ -106,7 +106,7 @@ class ChainPolicy:
 
     def _not_told(self, draft: Draft) -> list[Finding]:
         """The warnings for which a program is sent back: each once in a run, and none where no reply is left."""
-        allowed = self._context.broker.approval.warnings == "allow"
+        allowed = self._run.broker.approval.warnings == "allow"
         if allowed or draft.source in self._before or self._rejections >= self._max_rejections:
             return []
         told = {finding.subject for revision in self._history for finding in revision.findings}

@@ -24,15 +24,14 @@ from atc.records import ODD_ANSWERS
 from atc.result import Call, Effect
 from atc.sketch import Sketch, Why, chosen_event
 from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import STATUS, refused_by_check
 from atc.strategies.program_loop import ProgramLoop
-from atc.strategies.ways import Ways
-from atc.strategies.writer import Draft
+from atc.strategies.run import Run
+from atc.strategies.writer import Draft, WritingOptions
 from atc.traces.stores.base import StoredRun
 
 NAME = "given"
-_WAYS = Ways(revision="notes", author="caller")
+_OPTIONS = WritingOptions(revision="notes", author="caller")
 
 
 @dataclass
@@ -83,49 +82,49 @@ class Given(Strategy):
         self._before: tuple[str, ...] = ()
         self.facts = Facts()
 
-    async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
+    async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
         """Offer the tools that the program names: nothing is searched."""
-        context.task = ""  # the run is named by the program's own text, which gives none of its values
+        run.task = ""  # the run is named by the program's own text, which gives none of its values
         if stored is not None:
-            context.recovery.restore(stored)
-        tools = context.all_tools.only(*await asyncio.to_thread(self._understood, context))  # a program may be long
+            run.recovery.restore(stored)
+        tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
         why = {name: Why(kind="given") for name in tools}
-        context.sketch = Sketch(tools, of=len(context.all_tools), why=why).noting_services()
-        context.emit("tools_chosen", chosen_event(context.sketch))
-        await context.offer(tools)
+        run.sketch = Sketch(tools, of=len(run.all_tools), why=why).noting_services()
+        run.emit("tools_chosen", chosen_event(run.sketch))
+        await run.offer(tools)
 
-    def _understood(self, context: RunContext) -> list[str]:
+    def _understood(self, run: Run) -> list[str]:
         """Read the program, whatever its dialect; return the tools that it names, or may mean."""
-        protocols = {protocol.name: protocol for protocol in context.all_tools.protocols}
+        protocols = {protocol.name: protocol for protocol in run.all_tools.protocols}
         self._program, read = in_plain_python(self._program, protocols, self._inputs)
         self._read += [rewrite.note for rewrite in read]
         unclear = unclear_tools(self._program, protocols, self._inputs)
-        return _named(self._program, context, {name for finding in unclear for name in finding.instead})
+        return _named(self._program, run, {name for finding in unclear for name in finding.instead})
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, run: Run) -> Ending:
         """Check the program, run it, attribute its failure."""
-        context.broker.journal.inputs = self._inputs
-        context.repairer = None  # there is no model to ask, for arguments or for a sentence
-        context.settings = context.settings.model_copy(update={"sentence": False})
+        run.broker.journal.inputs = self._inputs
+        run.repairer = None  # there is no model to ask, for arguments or for a sentence
+        run.settings = run.settings.model_copy(update={"sentence": False})
         try:
-            return await self._solve(context)
+            return await self._solve(run)
         finally:
-            entries = context.broker.journal.entries.values()
+            entries = run.broker.journal.entries.values()
             done = (each for each in entries if each.effect is not Effect.READ and each.state == "done")
-            self.facts.done, self.facts.attempt = tuple(done), context.broker.journal.attempt
+            self.facts.done, self.facts.attempt = tuple(done), run.broker.journal.attempt
 
-    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run it as a revision: what the run's earlier programs did is answered from the journal."""
         self._before = stored.programs()
-        return await self.solve(context)
+        return await self.solve(run)
 
-    async def _solve(self, context: RunContext) -> Ending:
+    async def _solve(self, run: Run) -> Ending:
         facts = self.facts
-        async with ProgramLoop.open(context, _WAYS) as loop:
-            draft = self._draft(context)
-            await self._announce(context, draft)
+        async with ProgramLoop.open(run, _OPTIONS) as loop:
+            draft = self._draft(run)
+            await self._announce(run, draft)
             facts.findings = [each for each in await loop.check(draft) if each.severity == "error"]
-            if self._may_be_sent_back(context, draft):
+            if self._may_be_sent_back(run, draft):
                 facts.findings += loop.warned(draft).gating
             if facts.findings:
                 facts.rejected = True
@@ -144,27 +143,27 @@ class Given(Strategy):
                 return Ending("answered", outcome.value)
             return Ending(STATUS[fault.cause] if fault.cause is not None else "unsolved", fault=fault)
 
-    def _may_be_sent_back(self, context: RunContext, draft: Draft) -> bool:
+    def _may_be_sent_back(self, run: Run, draft: Draft) -> bool:
         """Whether warnings before a write send the program back: not one that comes again, or that never could."""
-        allowed = context.broker.approval.warnings == "allow"
-        return context.settings.keep_runs and not allowed and draft.source not in self._before
+        allowed = run.broker.approval.warnings == "allow"
+        return run.settings.keep_runs and not allowed and draft.source not in self._before
 
-    async def _announce(self, context: RunContext, draft: Draft) -> None:
-        data = {"attempt": len(context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
+    async def _announce(self, run: Run, draft: Draft) -> None:
+        data = {"attempt": len(run.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
         if self._inputs:  # which may be large, and are masked here as they will be in the trace
-            data["inputs"] = await asyncio.to_thread(lambda: context.broker.redactor.value(pack(self._inputs)))
-        context.emit("program_written", data)
+            data["inputs"] = await asyncio.to_thread(lambda: run.broker.redactor.value(pack(self._inputs)))
+        run.emit("program_written", data)
 
-    def _draft(self, context: RunContext) -> Draft:
-        protocols = {protocol.name: protocol for protocol in context.tools.protocols}
-        rules = context.settings.active_rules
+    def _draft(self, run: Run) -> Draft:
+        protocols = {protocol.name: protocol for protocol in run.tools.protocols}
+        rules = run.settings.active_rules
         program, rewrites = repair_program(self._program, RepairContext(protocols, rules, self._inputs), FRAME)
         return Draft(program, (*self._read, *(rewrite.note for rewrite in rewrites)))
 
 
-def _named(program: Program, context: RunContext, more: Collection[str]) -> list[str]:
+def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:
     """The tools that a program names, and ``more``, in the order of the agent's tools."""
     if program.tree is None:
         return []
     names = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}.union(more)
-    return [name for name in context.all_tools if name in names]
+    return [name for name in run.all_tools if name in names]

@@ -29,33 +29,33 @@ from atc.programs.responses import blames_arguments, has_other_value, invocation
 from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.strategies.base import Ending
-from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
+from atc.strategies.run import Run
 
 MAX_REMARKS, MAX_WARNINGS = 20, 5
 """Failures and warnings that a result names, and warnings among them; its calls have all failures."""
 
 
-def settled(ending: Ending, context: RunContext) -> Ending:
+def settled(ending: Ending, run: Run) -> Ending:
     """The ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
     if ending.status != "answered":
         return ending
-    left = LeftUndone(context.broker, context.calls, context.revisions)
-    lines = context.revisions[-1].program.splitlines() if context.revisions else []
-    unresolved = tuple(_unresolved(context, left))[:MAX_WARNINGS]
+    left = LeftUndone(run.broker, run.calls, run.revisions)
+    lines = run.revisions[-1].program.splitlines() if run.revisions else []
+    unresolved = tuple(_unresolved(run, left))[:MAX_WARNINGS]
     remarks = tuple(_fault_of(call, lines) for call in left.caught)[: MAX_REMARKS - len(unresolved)] + unresolved
     remarks += ending.remarks
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
         return replace(ending, partial=left.partial, remarks=remarks)
-    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone], context.broker.tools)
+    fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone], run.broker.tools)
     return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
 
 
-def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
+def _unresolved(run: Run, left: LeftUndone) -> Iterator[Fault]:
     """The warnings about calls that the answer rests on, and that the run did not settle."""
     grounds = left.grounds
-    for attempt, findings in context.unresolved.items():
+    for attempt, findings in run.unresolved.items():
         made = {call.tool: call.index for call in grounds if call.attempt == attempt}
         for found in findings:
             if found.case == "compared" and any(map(partial(has_other_value, found), grounds)):
@@ -72,9 +72,9 @@ def _unresolved(context: RunContext, left: LeftUndone) -> Iterator[Fault]:
                 )
 
 
-def tools_gone(context: RunContext) -> tuple[Fault, ...]:
+def tools_gone(run: Run) -> tuple[Fault, ...]:
     """The tools that a resumed run had before and that are not there any more; however it ended."""
-    names = context.gone[:MAX_REMARKS]
+    names = run.gone[:MAX_REMARKS]
     return tuple(Fault(kind="environment", case=FaultCase.TOOL_GONE, tool=name) for name in names)
 
 
@@ -95,9 +95,9 @@ def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], 
     return [*map(invocation, done)], [invocation(call) for key, call in refused.items() if key not in made]
 
 
-def refused_write(context: RunContext) -> bool:
+def refused_write(run: Run) -> bool:
     """Whether a write is refused or in doubt, so that nothing may go on from the program that ran last."""
-    return LeftUndone(context.broker, context.calls).write is not None
+    return LeftUndone(run.broker, run.calls).write is not None
 
 
 def call_of(entry: Entry) -> Call:

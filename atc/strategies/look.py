@@ -28,14 +28,14 @@ from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names, name_problem, packed
-from atc.strategies.frame import cut
+from atc.strategies.preamble import cut
 from atc.strategies.previews import previews
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
-    from atc.strategies.context import RunContext
+    from atc.strategies.run import Run
 
 NAME = "look"
 SHOWN_TOKENS = 2_000
@@ -64,15 +64,15 @@ class Look:
     """Answers ``look`` in one run, through the broker like any tool, and ends the program that called it.
 
     Args:
-        context: the run.
+        run: the run.
         may_ask: whether programs may ask for one more thing.
 
     Attributes:
         values: what the program that ran last looked at, by name; ``None`` where it did not look.
     """
 
-    def __init__(self, context: RunContext, may_ask: Callable[[], bool]) -> None:
-        self._context, self._may_ask = context, may_ask
+    def __init__(self, run: Run, may_ask: Callable[[], bool]) -> None:
+        self._run, self._may_ask = run, may_ask
         self._under_way, self._looking = 0, False
         self.values: dict[str, Any] | None = None
         self.tool = Tool(PROTOCOL, self)
@@ -89,12 +89,12 @@ class Look:
         if not 0 < len(arguments) <= MAX_VALUES:
             message = f"{NAME} takes up to {MAX_VALUES} values to be shown, as in {NAME}(found=found)"
             raise ToolError(message, status="cannot_look")
-        context, (asked, most) = self._context, (limits_from(self._context.settings), self._context.sandbox.limits)
+        run, (asked, most) = self._run, (limits_from(self._run.settings), self._run.sandbox.limits)
         try:
-            check_names(arguments, {*context.tools, *context.all_tools})  # which may be found and offered yet
+            check_names(arguments, {*run.tools, *run.all_tools})  # which may be found and offered yet
             await asyncio.to_thread(  # they may be large
                 packed,
-                {**context.inputs, **arguments},
+                {**run.inputs, **arguments},
                 frame_bytes=min(asked.frame_bytes, most.frame_bytes),
                 channel_bytes=min(asked.channel_bytes, most.channel_bytes),
             )
@@ -118,10 +118,10 @@ class Look:
         """One call. To look ends the program, so it is refused while other calls are under way, and they after it."""
         looks = request.tool == NAME
         if self._looking or self.values is not None:
-            return self._context.broker.refuse(request, CallRefused("its program has ended", status="stopped"))
+            return self._run.broker.refuse(request, CallRefused("its program has ended", status="stopped"))
         if looks and self._under_way:
             message = f"{NAME} ends the program: call it by itself, once all other calls are answered"
-            return self._context.broker.refuse(request, CallRefused(message, status="not_alone"))
+            return self._run.broker.refuse(request, CallRefused(message, status="not_alone"))
         self._looking = looks
         self._under_way += 1
         try:
@@ -139,11 +139,11 @@ class Looks:
     """What the programs of one task that looked have left, in order; a resumed run has it from its trace.
 
     Args:
-        context: the run.
+        run: the run.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self.programs: list[str] = []
         """Those that looked."""
         self._calls: frozenset[str] = frozenset()
@@ -160,7 +160,7 @@ class Looks:
 
     def restore(self, stored: StoredRun) -> list[str]:
         """Take up a run that goes on, by its trace; the programs of the stage that was under way, in order."""
-        journal = self._context.broker.journal
+        journal = self._run.broker.journal
         current: list[str] = []
         for event in stored.latest():
             kind, data = event["kind"], event["data"]
@@ -193,7 +193,7 @@ class Looks:
         """What the next prompt says: what was done, and what the variables hold; empty where no program looked."""
         if not self.programs:
             return ""
-        journal, masked = self._context.broker.journal, self._context.broker.redactor.value
+        journal, masked = self._run.broker.journal, self._run.broker.redactor.value
         writes = [
             each
             for number, each in journal.entries.items()

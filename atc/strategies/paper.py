@@ -27,12 +27,11 @@ from atc.outcome import Outcome, ProgramError
 from atc.programs.program import Program
 from atc.strategies.base import Ending, Strategy
 from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.program_loop import ProgramLoop
 from atc.strategies.revise import revise
-from atc.strategies.ways import Ways
-from atc.strategies.writer import Draft
+from atc.strategies.run import Run
+from atc.strategies.writer import Draft, WritingOptions
 from atc.traces.stores.base import StoredRun
 
 MAX_FRAMES = 5
@@ -49,7 +48,7 @@ class Paper(Strategy):
     name = "atc-paper"
 
     def __init__(self, example: bool = False) -> None:
-        self._ways = Ways(
+        self._options = WritingOptions(
             tools="json",
             example=example,
             revision="edit",
@@ -59,29 +58,29 @@ class Paper(Strategy):
             revision_temperature=0.0,
         )
 
-    async def choose_tools(self, context: RunContext, stored: StoredRun | None) -> None:
-        _without_rules(context)
-        await super().choose_tools(context, stored)
+    async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
+        _without_rules(run)
+        await super().choose_tools(run, stored)
 
-    async def solve(self, context: RunContext) -> Ending:
-        return await self._act(context)
+    async def solve(self, run: Run) -> Ending:
+        return await self._act(run)
 
-    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Run the last program again: what succeeded comes from the journal."""
         source = next(reversed(stored.programs()), "")
-        return await self._act(context, Draft(Program(source)) if source else None)
+        return await self._act(run, Draft(Program(source)) if source else None)
 
-    async def _act(self, context: RunContext, first: Draft | None = None) -> Ending:
-        _without_rules(context)
-        async with _Loop.open(context, self._ways) as loop:
+    async def _act(self, run: Run, first: Draft | None = None) -> Ending:
+        _without_rules(run)
+        async with _Loop.open(run, self._options) as loop:
             return await revise(loop, _Policy(loop), first)
 
 
-def _without_rules(context: RunContext) -> None:
+def _without_rules(run: Run) -> None:
     """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
-    context.settings = context.settings.model_copy(update={"rules": "none", "temperature": 0.0})
-    context.broker.rules = frozenset()
-    context.repairer, context.broker.repairs.respellings = None, {}
+    run.settings = run.settings.model_copy(update={"rules": "none", "temperature": 0.0})
+    run.broker.rules = frozenset()
+    run.repairer, run.broker.repairs.respellings = None, {}
 
 
 class _Loop(ProgramLoop):
@@ -99,11 +98,11 @@ class _Loop(ProgramLoop):
             return None
         if fault.cause is None:
             fault = _result(draft.program, outcome, fault)
-            if len(self.history) < self.context.settings.max_revisions:  # after the last program nothing is reflected
+            if len(self.history) < self.run.settings.max_revisions:  # after the last program nothing is reflected
                 named = await self.writer.name_culprit(draft.source, fault.message, among_all=True)
                 fault = fault.model_copy(update={"tool": named, "by": "model"})
-        fault = advised(fault, self.grounds, self.context.broker.tools, outcome.error)
-        self.context.emit("fault", {"attempt": len(self.context.revisions), "fault": fault.model_dump()})
+        fault = advised(fault, self.grounds, self.run.broker.tools, outcome.error)
+        self.run.emit("fault", {"attempt": len(self.run.revisions), "fault": fault.model_dump()})
         return fault
 
 

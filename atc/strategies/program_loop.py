@@ -24,13 +24,12 @@ from atc.programs.program import Program
 from atc.records import FaultCase
 from atc.result import Call, Revision
 from atc.strategies.ask_user import asked_fault
-from atc.strategies.context import RunContext
 from atc.strategies.endings import advised
 from atc.strategies.look import looks, refusal, refused_write
 from atc.strategies.recover import broken_tools
+from atc.strategies.run import Run
 from atc.strategies.tool_requests import ToolRequests
-from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.strategies.writer import Draft, Writer
+from atc.strategies.writer import DEFAULT_OPTIONS, Draft, Writer, WritingOptions
 from atc.traces.events import Findings
 from atc.traces.stores.base import StoredRun
 
@@ -41,8 +40,8 @@ class ProgramLoop:
     """The steps of one run. Open it with :meth:`open`.
 
     Args:
-        context: the run.
-        ways: how programs are written, checked and traced.
+        run: the run.
+        options: how programs are written, checked and traced.
         look: programs may look at values.
         part: what the prompt says of the part of the task that these programs do; empty where each is to do all of it.
         planned: the names of tools that other parts of the task offer: no program need look for them.
@@ -54,67 +53,49 @@ class ProgramLoop:
 
     def __init__(
         self,
-        context: RunContext,
-        ways: Ways,
+        run: Run,
+        options: WritingOptions,
         *,
         look: bool = False,
         part: str = "",
         planned: Collection[str] = (),
         answers: bool = True,
     ) -> None:
-        self.context, self.ways, self._planned = context, ways, planned
-        self._begun = self._since = len(context.revisions) if part else 0
-        self.answer_type = context.answer_type if answers else None
-        self.writer = Writer(
-            context.task,
-            context.tools,
-            context.model,
-            context.settings,
-            context.emit,
-            "" if part else context.plan,
-            self.ways,
-            answer=self.answer_type,
-            part=part,
-            frame=context.frame,
-            images=context.images,
-            recurring=all(name in context.tools for name in context.all_tools),
-            graph_of=context.graph_of,
-            down=context.broker.bans.all,
-            layers=() if part else context.sketch.layers,
-            calls_left=lambda: context.broker.policy.max_calls - context.broker.made,
-            mask=context.broker.redactor.text,
-        )
-        look = look and not context.model.wants_example  # of a model that small each word of a prompt has a price
-        self.requests = ToolRequests(context, self.writer, planned, look=look)
+        self.run, self.options, self._planned = run, options, planned
+        self._begun = self._since = len(run.revisions) if part else 0
+        self.answer_type = run.answer_type if answers else None
+        self.writer = Writer(run, options, part=part, answers=answers)
+        look = look and not run.model.wants_example  # of a model that small each word of a prompt has a price
+        self.requests = ToolRequests(run, self.writer, planned, look=look)
         self._warned: dict[str, Warned] = {}
 
     @classmethod
     @contextlib.asynccontextmanager
     async def open(
-        cls, context: RunContext, ways: Ways = DEFAULT_WAYS, look: bool = False, **part: Any
+        cls, run: Run, options: WritingOptions = DEFAULT_OPTIONS, look: bool = False, **part: Any
     ) -> AsyncIterator[Self]:
         """A loop over the tools that are offered now. ``part``: as of the class, for a part of the task."""
-        loop = cls(context, ways, look=look, **part)
+        loop = cls(run, options, look=look, **part)
         await loop.requests.begin()
-        await context.recovery.begin(loop.requests.add)
+        await run.recovery.begin(loop.requests.add)
         yield loop
 
     @property
     def history(self) -> list[Revision]:
         """The programs of which the next one is a revision: of this part of the task, and since the last one that
         looked."""
-        return self.context.revisions[self._since :]
+        return self.run.revisions[self._since :]
 
     @property
     def spent(self) -> list[Revision]:
         """The programs that count against the bounds: those of this part that did not look."""
-        return [revision for revision in self.context.revisions[self._begun :] if not revision.looked]
+        return [revision for revision in self.run.revisions[self._begun :] if not revision.looked]
 
     @property
     def calls(self) -> list[Call]:
         """The calls so far that matter to the next program: none that an earlier stage committed, for it may not be
         asked for again."""
-        made, journal = self.context.calls, self.context.broker.journal
+        made, journal = self.run.calls, self.run.broker.journal
         entries = {call.index: journal.entries.get(call.index) for call in made}
         return [call for call in made if (e := entries[call.index]) is None or journal.committed(e.key) is None]
 
@@ -132,29 +113,29 @@ class ProgramLoop:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
             SandboxUnavailable: there is no sandbox to run it in.
         """
-        context = self.context
-        writing = self.writer.write(self.history, self.calls, context.inputs)
+        run = self.run
+        writing = self.writer.write(self.history, self.calls, run.inputs)
         draft = await self._while_a_jail_boots(writing)
         self.announce(draft)
         return draft
 
     def announce(self, draft: Draft) -> None:
         """Tell the trace which program comes next."""
-        data = {"attempt": len(self.context.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
-        self.context.emit("program_written", data | ({"rules": list(draft.rules)} if draft.rules else {}))
+        data = {"attempt": len(self.run.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
+        self.run.emit("program_written", data | ({"rules": list(draft.rules)} if draft.rules else {}))
 
     async def _while_a_jail_boots(self, writing: Coroutine[Any, Any, T]) -> T:
         """What the model writes. Where there is no sandbox to run it in, nobody waits for it."""
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(self.context.sandbox.prepare())
+                both.create_task(self.run.sandbox.prepare())
                 written = both.create_task(self._counted(writing))
         except BaseExceptionGroup as group:
             raise group.exceptions[0] from None
         return written.result()
 
     async def _counted(self, work: Coroutine[Any, Any, T]) -> T:
-        return await self.context.broker.host_time.steps(work)
+        return await self.run.broker.host_time.steps(work)
 
     # -- check ---------------------------------------------------------------------------------------------------------
 
@@ -162,25 +143,25 @@ class ProgramLoop:
         """What is wrong with a program, before it runs: errors and warnings."""
         if not draft.source:
             return [Finding(kind="no_program", reason=draft.problem)]
-        context, settings = self.context, self.context.settings
-        if not (self.ways.check and settings.check):
+        run, settings = self.run, self.run.settings
+        if not (self.options.check and settings.check):
             return []
-        known = await asyncio.to_thread(self._known) if self.ways.author == "model" else None
+        known = await asyncio.to_thread(self._known) if self.options.author == "model" else None
         packages = (
             bool(settings.sandbox_preload) or settings.sandbox not in SANDBOXES.own
         )  # only the driver knows which
-        protocols = {protocol.name: protocol for protocol in context.tools.protocols}
-        graph, calls = self._graph(), [*context.broker.calls]
+        protocols = {protocol.name: protocol for protocol in run.tools.protocols}
+        graph, calls = self._graph(), [*run.broker.calls]
 
         def checked() -> list[Finding]:  # a program, its tools and their answers may be large
             checker = Checker([*protocols.values()], rules=settings.active_rules, graph=graph, packages=packages)
-            return checker.check(draft.program, known, context.inputs, calls)
+            return checker.check(draft.program, known, run.inputs, calls)
 
         found = await asyncio.to_thread(checked)
-        found += broken_tool_findings(draft.program, broken_tools(context))
-        if context.look is not None and looks(draft.program):
+        found += broken_tool_findings(draft.program, broken_tools(run))
+        if run.look is not None and looks(draft.program):
             found = [finding for finding in found if finding.kind != "no_answer"]
-        if self.ways.author == "caller":  # who knows whether a program may do without a call
+        if self.options.author == "caller":  # who knows whether a program may do without a call
             found = [finding for finding in found if finding.kind != "no_call"]
         self._warned[draft.source] = warned(draft.program, protocols, found)
         return found
@@ -191,35 +172,35 @@ class ProgramLoop:
 
     def _known(self) -> str:
         """The task, and all values so far, as text."""
-        given = [call.value for call in self.context.broker.calls if call.succeeded]
-        given += self.context.inputs.values()
-        return " ".join([self.context.task, self.context.frame.known, *map(as_text, given)])
+        given = [call.value for call in self.run.broker.calls if call.succeeded]
+        given += self.run.inputs.values()
+        return " ".join([self.run.task, self.run.preamble.known, *map(as_text, given)])
 
     def reject(self, draft: Draft, findings: Sequence[Finding]) -> None:
         """Record a program that does not run, for what the check found."""
         found = [finding.model_dump() for finding in findings]
-        data: Findings = {"attempt": len(self.context.revisions), "findings": found}
+        data: Findings = {"attempt": len(self.run.revisions), "findings": found}
         if about := self.warned(draft).found:
             data["warned"] = [finding.model_dump() for finding in about]
-        self.context.emit("findings", data)
+        self.run.emit("findings", data)
         self._record(draft, findings=tuple(findings))
 
     def _graph(self) -> ToolGraph:
         """What feeds what, for the check: also among tools of other parts, which may know what a program made up."""
-        context = self.context
-        others = context.all_tools.only(*(name for name in self._planned if name not in context.tools))
-        return context.whole_graph.of((context.tools + others).protocols) if others else context.graph
+        run = self.run
+        others = run.all_tools.only(*(name for name in self._planned if name not in run.tools))
+        return run.whole_graph.of((run.tools + others).protocols) if others else run.graph
 
     # -- execute, attribute, record ------------------------------------------------------------------------------------
 
     async def execute(self, draft: Draft) -> Outcome:
-        """Run a program: see :meth:`RunContext.execute`. One after which the run ends is recorded."""
-        self.context.broker.known_writes = self.requests.looks.known(draft.program)
+        """Run a program: see :meth:`Run.execute`. One after which the run ends is recorded."""
+        self.run.broker.known_writes = self.requests.looks.known(draft.program)
         of_writes = self.warned(draft).of_writes
         warnings = {tool: tuple(finding.message for finding in found) for tool, found in of_writes.items() if found}
         try:
-            outcome = await self.context.execute(draft.source, warnings, self.warned(draft).found)
-            self.context.unresolved[self.context.broker.journal.attempt] = self.warned(draft).silent
+            outcome = await self.run.execute(draft.source, warnings, self.warned(draft).found)
+            self.run.unresolved[self.run.broker.journal.attempt] = self.warned(draft).silent
             return outcome
         except InputNeeded as needed:
             self.record(draft, asked_fault(needed))
@@ -236,22 +217,22 @@ class ProgramLoop:
         Raises:
             JournalError: it cannot be written down.
         """
-        look = self.context.look
+        look = self.run.look
         if look is None or look.values is None:
             return await self.requests.only_asked(outcome)
         if refused_write(self.grounds) is not None or any(call.error_status == "warned" for call in self.grounds):
             return False
         self._record(draft, looked=tuple(look.values))
-        before = [revision.program for revision in self.context.revisions]
+        before = [revision.program for revision in self.run.revisions]
         await self.requests.looked(draft.source, look.values, before)
-        self._since = len(self.context.revisions)
+        self._since = len(self.run.revisions)
         return True
 
     @property
     def grounds(self) -> list[Call]:
         """The calls of the last program on which its answer can rest: to ask for tools is none, nor is a call in whose
         place another one answered."""
-        own = [call for call in self.context.last_calls if not self.requests.is_request(call.tool)]
+        own = [call for call in self.run.last_calls if not self.requests.is_request(call.tool)]
         answered = {call.index for call in own if call.succeeded}
         return [call for call in own if call.repaired_by not in answered]
 
@@ -259,19 +240,19 @@ class ProgramLoop:
         """Trace the failure of the last program by structure alone, with the warning that it bears out; ``None`` if it
         answered.
         """
-        context = self.context
-        looked = context.look is not None and context.look.values is not None
+        run = self.run
+        looked = run.look is not None and run.look.values is not None
         if looked and (refused := refused_write(self.grounds)) is not None:
             return refusal(refused)
         fault = Attribution(
             draft.program,
             outcome,
             self.grounds,
-            context.tools,
-            context.settings.active_rules,
-            context.inputs,
+            run.tools,
+            run.settings.active_rules,
+            run.inputs,
             self.answer_type,
-            stated=not self.grounds and self.ways.author == "caller",
+            stated=not self.grounds and self.options.author == "caller",
         ).fault()
         return fault and fault.model_copy(update={"finding": self.warned(draft).foretold(fault)})
 
@@ -285,7 +266,7 @@ class ProgramLoop:
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model, which is asked where structure gives nothing.
         """
-        own, way = self.grounds, self.ways.attribution
+        own, way = self.grounds, self.options.attribution
         fault = await self.traced(draft, outcome)
         if fault is None:
             return None
@@ -294,24 +275,24 @@ class ProgramLoop:
         untraced = (
             fault.tool is None and fault.kind == "answer" and fault.case is not FaultCase.ANSWER_TYPE and bool(own)
         )
-        if self.ways.author == "caller":
+        if self.options.author == "caller":
             way, untraced = "structure", False
         if way == "none":
             fault = _bare(fault, outcome)
         elif fault.cause is None and (way == "model" or untraced):
             named = await self.writer.name_culprit(draft.source, fault.message)
             fault = fault.model_copy(update={"tool": named, "call": None, "by": "model"})
-        fault = await self.context.recovery.recovered(fault, self.requests.add, draft.program)
-        fault = advised(fault, own, self.context.broker.tools, outcome.error)
+        fault = await self.run.recovery.recovered(fault, self.requests.add, draft.program)
+        fault = advised(fault, own, self.run.broker.tools, outcome.error)
         made = next((call for call in own if call.index == fault.call), None)
         if made is not None and made.traceback is not None:
             fault = fault.model_copy(update={"traceback": made.traceback})
-        self.context.emit("fault", {"attempt": len(self.context.revisions), "fault": fault.model_dump()})
+        self.run.emit("fault", {"attempt": len(self.run.revisions), "fault": fault.model_dump()})
         return fault
 
     def record(self, draft: Draft, fault: Fault | None) -> None:
         """Record a program that ran, and how it went."""
-        self._record(draft, fault=fault, substituted=tuple(self.context.recovery.told()) if fault is None else ())
+        self._record(draft, fault=fault, substituted=tuple(self.run.recovery.told()) if fault is None else ())
 
     def _record(
         self,
@@ -321,14 +302,14 @@ class ProgramLoop:
         substituted: tuple[tuple[str, str], ...] = (),
         looked: tuple[str, ...] = (),
     ) -> None:
-        self.context.record(
+        self.run.record(
             Revision(
-                attempt=len(self.context.revisions),
+                attempt=len(self.run.revisions),
                 program=draft.source,
                 findings=findings,
                 fault=fault,
                 rewrites=draft.rewrites,
-                stage=self.context.broker.journal.stage,
+                stage=self.run.broker.journal.stage,
                 substituted=substituted,
                 looked=looked,
                 warnings=self.warned(draft).silent if fault is not None else (),

@@ -24,7 +24,7 @@ from atc.tools.tool import Tool, Toolset
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
-    from atc.strategies.context import RunContext
+    from atc.strategies.run import Run
 
 RULE = "recombine"
 Offer = Callable[[Toolset], Awaitable[None]]
@@ -46,20 +46,21 @@ class Recovery:
     """What one run does about tools that break.
 
     Args:
-        context: the run.
+        run: the run.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._alike: dict[tuple[str, str], bool] = {}
         self._compared = 0
+        run.broker.bans.alike = self.alike
 
     def alike(self, tool: str, by: str) -> bool:
         """Whether a write may do what another one did. Of what takes too long to compare it may."""
         if (tool, by) not in self._alike:
             from atc.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of  # only here: few tools break
 
-            graph = self._context.whole_graph
+            graph = self._run.whole_graph
             self._compared += pairs_of(graph, tool, by)
             self._alike[tool, by] = self._compared > MAX_DOUBTED or may_repeat(graph, tool, by)
         return self._alike[tool, by]
@@ -75,13 +76,13 @@ class Recovery:
             offer: offers further tools.
             program: what failed: its substitute has all that the program reads of the tool.
         """
-        context = self._context
-        call = next((each for each in context.broker.calls if each.index == fault.call), None)
-        if RULE not in context.settings.active_rules or call is None or fault.kind == "arguments":
+        run = self._run
+        call = next((each for each in run.broker.calls if each.index == fault.call), None)
+        if RULE not in run.settings.active_rules or call is None or fault.kind == "arguments":
             return fault
-        if call.tool in context.broker.bans or not self._broke(call, fault):
+        if call.tool in run.broker.bans or not self._broke(call, fault):
             return fault
-        reads = _read_of(program, call.tool, context.tools) if program is not None else ()
+        reads = _read_of(program, call.tool, run.tools) if program is not None else ()
         wanted = call.tool, call.effect, reads, call.cause
         found = await asyncio.to_thread(self._substitutes, *wanted)  # of 100,000 a while
         if not found:
@@ -94,11 +95,11 @@ class Recovery:
 
         Where something else gives the same, that is offered beside them, and they are not called.
         """
-        context = self._context
-        if RULE not in context.settings.active_rules:
+        run = self._run
+        if RULE not in run.settings.active_rules:
             return
-        for name, tool in list(context.tools.items()):
-            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in context.broker.bans:
+        for name, tool in list(run.tools.items()):
+            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in run.broker.bans:
                 continue
             found = await asyncio.to_thread(self._substitutes, name, Effect.READ)
             if found:
@@ -110,27 +111,27 @@ class Recovery:
             data = event["data"]
             if event["kind"] == "tool_banned" and data["effect"] == Effect.READ.value:
                 found = [Replacement.model_validate(each) for each in data["substitutes"]]
-                self._context.broker.bans.add(data["tool"], found)
+                self._run.broker.bans.add(data["tool"], found)
 
     def told(self) -> list[tuple[str, str]]:
         """For each tool that broke, what the last program called in its place with success; the trace has it, too."""
-        bans = self._context.broker.bans
-        called = {call.tool for call in self._context.last_calls if call.succeeded}
+        bans = self._run.broker.bans
+        called = {call.tool for call in self._run.last_calls if call.succeeded}
         pairs = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]
         for tool, by in pairs:
-            self._context.emit("substituted", {"tool": tool, "by": by})
+            self._run.emit("substituted", {"tool": tool, "by": by})
         return pairs
 
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _ban(self, name: str, effect: Effect, call: int, found: Sequence[Replacement], offer: Offer) -> None:
-        context = self._context
-        context.broker.ban(name, found)
+        run = self._run
+        run.broker.ban(name, found)
         told = [each.model_dump(mode="json") for each in found]
-        context.emit("tool_banned", {"tool": name, "call": call, "effect": effect.value, "substitutes": told})
-        new = [each.tool for each in found if each.tool not in context.tools]
+        run.emit("tool_banned", {"tool": name, "call": call, "effect": effect.value, "substitutes": told})
+        new = [each.tool for each in found if each.tool not in run.tools]
         if new:
-            await offer(context.all_tools.only(*new))
+            await offer(run.all_tools.only(*new))
 
     def _substitutes(
         self, name: str, effect: Effect, reads: Collection[Path] = (), cause: Cause | None = None
@@ -139,12 +140,12 @@ class Recovery:
         tool wants a credential, none that lacks one; where its service cannot be reached, none of this service."""
         from atc.graph.substitutes import substitutes_of  # only here, as above
 
-        context = self._context
-        service = context.broker.tools[name].protocol.source.service if cause == "unreachable" else ""
+        run = self._run
+        service = run.broker.tools[name].protocol.source.service if cause == "unreachable" else ""
         made = []
-        for each in substitutes_of(context.whole_graph, name, reads):
-            tool = context.all_tools.get(each.by)
-            if tool is None or tool.transport is None or tool.drifted or each.by in context.broker.bans:
+        for each in substitutes_of(run.whole_graph, name, reads):
+            tool = run.all_tools.get(each.by)
+            if tool is None or tool.transport is None or tool.drifted or each.by in run.broker.bans:
                 continue
             if cause == "credential" and self._lacks_credential(tool, name):
                 continue
@@ -157,14 +158,14 @@ class Recovery:
 
     def _lacks_credential(self, tool: Tool, refused: str) -> bool:
         """Whether a tool has no credential, or the one with which its service has just refused another tool."""
-        theirs = self._context.broker.tools[refused].protocol.source.service
+        theirs = self._run.broker.tools[refused].protocol.source.service
         same = tool.protocol.source.service == theirs and tool.sends_credential
         return same or bool(Toolset([tool]).missing_credentials())
 
     def _can_be_asked(self, tool: str, by: str) -> bool:
-        protocol = self._context.all_tools[by].protocol
+        protocol = self._run.all_tools[by].protocol
         request = ApprovalRequest(by, {}, protocol.effect, protocol.description, (), (tool,), protocol=protocol)
-        return self._context.broker.approval.decide(request) != "denied"
+        return self._run.broker.approval.decide(request) != "denied"
 
     def _broke(self, call: Call, fault: Fault) -> bool:
         """Whether a call shows that its tool is broken: no other arguments would help."""
@@ -174,18 +175,18 @@ class Recovery:
         if call.status != "failed" or blames_arguments(call):
             return False
         if call.effect is not Effect.READ:
-            takes_a_place = bool(self._context.broker.bans.instead_of(call.tool))  # a third one could do it again
+            takes_a_place = bool(self._run.broker.bans.instead_of(call.tool))  # a third one could do it again
             return not takes_a_place and self._surely_refused(call) and _is_down(call)
         return _is_down(call) or self._fails_again_and_again(call.tool)
 
     def _surely_refused(self, call: Call) -> bool:
         """Whether a write did nothing, and no other write of the run may have done it."""
-        journal = self._context.broker.journal
+        journal = self._run.broker.journal
         entry = journal.entries.get(call.index)
         return entry is not None and entry.state == "refused" and not journal.doubtful_tools()
 
     def _fails_again_and_again(self, tool: str) -> bool:
-        calls = [call for call in self._context.broker.calls if call.tool == tool]
+        calls = [call for call in self._run.broker.calls if call.tool == tool]
         failed = {call.attempt for call in calls if call.status == "failed" and not blames_arguments(call)}
         return len(failed) >= UNSURE and not any(call.succeeded for call in calls)
 
@@ -218,11 +219,11 @@ def _step(step: Any) -> str:
     return step if isinstance(step, str) else "[]"
 
 
-def broken_tools(context: RunContext) -> Mapping[str, Collection[str]]:
+def broken_tools(run: Run) -> Mapping[str, Collection[str]]:
     """The tools that no program need call any more, each with what gives the same.
 
     A tool that answered well in this run is not among them: its answers can be read again.
     """
-    answered = {call.tool for call in context.broker.calls if call.succeeded and not call.drift}
-    bans = context.broker.bans
+    answered = {call.tool for call in run.broker.calls if call.succeeded and not call.drift}
+    bans = run.broker.bans
     return {tool: [each.tool for each in bans.substitutes(tool)] for tool in bans if tool not in answered}

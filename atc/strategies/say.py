@@ -23,7 +23,7 @@ from atc.programs.program import Program
 from atc.programs.words import has_word
 from atc.records import FaultCase
 from atc.result import Call
-from atc.strategies.context import RunContext
+from atc.strategies.run import Run
 
 NAME = "say"
 """The variable of a program that holds the sentence."""
@@ -46,30 +46,30 @@ def value_text(value: Any) -> str:
     return value if isinstance(value, str) else as_text(value)
 
 
-def sentence_of(context: RunContext, value: Any) -> tuple[str, tuple[Fault, ...]]:
+def sentence_of(run: Run, value: Any) -> tuple[str, tuple[Fault, ...]]:
     """Return what the program that answered says of its answer, or the value as text where it says nothing usable; and
     why what it said is not used.
 
     Args:
-        context: the run; its last program answered.
+        run: the run; its last program answered.
         value: the answer.
     """
-    said, text = " ".join(context.said.split()), value_text(value)
-    if not said or not context.settings.sentence or not context.revisions:
+    said, text = " ".join(run.said.split()), value_text(value)
+    if not said or not run.settings.sentence or not run.revisions:
         return text, ()
-    program = Program(context.revisions[-1].program)
+    program = Program(run.revisions[-1].program)
     if not _sets(program, NAME):
         return text, ()
     if len(said) > MAX_SAID:
         return text, (Fault(kind="answer", case=FaultCase.UNSAID, reason="the sentence is too long"),)
-    calls = [call for call in context.last_calls if call.index]
+    calls = [call for call in run.last_calls if call.index]
     if (failed := next((call for call in calls if not call.succeeded), None)) is not None:
         return text, (Fault(kind="answer", case=FaultCase.UNSAID, tool=failed.tool, call=failed.index),)
     known = chain(
-        [context.task, context.frame.known, text, *_compared(program)],
+        [run.task, run.preamble.known, text, *_compared(program)],
         _texts(calls),
-        map(as_text, context.inputs.values()),
-        _documents(context, calls),
+        map(as_text, run.inputs.values()),
+        _documents(run, calls),
     )
     if invented := sorted(set(_invented(said, program, known))):
         return text, (Fault(kind="answer", case=FaultCase.UNSAID, value=invented[:MAX_UNSAID]),)
@@ -96,10 +96,10 @@ def _compared(program: Program) -> Iterator[str]:
                 yield from (str(part.value) for part in ast.walk(side) if isinstance(part, ast.Constant))
 
 
-def _documents(context: RunContext, calls: Iterable[Call]) -> Iterator[str]:
+def _documents(run: Run, calls: Iterable[Call]) -> Iterator[str]:
     """The documents of the tools that were called."""
     for name in dict.fromkeys(call.tool for call in calls):
-        if (tool := context.broker.tools.get(name)) is not None:
+        if (tool := run.broker.tools.get(name)) is not None:
             document = tool.protocol
             yield " ".join([document.description, as_text(document.parameters), as_text(document.returns)])
 

@@ -11,10 +11,10 @@ from typing import Any
 from atc.errors import ModelError
 from atc.outcome import Outcome
 from atc.strategies.ask_user import is_ask_user
-from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS, Docs, Finder, docs_for, finder_for
 from atc.strategies.look import NAME as LOOK
 from atc.strategies.look import Look, Looks, is_look
+from atc.strategies.run import Run
 from atc.strategies.writer import Writer
 from atc.tools.tool import Toolset
 from atc.traces.stores.base import StoredRun
@@ -24,7 +24,7 @@ class ToolRequests:
     """Offers ``find_tools``, ``tool_docs`` and ``look`` beside the tools of a run, and grants what programs ask for.
 
     Args:
-        context: whose tools these are.
+        run: whose tools these are.
         writer: shows them to the model.
         planned: the names of tools that are offered in their turn, so that nobody need look for them.
         look: programs may look at values.
@@ -33,14 +33,12 @@ class ToolRequests:
         looks: the programs of this task that looked.
     """
 
-    def __init__(
-        self, context: RunContext, writer: Writer, planned: Collection[str] = (), *, look: bool = False
-    ) -> None:
-        self._context, self._writer, self._planned = context, writer, planned
-        self.looks = Looks(context)
-        taken = LOOK in context.all_tools or LOOK in context.inputs
-        wanted = look and context.settings.find_tools and not taken
-        context.look = Look(context, self._may_ask) if wanted else None
+    def __init__(self, run: Run, writer: Writer, planned: Collection[str] = (), *, look: bool = False) -> None:
+        self._run, self._writer, self._planned = run, writer, planned
+        self.looks = Looks(run)
+        taken = LOOK in run.all_tools or LOOK in run.inputs
+        wanted = look and run.settings.find_tools and not taken
+        run.look = Look(run, self._may_ask) if wanted else None
         writer.look = writer.may_look = wanted
         self._finder: Finder | None = None
         self._docs: Docs | None = None
@@ -48,11 +46,11 @@ class ToolRequests:
 
     async def begin(self) -> None:
         """Offer each of them where it is of use: where not all tools are offered, or not all of a tool is shown."""
-        wanted, tools = self._context.settings.find_tools, self._context.tools
+        wanted, tools = self._run.settings.find_tools, self._run.tools
         writer = self._writer
         offered = self._with_finder(tools)
         await self._show(offered)
-        self._docs = docs_for(offered, self._context.all_tools) if wanted else None
+        self._docs = docs_for(offered, self._run.all_tools) if wanted else None
         if wanted and writer.unlisted:  # a prompt has no room for all: programs look for the rest
             away = set(writer.unlisted)
             offered = self._with_finder(tools.only(*(name for name in tools if name not in away)))
@@ -60,7 +58,7 @@ class ToolRequests:
 
     def is_request(self, tool: str) -> bool:
         """Whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
-        own = (self._finder, self._docs, self._context.look)
+        own = (self._finder, self._docs, self._run.look)
         return any(each is not None and each.tool.name == tool for each in own)
 
     def _may_ask(self) -> bool:
@@ -86,7 +84,7 @@ class ToolRequests:
         """
         self._asks += 1
         self.looks.add(program, before)
-        self._context.begin_stage(inputs={**self._context.inputs, **values})
+        self._run.begin_stage(inputs={**self._run.inputs, **values})
         await self.grant()
         self._show_looks()
 
@@ -96,7 +94,7 @@ class ToolRequests:
 
     async def only_asked(self, outcome: Outcome) -> bool:
         """Whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
-        other = [call for call in self._context.last_calls if not self.is_request(call.tool)]
+        other = [call for call in self._run.last_calls if not self.is_request(call.tool)]
         if outcome.kind != "finished" or other or not self._may_ask():
             return False
         asked = bool(await self.grant())
@@ -111,24 +109,24 @@ class ToolRequests:
         if not asked:
             return []
         self._writer.show_whole(asked)
-        await self._offer(self._context.tools + found)
-        tools = self._context.tools
+        await self._offer(self._run.tools + found)
+        tools = self._run.tools
         offered = [name for name, tool in tools.items() if not self.is_request(name) and not is_ask_user(tool)]
-        self._context.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
+        self._run.emit("tools_chosen", {"tools": offered, "found": list(found), "whole": whole})
         return asked
 
     async def add(self, tools: Toolset) -> None:
         """Offer these tools too, from the next program on."""
-        await self._offer(self._context.tools + tools)
-        offered = [name for name in self._context.tools if not self.is_request(name)]
-        self._context.emit("tools_chosen", {"tools": offered, "found": list(tools)})
+        await self._offer(self._run.tools + tools)
+        offered = [name for name in self._run.tools if not self.is_request(name)]
+        self._run.emit("tools_chosen", {"tools": offered, "found": list(tools)})
 
     def _with_finder(self, tools: Toolset) -> Toolset:
         """These tools, and beside them the one that looks for the others, where there are any."""
-        context = self._context
-        wanted = context.settings.find_tools
-        offered = tools + context.all_tools.only(*(n for n in self._planned if n not in tools))
-        self._finder = finder_for(offered, context.catalogue) if wanted else None
+        run = self._run
+        wanted = run.settings.find_tools
+        offered = tools + run.all_tools.only(*(n for n in self._planned if n not in tools))
+        self._finder = finder_for(offered, run.catalogue) if wanted else None
         return tools if self._finder is None else tools + Toolset([self._finder.tool])
 
     async def _offer(self, tools: Toolset) -> None:
@@ -139,8 +137,8 @@ class ToolRequests:
                 tools += Toolset([self._docs.tool])
                 self._writer.offer(_without_look(tools))
             self._docs.offered = tools
-        look = self._context.look
-        await self._context.offer(tools if look is None or LOOK in tools else tools + Toolset([look.tool]))
+        look = self._run.look
+        await self._run.offer(tools if look is None or LOOK in tools else tools + Toolset([look.tool]))
 
     async def _show(self, tools: Toolset) -> None:
         self._writer.offer(_without_look(tools))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from atc import wording
-from atc.answers.types import AnswerType
 from atc.errors import ContextExceeded
-from atc.graph.tool_graph import ToolGraph
 from atc.invisible import legible
-from atc.models.base import Message, Model, Reply, estimate_tokens
-from atc.models.images import Image
+from atc.models.base import Message, Reply, estimate_tokens
 from atc.models.reply_format import MAX_CHOICE, MAX_ENUM
 from atc.programs.edits import RepairContext
 from atc.programs.extract import extract
@@ -22,25 +19,58 @@ from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
 from atc.records import Replacement
 from atc.result import Call, Revision
-from atc.settings import Settings
 from atc.strategies.asking import ask, task_message, type_note
 from atc.strategies.find_tools import DOCS, asking_tools
 from atc.strategies.find_tools import NAME as FINDER
-from atc.strategies.frame import NO_FRAME, Frame
 from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.revision import FEEDBACK, PromptRoom, RevisionPrompt, edits_of, notes_on
-from atc.strategies.ways import DEFAULT_WAYS, Ways
+from atc.strategies.run import Run
 from atc.tools.fit import Fit, Fitter, json_documents
 from atc.tools.grades import WHOLE
 from atc.tools.paging import ALL_PAGES
 from atc.tools.tool import Tool, Toolset
-from atc.traces.events import Emit
 
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}
 """The worked example, with its tools shown as those of the task are."""
 MAX_DOCUMENT = 6_000
 """Characters of the documents of tools that a program failed by."""
+
+
+@dataclass(frozen=True)
+class WritingOptions:
+    """How a strategy has its programs written, checked and traced: the choices that the writer and the loop leave open.
+
+    The defaults are ATC's; the others are there to compare with, and make up the paper's own way.
+
+    Attributes:
+        tools: how the model is shown its tools: as Python functions whose response stands in the docstring, an example
+            or its type (``plain``), or in classes with an example (``stubs``); or as JSON documents.
+        example: show one worked example before the task, behind shorter instructions; ``None``: to a model that wants
+            one (:attr:`atc.models.base.Model.wants_example`).
+        revision: what a revision is written from: the last ``program`` whole, with its place, its tool's document and
+            what the line worked with (ATC §3.3, Eq. 2); short ``notes`` alone, without a program; or ``edit``, a
+            dialogue of programs and errors, as ``atc-paper`` has it. ``None``: notes for a model that wants an example,
+            for it repeats what it is shown; the program for any other.
+        attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
+        check: check programs, and repair them by the tools' schemas, before they run.
+        dialects: read programs that await their tools, or name them as other runtimes do.
+        revision_temperature: sampling temperature of every program after the first.
+        author: who writes the programs. If it is a ``caller`` of ATC, the user's words are not known here: its values
+            are not held to them, its answer may rest on no call, and no model is asked about its faults.
+    """
+
+    tools: Literal["plain", "stubs", "json"] = "plain"
+    example: bool | None = None
+    revision: Literal["program", "notes", "edit"] | None = None
+    attribution: Literal["structure", "model", "none"] = "structure"
+    check: bool = True
+    dialects: bool = True
+    revision_temperature: float = 0.3
+    author: Literal["model", "caller"] = "model"
+
+
+DEFAULT_OPTIONS = WritingOptions()
 
 
 @dataclass(frozen=True)
@@ -65,66 +95,39 @@ class Writer:
     """Writes the programs of one run.
 
     Args:
-        task: what the user wants.
-        tools: the tools that are offered.
-        plan: by which they were found; shown with the task.
-        ways: how programs are written.
-        answer: the type that the answer shall have.
-        frame: what stands before the task.
-        images: that the user shows with the task.
-        part: what the prompt says of the part of the task that the programs do; empty where each is to do all of it.
-        recurring: the tools are all that there are, so the next task is likely to have the same.
-        graph_of: gives what feeds what among some tools.
-        down: gives the tools that are not called any more in this run, each with its substitutes.
-        layers: names of tools, suppliers in earlier layers than what they supply: the tools are shown in this order.
-        calls_left: tells how many calls the run may still make.
-        mask: masks the credentials that are known.
+        run: whose task, tools and model these are.
+        options: how programs are written.
+        part: what the prompt says of the part of the task that the programs do; empty if each is to do all of it.
+        answers: what a program sets is the answer of the run, of the type that was asked for.
+
+    Attributes:
+        look: whether programs know ``look``. ``may_look``: whether the next one may still look at values.
+        looked: what the prompt says of the programs that looked.
+        shown: what the last prompt showed of the tools; ``None`` before the first prompt with these tools.
     """
 
     def __init__(
-        self,
-        task: str,
-        tools: Toolset,
-        model: Model,
-        settings: Settings,
-        emit: Emit,
-        plan: str = "",
-        ways: Ways = DEFAULT_WAYS,
-        answer: AnswerType | None = None,
-        frame: Frame = NO_FRAME,
-        images: Sequence[Image] = (),
-        part: str = "",
-        recurring: bool = False,
-        graph_of: Callable[[Toolset], ToolGraph] | None = None,
-        down: Callable[[], Mapping[str, Sequence[Replacement]]] = dict,
-        layers: Sequence[Sequence[str]] = (),
-        calls_left: Callable[[], int] = lambda: sys.maxsize,
-        mask: Callable[[str], str] = str,
+        self, run: Run, options: WritingOptions = DEFAULT_OPTIONS, *, part: str = "", answers: bool = True
     ) -> None:
-        self._graph_of, self._broken = graph_of or _structural, down
-        self._images = images
-        self._part = part
-        self._ways = ways
-        self._model, self._settings, self._emit, self._task = model, settings, emit, task
-        self._plan, self._frame, self._answer_type = fenced(plan), frame.programs, type_note(answer)
-        self._query = frame.query(task)
-        self._recurring = recurring
-        self._rules = settings.active_rules
+        self._run, self._options, self._part = run, options, part
+        self._settings = run.settings
+        self._plan = "" if part else fenced(run.plan)
+        self._answer_type = type_note(run.answer_type if answers else None)
+        self._query = run.preamble.query(run.task)
+        # all that there are: the next task is likely to have the same
+        self._recurring = all(name in run.tools for name in run.all_tools)
+        layers = () if part else run.sketch.layers
         self._layer = {name: at for at, layer in reversed([*enumerate(layers)]) for name in layer}
-        self._calls_left, self._mask = calls_left, mask
-        example = self._ways.example
-        self._example = model.wants_example if example is None else example
-        self._revision = self._ways.revision or ("notes" if model.wants_example else "program")
-        self._room = PromptRoom(model, settings)
+        example = options.example
+        self._example = run.model.wants_example if example is None else example
+        self._revision = options.revision or ("notes" if run.model.wants_example else "program")
+        self._room = PromptRoom(run.model, run.settings)
         self._asked_for: list[str] = []
         self._offered: tuple[tuple[Tool, ...], tuple[str, ...]] | None = None
         self._down: list[str] = []
-        self.look = False
-        """Whether programs know ``look``; ``may_look``: whether the next one may still look at values."""
-        self.may_look = False
+        self.look = self.may_look = False
         self.looked = ""
-        """What the prompt says of the programs that looked."""
-        self.offer(tools)
+        self.offer(run.tools)
 
     def offer(self, tools: Toolset) -> None:
         """Write with these tools from now on. Where nothing is new, what was fitted to the prompt stays."""
@@ -132,12 +135,11 @@ class Writer:
         if offered == self._offered:
             return
         self._offered, self._tools = offered, tools
-        self._graph = self._graph_of(tools)
+        self._graph = self._run.graph_of(tools)
         self._asking = asking_tools(tools)
         self._pages = ALL_PAGES not in tools
         self._fitter: Fitter | None = None
         self.shown: Fit | None = None
-        """What the last prompt showed of the tools."""
         self._stop: list[str] = []
 
     def _fitting(self) -> Fitter:
@@ -150,7 +152,7 @@ class Writer:
             first=self._asked_for,
             ask=DOCS if DOCS in self._asking else None,
             pages=self._pages,
-            plain=self._ways.tools == "plain",
+            plain=self._options.tools == "plain",
             order=self._by_layer(self._tools),
         )
 
@@ -183,7 +185,7 @@ class Writer:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
         """
         settings = self._settings
-        temperature = self._ways.revision_temperature if history else settings.temperature
+        temperature = self._options.revision_temperature if history else settings.temperature
         seed = settings.seed + 101 * len(history)
         while True:
             messages = await self.messages(history, calls)
@@ -207,8 +209,8 @@ class Writer:
     ) -> Reply:
         """Ask the model once; the trace records it."""
         return await ask(
-            self._model,
-            self._emit,
+            self._run.model,
+            self._run.emit,
             purpose,
             messages,
             max_tokens=max_tokens or self._settings.max_tokens,
@@ -229,10 +231,11 @@ class Writer:
         tools = (named or tools)[:MAX_ENUM]  # of more, no grammar is made
         if not tools:
             return None
-        text = prompt("attribute", task=self._task, tools=tools, program=fenced(program), error=legible(error[:1500]))
+        shown = {"program": fenced(program), "error": legible(error[:1500])}
+        text = prompt("attribute", task=self._run.task, tools=tools, **shown)
         reply = await ask(
-            self._model,
-            self._emit,
+            self._run.model,
+            self._run.emit,
             "attribute",
             [Message("user", text)],
             max_tokens=40,
@@ -256,8 +259,8 @@ class Writer:
     def _repaired(self, program: Program, inputs: Collection[str]) -> Draft:
         own = (LOOK,) if self.look else ()
         protocols = {protocol.name: protocol for protocol in (*self._tools.protocols, *own)}
-        passes: tuple[Pass, ...] = PASSES if self._ways.check else FRAME
-        context = RepairContext(protocols, self._rules, inputs, self._ways.dialects)
+        passes: tuple[Pass, ...] = PASSES if self._options.check else FRAME
+        context = RepairContext(protocols, self._settings.active_rules, inputs, self._options.dialects)
         program, named = with_names(program) if self.look else (program, "")
         if self.look and ends_with_look(program):
             passes = tuple(each for each in passes if each not in FRAME[1:])  # it may do without an answer
@@ -272,27 +275,27 @@ class Writer:
         system = "system_brief" if self._example else "system"
         base = [Message("system", prompt(system, say=self._settings.sentence), fixed=True)]
         if self._example:
-            base.append(Message("user", prompt(EXAMPLES[self._ways.tools]), fixed=True))
+            base.append(Message("user", prompt(EXAMPLES[self._options.tools]), fixed=True))
             base.append(Message("assistant", prompt("example_program"), fixed=True))
         edits, about, show = [], "", self._settings.show_values
         if self._revision == "edit" and history:
-            as_json = self._ways.tools == "json"
-            edits = edits_of(history, calls, self._tools, self._task, pages=self._pages, as_json=as_json, show=show)
+            as_json = self._options.tools == "json"
+            edits = edits_of(history, calls, self._tools, self._run.task, pages=self._pages, as_json=as_json, show=show)
         elif self._revision == "notes" and (history or self._part):
-            about = self._mask(notes_on(history, calls, show))
+            about = self._run.broker.redactor.text(notes_on(history, calls, show))
         elif history or self._part:
             about = await self._about(history, calls, self.shown)
         about = f"\n\n{about}" if about else ""
         said = history if self._revision == "notes" else history[-1:] if about else ()
         told = {revision.fault.tool for revision in said if revision.fault is not None and revision.fault.substitutes}
-        down = {tool: some for tool, some in self._broken().items() if tool not in told}
+        down = {tool: some for tool, some in self._run.broker.bans.all().items() if tool not in told}
         self._down = [fenced(wording.is_down(tool, some)) for tool, some in down.items()]
         before = self.shown
         shown = await self._tools_within(base, [Message("user", about), *edits])
         if shown is not before and before is not None and about and self._revision == "program":
             about = f"\n\n{await self._about(history, calls, None)}"  # what was above may be shortened now
             shown = await self._tools_within(base, [Message("user", about), *edits])
-        asked = replace(task_message(self._task_message(shown) + about, self._images), stable=self._stable(shown))
+        asked = replace(task_message(self._task_message(shown) + about, self._run.images), stable=self._stable(shown))
         return [*base, asked, *edits]
 
     async def _about(self, history: Sequence[Revision], calls: Sequence[Call], above: Fit | None) -> str:
@@ -302,8 +305,8 @@ class Writer:
             calls,
             self._documents,
             self._settings.show_values,
-            self._mask,
-            self._calls_left(),
+            self._run.broker.redactor.text,
+            self._run.calls_left,
             above=[name for name, grade in above.grades.items() if grade == WHOLE.name] if above is not None else (),
             may_look=self.may_look,
         )
@@ -318,11 +321,11 @@ class Writer:
         """The documents of some tools, as the prompt shows tools."""
         protocols = [protocol for name, protocol in self._graph.protocols_with_shapes.items() if name in names]
         if (
-            self._ways.tools == "json"
+            self._options.tools == "json"
             and len((made := json_documents(protocols, pages=self._pages)).text) < MAX_DOCUMENT
         ):
             return made
-        plain = self._ways.tools == "plain"
+        plain = self._options.tools == "plain"
         suppliers = self._graph.suppliers_of(protocol.name for protocol in protocols)
         fitter = Fitter(protocols, suppliers, self._query, pages=self._pages, plain=plain)
         return fitter.within(MAX_DOCUMENT)
@@ -332,18 +335,18 @@ class Writer:
         that the tokens are the same, too."""
         if shown.shortened or not self._recurring:
             return 0
-        before = self._task_message(shown, frame="\0").partition("\0")[0]
+        before = self._task_message(shown, preamble="\0").partition("\0")[0]
         return before.rfind("\n") + 1
 
-    def _task_message(self, shown: Fit, frame: str | None = None) -> str:
-        """The task and its tools. ``frame``: what stands between them, in place of the writer's."""
+    def _task_message(self, shown: Fit, preamble: str | None = None) -> str:
+        """The task and its tools. ``preamble``: what stands between them, in place of the writer's."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
             language=shown.language,
-            frame=self._frame if frame is None else frame,
+            preamble=self._run.preamble.programs if preamble is None else preamble,
             part=self._part,
-            task=self._task,
+            task=self._run.task,
             answer_type=self._answer_type,
             plan=self._plan,
             asked=self._asked_for,
@@ -360,12 +363,12 @@ class Writer:
 
         Where they are shortened, room for notes on programs that fail is kept from the first.
         """
-        frame = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._images)
-        fixed = await self._room.taken([*base, frame])
+        empty = task_message(self._task_message(Fit("", {}, tuple(self._tools))), self._run.images)
+        fixed = await self._room.taken([*base, empty])
         notes = await self._room.taken(feedback)
         room = await self._room.for_tools(fixed + notes)
         if self.shown is None or self.shown.tokens > room:
-            fit = self._whole_documents() if self._ways.tools == "json" else None
+            fit = self._whole_documents() if self._options.tools == "json" else None
             if fit is None or (tokens := await self._room.count(fit.text)) > room:
                 if self._fitter is None:
                     self._fitter = await asyncio.to_thread(self._fitting)
@@ -373,7 +376,8 @@ class Writer:
             else:
                 fit = replace(fit, tokens=tokens)
             self.shown = fit
-            ends = self._example and "copied-documents" in self._rules  # a large model may name a helper so
+            # of a small model alone: a large one may name a helper so
+            ends = self._example and "copied-documents" in self._settings.active_rules
             too_long = ends and estimate_tokens(fit.text) > self._settings.max_tokens
             self._stop = ["(TypedDict):", *(f"def {name}(" for name in self._tools)] if too_long else []
         return self.shown
@@ -382,8 +386,3 @@ class Writer:
         """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         protocols = self._graph.protocols_with_shapes
         return json_documents([protocols[name] for name in self._by_layer(protocols)], pages=self._pages)
-
-
-def _structural(tools: Toolset) -> ToolGraph:
-    """What feeds what by the protocols alone."""
-    return ToolGraph(tools.protocols)

@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from atc.errors import ToolImportError
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.parse import MAX_BYTES, parse_document
 from atc.tools.protocol import Protocol

@@ -8,7 +8,7 @@ from atc.errors import UsageError
 from atc.programs.rules import IDS, RULES
 from atc.strategies.chain import Chain
 from atc.strategies.paper import Paper
-from atc.strategies.ways import Ways
+from atc.strategies.writer import WritingOptions
 from atc_research.naviagent.navigate import Navigate
 from atc_research.reto.layered_calls import LayeredCalls
 from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated
@@ -37,31 +37,39 @@ ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
 MAX_ALPHA = 5
 
 _REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.stage in {"call"}) or "default"
-_BARE = Ways(tools="json", attribution="none", check=False)
+_BARE = WritingOptions(tools="json", attribution="none", check=False)
 _PAPER: dict[str, Any] = {"strategy": "atc-paper", "rules": "none"}
 SYSTEMS: dict[str, System] = {
     system.name: system
     for system in (
         Atc("atc", "ATC with its defaults"),
-        Atc("atc-check", "ATC without the check before a run", {"strategy": Chain(Ways(check=False))}),
-        Atc("atc-stubs", "ATC with JSON documents in place of Python stubs", {"strategy": Chain(Ways(tools="json"))}),
+        Atc("atc-check", "ATC without the check before a run", {"strategy": Chain(WritingOptions(check=False))}),
+        Atc(
+            "atc-stubs",
+            "ATC with JSON documents in place of Python stubs",
+            {"strategy": Chain(WritingOptions(tools="json"))},
+        ),
         Atc(
             "atc-classes",
             "ATC whose documents have a response's type as classes, with an example",
-            {"strategy": Chain(Ways(tools="stubs"))},
+            {"strategy": Chain(WritingOptions(tools="stubs"))},
         ),
         Atc(
             "atc-attribution",
             "ATC whose revisions are shown the plain error",
-            {"strategy": Chain(Ways(attribution="none"))},
+            {"strategy": Chain(WritingOptions(attribution="none"))},
         ),
         Atc("atc-replay", "ATC that makes every call anew in a revision", replay=False),
         Atc("atc-all", "ATC without any of these", {"strategy": Chain(_BARE)}, replay=False),
         Undemonstrated("atc-demonstrations", "ATC that is not shown how probing used its tools"),
-        Atc("atc-notes", "ATC whose revisions are shown short notes", {"strategy": Chain(Ways(revision="notes"))}),
+        Atc(
+            "atc-notes",
+            "ATC whose revisions are shown short notes",
+            {"strategy": Chain(WritingOptions(revision="notes"))},
+        ),
         Atc("atc-repair", "ATC that repairs no arguments", {"rules": _REPAIRS_OFF}),
         Atc("atc-rules", "ATC without any of its rules", {"rules": "none"}),
-        Atc("atc-zero-shot", "ATC without the worked example", {"strategy": Chain(Ways(example=False))}),
+        Atc("atc-zero-shot", "ATC without the worked example", {"strategy": Chain(WritingOptions(example=False))}),
         Atc(
             "atc-findings",
             "ATC whose α bounds what the check sends back too",

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import Call, Effect, Ending, Fault, Revision, RunContext, Tool, Toolset
+from atc import Call, Effect, Ending, Fault, Revision, Run, Tool, Toolset
 from atc.plugins.strategies import Cause, Entry, FaultCase, FaultKind, advised, fenced, is_down, to_json_value
 
 MAX_STEPS = 10
@@ -112,26 +112,26 @@ def read_value(text: str) -> Any:
     return text
 
 
-def checked_answer(context: RunContext, value: Any, written: str | None = None) -> tuple[Any, Fault | None]:
+def checked_answer(run: Run, value: Any, written: str | None = None) -> tuple[Any, Fault | None]:
     """A value that a strategy would answer, and what is wrong with its type.
 
     Args:
-        context: the run.
+        run: the run.
         value: JSON values and bytes.
         written: the text that it was read from: where a text is wanted, ``42`` is one.
     """
-    misfit = context.misfit(value)
-    if misfit is not None and written is not None and context.misfit(written.strip()) is None:
+    misfit = run.misfit(value)
+    if misfit is not None and written is not None and run.misfit(written.strip()) is None:
         return written.strip(), None
     return value, Fault(kind="answer", case=FaultCase.ANSWER_TYPE, misfit=misfit) if misfit is not None else None
 
 
-def record_step(context: RunContext, text: str, fault: Fault | None = None) -> None:
+def record_step(run: Run, text: str, fault: Fault | None = None) -> None:
     """Record a step: what the model wrote, and what was wrong with it."""
-    attempt = len(context.revisions)
+    attempt = len(run.revisions)
     if fault is not None:
-        context.emit("fault", {"attempt": attempt, "fault": fault.model_dump()})
-    context.record(Revision(attempt=attempt, program=text, fault=fault))
+        run.emit("fault", {"attempt": attempt, "fault": fault.model_dump()})
+    run.record(Revision(attempt=attempt, program=text, fault=fault))
 
 
 def fault_of_call(call: Call) -> Fault:
@@ -143,19 +143,19 @@ def fault_of_call(call: Call) -> Fault:
     return advised(fault, [call], {})
 
 
-async def routed_round(context: RunContext, fault: Fault) -> tuple[Fault, str]:
+async def routed_round(run: Run, fault: Fault) -> tuple[Fault, str]:
     """A fault, after what can be done about a tool that broke, and what the model is told of that: nothing, or that it
     is down and what gives the same, with the documents of what it has not seen yet.
     """
-    shown_before = context.tools
+    shown_before = run.tools
 
     async def offer(tools: Toolset) -> None:
-        await context.offer(context.tools + tools)
+        await run.offer(run.tools + tools)
 
-    fault = await context.recovery.recovered(fault, offer)
+    fault = await run.recovery.recovered(fault, offer)
     if not fault.substitutes:
         return fault, ""
-    new = [tool for name, tool in context.tools.items() if name not in shown_before]
+    new = [tool for name, tool in run.tools.items() if name not in shown_before]
     return fault, "\n".join([fenced(is_down(fault.tool or "", fault.substitutes)), *tool_lines(new)])
 
 
@@ -164,21 +164,21 @@ def passed_by(call: Call, fault: Fault) -> bool:
     return call.effect is Effect.READ and fault.cause in ROUTED_ROUND
 
 
-def done_before(context: RunContext, call: Call) -> Entry | None:
+def done_before(run: Run, call: Call) -> Entry | None:
     """The same write, done in an earlier stage, for which a call was refused; ``None`` for any other call."""
     if call.error_status != "already_done":
         return None
-    return context.broker.journal.committed(context.broker.key_of(call))
+    return run.broker.journal.committed(run.broker.key_of(call))
 
 
-def out_of_steps(context: RunContext, steps: int = MAX_STEPS) -> Ending:
+def out_of_steps(run: Run, steps: int = MAX_STEPS) -> Ending:
     """The ending without an answer, or with one of another type.
 
     Args:
-        context: the run.
+        run: the run.
         steps: how many there were at most.
     """
-    last = context.revisions[-1].fault if context.revisions else None
+    last = run.revisions[-1].fault if run.revisions else None
     if last is not None and last.case is FaultCase.ANSWER_TYPE:
         return Ending("unsolved", fault=last)
     return Ending("unsolved", fault=Fault(kind="answer", reason=f"no answer in {steps} steps"))

@@ -51,7 +51,7 @@ class Shop:
     def run(self, *replies: Any, **settings: Any) -> tuple[Result, FakeModel]:
         made = agent(*replies, strategy="dfsdt", tools=self.tools, **settings)
         result = made.run("order a pen")
-        model = made._held.model()
+        model = made._resources.model()
         assert isinstance(model, FakeModel)
         return result, model
 
@@ -202,7 +202,7 @@ def test_a_tool_that_broke_is_routed_round() -> None:
     replies = [act("weather_a", city="Lyon"), act("weather_b", city="Lyon"), BACK, "Final Answer: 3"]
     made = agent(*replies, strategy="dfsdt", tools=Toolset(tools))
     assert made.run("the weather in Lyon").value == 3
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     assert all("weather_a is down" in last(model, number) for number in (1, 2, 3))
 
@@ -215,7 +215,7 @@ def test_what_a_tool_returns_is_bounded_and_stays_data() -> None:
     replies = [act("read"), BACK, act("read", n=1), "Final Answer: 1"]
     made = agent(*replies, strategy="dfsdt", tools=Toolset([make_tool("read", lambda _: hostile)]))
     assert made.run("read").value == 1
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     assert max(len(last(model, number)) for number in range(4)) < MAX_OBSERVATION + 1_000
     told = last(model, 2)

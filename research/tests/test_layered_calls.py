@@ -71,7 +71,7 @@ class Travel:
     def run(self, *replies: Any, **settings: Any) -> tuple[Result, FakeModel]:
         made = agent(*replies, strategy="layered-calls", tools=self.tools, **settings)
         result = made.run("the weather in Rome")
-        model = made._held.model()
+        model = made._resources.model()
         assert isinstance(model, FakeModel)
         return result, model
 
@@ -172,7 +172,7 @@ def test_without_the_sketch_all_tools_stand_in_one_layer() -> None:
         FIND, f"{WEATHER}\n{TAXI}", finish(answer=21), strategy=LayeredCalls(sketch=False), tools=Travel().tools
     )
     assert made.run("the weather in Rome").value == 21
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     first = model.prompts[0][-1].content
     assert "Step 1 of 1" in first
@@ -195,7 +195,7 @@ def test_more_layers_than_five_are_joined_and_the_answer_always_has_its_turn() -
     assert made.run("go").usage.model_calls == MAX_STEPS + 1
     short = agent(*["Skip"] * MAX_LAYERS, finish(answer=1), strategy="layered-calls", tools=Toolset(ring))
     assert short.run("go").value == 1
-    model = short._held.model()
+    model = short._resources.model()
     assert isinstance(model, FakeModel)
     assert f"Step {MAX_LAYERS} of {MAX_LAYERS}" in model.prompts[-2][-1].content
     assert all(f'"step_{n}"' in model.prompts[-2][-1].content for n in range(MAX_LAYERS - 1, 8))
@@ -283,7 +283,7 @@ def test_a_tool_that_broke_is_routed_round() -> None:
         strategy="layered-calls", tools=Toolset(tools),
     )  # fmt: skip
     result = made.run("the weather in Lyon")
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     assert (result.status, result.value) == ("answered", 3)
     assert "weather_a is down" in model.prompts[1][-1].content
@@ -314,7 +314,7 @@ def test_a_run_that_was_cut_off_goes_on_and_repeats_no_write() -> None:
     assert (begun.status, service.made.count("taxi")) == ("failed", 1)
     made = agent(FIND, f"{TAXI}\n{WEATHER}", finish(answer=21), strategy="layered-calls", tools=service.tools)
     result = made.resume(begun.run_id)
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     assert (result.status, result.value, service.made.count("taxi")) == ("answered", 21, 1)
     assert 'taxi({"place_id": "P-Rome"}) returned {"number": 1, "to": "P-Rome"}' in model.prompts[-1][-1].content
@@ -338,7 +338,7 @@ def test_what_a_tool_returns_is_bounded_and_stays_data() -> None:
     calls = "\n".join(act(f"read_{n}") for n in range(9))
     made = agent(calls, act("read_8"), finish(answer=1), strategy="layered-calls", tools=tools)
     assert made.run("read").value == 1
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     assert len(model.prompts[1][-1].content) < 9 * (MAX_OBSERVATION + 500)
     last = model.prompts[-1][-1].content

@@ -73,8 +73,8 @@ class Weather:
     def run(self, *replies: Any, strategy: Navigate | str = "navigate", **settings: Any) -> tuple[Result, FakeModel]:
         made = agent(*replies, strategy=strategy, tools=self.tools, **settings)
         result = made.run("the weather in Rome")
-        assert isinstance(made._held.model(), FakeModel)
-        return result, made._held.model()
+        assert isinstance(made._resources.model(), FakeModel)
+        return result, made._resources.model()
 
 
 @pytest.fixture(autouse=True)

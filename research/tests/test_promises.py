@@ -30,7 +30,7 @@ def plan(*calls: tuple[str, dict[str, Any]]) -> str:
 
 
 def model_of(made: Agent) -> FakeModel:
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     return model
 

@@ -168,7 +168,7 @@ def test_whatever_python_can_hold_stays_from_step_to_step() -> None:
 def test_codeact_is_shown_what_the_last_step_printed_and_nothing_before() -> None:
     made = agent(code("print('first ``` one')"), code("print('second')\n1 / 0"), "7", strategy="codeact")
     assert made.run("count").value == 7
-    seen = [prompts[-1].content for prompts in made._held.model().prompts]  # type: ignore[union-attr]
+    seen = [prompts[-1].content for prompts in made._resources.model().prompts]  # type: ignore[union-attr]
     assert seen[1:] == ["It printed:\nfirst ''' one", "It printed:\nsecond\nZeroDivisionError: division by zero"]
 
 

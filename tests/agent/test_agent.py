@@ -207,7 +207,7 @@ def test_an_asynchronous_with_lets_go_of_model_and_sandbox() -> None:
 
     result, made = asyncio.run(go())
     assert result.value == 42
-    assert (made._held._opened, made._held._own_sandbox) == (None, None)
+    assert (made._resources._opened, made._resources._own_sandbox) == (None, None)
 
 
 def test_the_sandbox_is_closed_though_the_model_fails_to() -> None:
@@ -223,7 +223,7 @@ def test_the_sandbox_is_closed_though_the_model_fails_to() -> None:
                 raise OSError("it does not end")
 
     made = agent(GOOD)
-    made._held._opened, made._held._own_sandbox = Held("model"), Held("sandbox")
+    made._resources._opened, made._resources._own_sandbox = Held("model"), Held("sandbox")
     with pytest.raises(OSError, match="does not end"):
         made.close()
     assert closed == ["model", "sandbox"]

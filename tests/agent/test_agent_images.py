@@ -36,7 +36,7 @@ def shown(prompts: Sequence[Sequence[Message]]) -> list[list[int]]:
 
 
 def model_of(made: Agent) -> FakeModel:
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     return model
 

@@ -48,7 +48,7 @@ def test_a_listener_that_fails_is_raised_and_the_trace_is_whole() -> None:
 
 def test_a_run_that_cannot_begin_leaves_no_trace(tmp_path: Path) -> None:
     made = Agent([double], model="gpt-x", base_url="http://127.0.0.1:9/v1", api_key="none", runs_dir=tmp_path / "here")
-    made._held.model = lambda: (_ for _ in ()).throw(ModelUnavailable("no model"))  # type: ignore[method-assign]
+    made._resources.model = lambda: (_ for _ in ()).throw(ModelUnavailable("no model"))  # type: ignore[method-assign]
     with pytest.raises(ModelUnavailable):
         made.run("double 21")
     assert made.store.list() == []

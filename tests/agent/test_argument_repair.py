@@ -36,7 +36,7 @@ def films(seen: list[Any] | None = None) -> Toolset:
 
 
 def prompts(made: Agent) -> list[str]:
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     return ["\n".join(message.content for message in each) for each in model.prompts]
 
@@ -194,7 +194,7 @@ answer = done
     knows(again, now)
     assert again.resume(run_id).value == ["found", "in_doubt"]
     assert (len(found), len(paid)) == (1, 1)
-    assert again._held.model().prompts == []  # type: ignore[attr-defined]
+    assert again._resources.model().prompts == []  # type: ignore[attr-defined]
 
 
 def test_a_task_of_a_conversation_sends_the_same_for_the_same_arguments() -> None:

@@ -19,7 +19,7 @@ from atc.conversation import Conversation
 from atc.models.base import estimate_tokens
 from atc.models.fake import Scripted
 from atc.result import Effect
-from atc.strategies.frame import EARLIER_TOKENS, Frame, Turn
+from atc.strategies.preamble import EARLIER_TOKENS, Preamble, Turn
 from tests.support.tools import make_tool
 
 
@@ -115,8 +115,8 @@ turns = st.builds(
 @settings(max_examples=50, deadline=None)
 @given(st.lists(turns, min_size=1, max_size=12).map(tuple))
 def test_earlier_tasks_take_a_bounded_part_of_a_prompt(given: tuple[Turn, ...]) -> None:
-    frame = Frame(turns=given)
-    for text in (frame.programs, frame.calls, frame.tasks):
+    preamble = Preamble(turns=given)
+    for text in (preamble.programs, preamble.calls, preamble.tasks):
         assert estimate_tokens(text) <= EARLIER_TOKENS + 150
         assert f"Task {given[-1].number}: " in text
         assert text.count("```") == 2
@@ -127,7 +127,7 @@ def test_the_oldest_tasks_are_shortened_and_then_left_out() -> None:
         Turn(number=n, task=f"task {n}", status="answered", program="x = 1\n" * 100, value="v" * 700)
         for n in range(1, 16)
     )
-    shown = Frame(turns=given).programs
+    shown = Preamble(turns=given).programs
     assert "Task 15: task 15\nProgram:" in shown
     assert "Task 13: task 13\nValue: vvv" in shown
     assert "Task 1:" not in shown

@@ -15,7 +15,7 @@ from typing_extensions import TypedDict
 from atc import Agent, FakeModel, Toolset, UsageError
 from atc.result import Effect, Result
 from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
+from atc.strategies.run import Run
 from atc.traces.events import Event
 from tests.support.agent import agent
 from tests.support.tools import make_tool
@@ -144,7 +144,7 @@ class Says(Strategy):
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         return Ending("answered", self.value)
 
 

@@ -18,7 +18,7 @@ from atc.atlas import Atlas, TripStore, atlas_toolset, data
 from atc.atlas.catalogue import call_examples
 from atc.atlas.server import Documented, create_app, openapi_document
 from atc.errors import EnvironmentProblem, ToolError, UsageError
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.result import Effect
 from atc.tools.documents import dump_protocols
 from atc.tools.sources import open_tools

@@ -180,7 +180,7 @@ def test_hybrid_means_what_it_did() -> None:
 
 
 def test_a_notice_and_a_long_build_are_in_the_trace(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("atc.strategies.context.REPORT_S", 0.0)
+    monkeypatch.setattr("atc.strategies.run.REPORT_S", 0.0)
     blocked = tmp_path / "file"
     blocked.write_text("")
     model = FakeModel(["```python\nanswer = 1\n```"] * 9)

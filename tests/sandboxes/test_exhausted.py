@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from atc.calls.contract import CallReply, CallRequest
+from atc.files import resource_dir
 from atc.outcome import Outcome
-from atc.resources import resource_dir
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process import zygote as zygotes
 from atc.sandboxes.process.driver import ProcessSandbox

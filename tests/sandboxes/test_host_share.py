@@ -21,7 +21,7 @@ from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages
 from atc.strategies.base import Ending, Strategy
-from atc.strategies.context import RunContext
+from atc.strategies.run import Run
 from atc.traces.stores.files import FileRun
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -178,10 +178,10 @@ def test_a_deadline_holds_while_tools_are_chosen() -> None:
     class Slow(Strategy):
         name = "slow"
 
-        async def choose_tools(self, context: RunContext, stored: FileRun | None) -> None:
+        async def choose_tools(self, context: Run, stored: FileRun | None) -> None:
             await asyncio.sleep(3600)
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             raise AssertionError("no tool was chosen")
 
     @tool(effect="read")

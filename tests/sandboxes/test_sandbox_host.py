@@ -19,8 +19,8 @@ import pytest
 
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
+from atc.files import resource_dir
 from atc.outcome import Outcome
-from atc.resources import resource_dir
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process import driver as process
 from atc.sandboxes.process import zygote

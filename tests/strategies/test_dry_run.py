@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc import Agent, Ending, FakeModel, Result, RunContext, Strategy, Toolset, UsageError
+from atc import Agent, Ending, FakeModel, Result, Run, Strategy, Toolset, UsageError
 from atc.calls.approval import Approval
 from atc.calls.attempt import Attempt
 from atc.calls.broker import Broker, CallPolicy
@@ -385,7 +385,7 @@ class Stubborn(Strategy):
 
     name = "stubborn"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         try:
             await context.call("cancel", {"order": "o17"})
         except WritesPlanned:

@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 import pytest
 
-from atc import Agent, Ending, FakeModel, Result, RunContext, RunFailed, Strategy, ToolError, Toolset, tool
+from atc import Agent, Ending, FakeModel, Result, Run, RunFailed, Strategy, ToolError, Toolset, tool
 from atc.calls.approval import ApprovalRequest
 from atc.calls.broker import CallPolicy
 from atc.records import Replacement
@@ -371,7 +371,7 @@ def test_a_substitute_makes_a_failure_good(post: Post) -> None:
     class Routed(Strategy):
         name = "routed"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             with context.attempt():
                 await context.call("send", {"to": "nobody"})
                 context.broker.ban("send", [Replacement(tool="count")])
@@ -387,7 +387,7 @@ def test_what_an_earlier_stage_did_is_done(post: Post) -> None:
     class Twice(Strategy):
         name = "twice"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             await context.execute("answer = send(to='Ann')")
             context.begin_stage()
             done = await context.execute(CAUGHT.format("Ann"))
@@ -435,7 +435,7 @@ def test_a_strategy_can_ask_before_it_goes_on(post: Post) -> None:
     class Asks(Strategy):
         name = "asks"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             await context.execute("answer = count(what='mails')")
             asked.append(refused_write(context))
             await context.execute(CAUGHT.format("no one"))
@@ -451,7 +451,7 @@ def test_what_a_warning_held_back_a_revision_may_leave_out(post: Post, revised: 
     class Warned(Strategy):
         name = "warned"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             await context.execute(CAUGHT.format("Ann"), {"send": ("is that her address?",)})
             if revised:
                 await context.execute("answer = count(what='mails')")

@@ -16,10 +16,10 @@ from atc.models.fake import FakeModel, Scripted
 from atc.programs.check.warned import Warned
 from atc.programs.program import Program
 from atc.result import Effect
-from atc.strategies.context import RunContext
 from atc.strategies.find_tools import MAX_ASKS
 from atc.strategies.look import MAX_PROGRAMS, SHOWN_TOKENS, ends_with_look, with_names
 from atc.strategies.program_loop import ProgramLoop
+from atc.strategies.run import Run
 from atc.traces.summary import summary_of
 from tests.support.cli import atc
 from tests.support.tools import make_tool
@@ -413,7 +413,7 @@ def test_a_run_that_was_cut_off_after_a_look_goes_on_there(at: str, monkeypatch:
     agent = Agent(world.tools, model=FakeModel([first, ModelError("gone")]), sentence=False, approve="always")
     with monkeypatch.context() as patch:
         if at == "the stage":  # the journal has the look, and not yet the stage that it begins
-            patch.setattr(RunContext, "begin_stage", gone)
+            patch.setattr(Run, "begin_stage", gone)
         run_id = agent.run("tell").run_id
     trace = agent.store.run(run_id).trace
     if at == "the trace":  # the journal is ahead of it

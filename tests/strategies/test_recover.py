@@ -81,7 +81,7 @@ def agent(tools: Any, replies: list[Any] | None = None, **more: Any) -> Agent:
 
 
 def prompts(made: Agent) -> list[str]:
-    model = made._held.model()
+    model = made._resources.model()
     assert isinstance(model, FakeModel)
     return [messages[-1].content for messages in model.prompts]
 

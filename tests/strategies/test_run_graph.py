@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from atc import Agent, Ending, ProgramLoop, RunContext, Settings, Strategy, Toolset
+from atc import Agent, Ending, ProgramLoop, Run, Strategy, Toolset
 from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.models.fake import FakeModel
@@ -15,6 +15,7 @@ from atc.tools.protocol import Protocol
 from atc.tools.stubs import observed_returns
 from atc.tools.tool import Tool
 from tests.support.tools import make_tool
+from tests.support.writer import run_of
 
 SHAPE = {"type": "object", "properties": {"number": {"type": "integer"}}}
 TOOLS = Toolset([make_tool("book", lambda a: {"number": a["n"]}), make_tool("look", lambda a: a["n"])])
@@ -29,7 +30,7 @@ class Looking(Strategy):
     def __init__(self) -> None:
         self.kept: list[ToolGraph] = []
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         context.whole_graph = ToolGraph((), Learnt(feeds={EDGE: Counts(ok=1)}, shapes={"book": SHAPE}))
         async with ProgramLoop.open(context):
             self.kept += [context.graph, context.graph_of(context.tools)]
@@ -50,12 +51,9 @@ def test_a_run_has_one_graph_and_another_where_its_tools_change() -> None:
 
 def prompt_with(learnt: Learnt) -> str:
     model = FakeModel(["```python\nanswer = 1\n```"])
-
-    def graph_of(tools: Toolset) -> ToolGraph:
-        return ToolGraph(tools.protocols, learnt)
-
-    writer = Writer("look", TOOLS, model, Settings.load(), lambda *_: None, graph_of=graph_of)
-    asyncio.run(writer.write((), ()))
+    run = run_of("look", TOOLS, model)
+    run.whole_graph = ToolGraph(TOOLS.protocols, learnt)
+    asyncio.run(Writer(run).write((), ()))
     return model.prompts[0][-1].content
 
 
@@ -74,7 +72,7 @@ def test_a_program_that_reads_another_field_than_was_observed_runs() -> None:
     class Taught(Strategy):
         name = "taught"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             context.whole_graph = ToolGraph((), Learnt(shapes={"book": SHAPE}))
             async with ProgramLoop.open(context) as loop:
                 draft = await loop.write()

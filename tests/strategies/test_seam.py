@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Call, Ending, Fault, ProgramLoop, Result, RunContext, Strategy, Toolset, UsageError
+from atc import Agent, Call, Ending, Fault, ProgramLoop, Result, Run, Strategy, Toolset, UsageError
 from atc.errors import JournalError, SettingsError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
@@ -22,7 +22,7 @@ from atc.result import Effect
 from atc.settings import Settings
 from atc.strategies.base import RESEARCH, checked, open_strategy
 from atc.strategies.chain import Chain
-from atc.strategies.ways import Ways
+from atc.strategies.writer import WritingOptions
 from tests.support.agent import BAD, GOOD, agent, double, ended
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
@@ -37,7 +37,7 @@ class Nothing(Strategy):
 
     name = "nothing"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         return None  # type: ignore[return-value]
 
 
@@ -46,7 +46,7 @@ class Echo(Strategy):
 
     name = "echo"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         return Ending("answered", context.task)
 
 
@@ -141,7 +141,7 @@ def test_a_kept_run_of_such_a_strategy_is_shown_and_a_resume_says_what_is_missin
     class React(Echo):
         name = "react"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             return Ending("unsolved", fault=Fault(kind="answer", reason="no answer in 10 steps"))
 
     with monkeypatch.context() as patched:
@@ -168,7 +168,7 @@ def test_a_folders_settings_name_no_strategy_unasked(tmp_path: Path, monkeypatch
 def test_the_agent_and_its_records_know_no_strategy() -> None:
     """What only the life of a run needs loads neither the chain nor what programs are checked with."""
     source = (
-        "import atc.agent, atc.strategies.base, atc.strategies.context, sys, json; print(json.dumps(list(sys.modules)))"
+        "import atc.agent, atc.strategies.base, atc.strategies.run, sys, json; print(json.dumps(list(sys.modules)))"
     )
     ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=True, cwd=ROOT)
     loaded = set(json.loads(ran.stdout))
@@ -184,11 +184,11 @@ class Waits(Strategy):
 
     name = "waits"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         await context.ask("think", [Message("user", context.task)])
         return Ending("unsolved")
 
-    async def resume(self, context: RunContext, stored: Any) -> Ending:
+    async def resume(self, context: Run, stored: Any) -> Ending:
         return Ending("answered", [stored.run_id, context.task, list(context.tools)])
 
 
@@ -220,7 +220,7 @@ class Calls(Strategy):
         self.planned = calls
         self.made: list[Call] = []
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         for tool, arguments in self.planned:
             self.made.append(await context.call(tool, arguments))
         return Ending("answered", [call.value for call in self.made])
@@ -271,7 +271,7 @@ class Staged(Strategy):
 
     name = "staged"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         first = await context.execute("answer = look(n=book(n=1))")
         context.begin_stage(inputs={"booked": first.value})
         await context.call("look", {"n": 5})
@@ -296,7 +296,7 @@ class Deep(Strategy):
 
     name = "deep"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         deep: Any = 1
         for _ in range(600):
             deep = [deep]
@@ -314,7 +314,7 @@ class HandsOn(Strategy):
 
     name = "hands-on"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         first = await context.execute("answer = look(n=7)")
         context.begin_stage(inputs={"first_found": first.value})
         async with ProgramLoop.open(context) as loop:
@@ -428,7 +428,7 @@ def test_the_papers_way_shows_documents_and_the_failed_program_with_its_tool() -
 
 def test_a_strategy_may_have_its_faults_traced_to_no_tool() -> None:
     replies, tools = ("answer = refuse(n=1)", GOOD), [make_tool("refuse", lambda a: [][a["n"]]), double]
-    result = agent(*replies, tools=tools, strategy=Chain(Ways(attribution="none"))).run("double 21")
+    result = agent(*replies, tools=tools, strategy=Chain(WritingOptions(attribution="none"))).run("double 21")
     assert (result.value, [fault.tool for fault in result.faults]) == (42, [None])
     assert [fault.tool for fault in agent(*replies, tools=tools).run("double 21").faults] == ["refuse"]
 
@@ -441,7 +441,7 @@ class Requests(Strategy):
     def __init__(self, stop: bool) -> None:
         self.stop = stop
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         await context.call("book", {"n": 1})
         context.begin_stage(new_request=True)
         if self.stop:
@@ -463,7 +463,7 @@ class Shadows(Strategy):
 
     name = "shadows"
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         context.begin_stage(inputs={"book": 1})
         return Ending("answered", None)
 
@@ -479,28 +479,28 @@ class AtOnce(Strategy):
 
     name = "at once"
 
-    def __init__(self, *acts: Callable[[RunContext], Awaitable[Any]]) -> None:
+    def __init__(self, *acts: Callable[[Run], Awaitable[Any]]) -> None:
         self.acts = acts
 
-    async def solve(self, context: RunContext) -> Ending:
+    async def solve(self, context: Run) -> Ending:
         brought = await asyncio.gather(*(act(context) for act in self.acts), return_exceptions=True)
         return Ending("answered", [type(each).__name__ for each in brought])
 
 
-def _program(context: RunContext) -> Awaitable[Any]:
+def _program(context: Run) -> Awaitable[Any]:
     return context.execute("answer = book(n=1)")
 
 
-def _call(context: RunContext) -> Awaitable[Any]:
+def _call(context: Run) -> Awaitable[Any]:
     return context.call("book", {"n": 1})
 
 
-async def _attempt(context: RunContext) -> Any:
+async def _attempt(context: Run) -> Any:
     with context.attempt():
         return await context.call("book", {"n": 1})
 
 
-async def _stage(context: RunContext) -> None:
+async def _stage(context: Run) -> None:
     context.begin_stage()
 
 
@@ -534,7 +534,7 @@ def test_a_task_that_outlives_its_run_does_nothing_more() -> None:
     class Leaves(Strategy):
         name = "leaves"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             self.left = asyncio.create_task(context.call("book", {"n": 1}))
             return Ending("answered", 1)
 
@@ -563,7 +563,7 @@ def test_an_ending_that_no_result_can_be_made_of_is_named(ending: Ending, proble
     class Odd(Strategy):
         name = "odd"
 
-        async def solve(self, context: RunContext) -> Ending:
+        async def solve(self, context: Run) -> Ending:
             return ending
 
     with pytest.raises(UsageError, match=f"'odd' ended with .*{problem}"):

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Effect, Protocol, Settings, Tool, Toolset
+from atc import Agent, Effect, Protocol, Sketch, Tool, Toolset
 from atc.graph.suppliers import Suppliers
 from atc.models.fake import FakeModel
 from atc.models.messages import Message
-from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.strategies.writer import Writer
+from atc.strategies.writer import DEFAULT_OPTIONS, Writer, WritingOptions
 from atc.tools.fit import Fitter
+from tests.support.writer import run_of
 
 GOOD = "```python\nanswer = len(find_cities(name='Lyon'))\n```"
 
@@ -47,9 +47,10 @@ TOOLS = Toolset([*USERS, *ALONE, tool("find_cities", CITY, name="string")])
 LAYERS = (("roll_dice", "find_cities"), ("get_city", "get_weather"))
 
 
-def writer(layers: Sequence[Sequence[str]], tools: Toolset = TOOLS, ways: Ways = DEFAULT_WAYS) -> Writer:
-    quiet = lambda kind, data: None  # noqa: E731
-    return Writer("t", tools, FakeModel([GOOD]), Settings.load(), quiet, ways=ways, recurring=True, layers=layers)
+def writer(layers: Sequence[Sequence[str]], options: WritingOptions = DEFAULT_OPTIONS) -> Writer:
+    run = run_of("t", TOOLS, FakeModel([GOOD]))
+    run.sketch = Sketch(TOOLS, layers=tuple(map(tuple, layers)))
+    return Writer(run, options)
 
 
 def prompt_of(each: Writer) -> list[Message]:
@@ -73,7 +74,7 @@ def test_where_no_order_is_known_the_tools_stand_as_they_were_offered(layers: Se
 
 
 def test_json_documents_stand_by_layer_too() -> None:
-    text = prompt_of(writer(LAYERS, ways=Ways(tools="json")))[-1].content
+    text = prompt_of(writer(LAYERS, options=WritingOptions(tools="json")))[-1].content
     assert text.index('"roll_dice"') < text.index('"find_cities"') < text.index('"get_weather"')
 
 

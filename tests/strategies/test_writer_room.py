@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, Protocol, Settings, Tool, Toolset
+from atc import Agent, Protocol, Tool, Toolset
 from atc.atlas import Atlas, atlas_toolset
 from atc.errors import ContextExceeded, ModelError
 from atc.facts import Finding
@@ -18,10 +18,10 @@ from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.prompting import prompt
 from atc.result import Revision
-from atc.strategies.ways import DEFAULT_WAYS, Ways
-from atc.strategies.writer import Writer
+from atc.strategies.writer import DEFAULT_OPTIONS, Writer, WritingOptions
 from atc.tools.fit import SEPARATOR
 from atc.tools.stubs import whole_stub
+from tests.support.writer import writer_of
 
 ATLAS = atlas_toolset(Atlas())
 TASK = "How far is Lyon from Paris, in kilometres?"
@@ -45,8 +45,10 @@ class Small(FakeModel):
         return sum(-(-len(message.content) // 2) for message in self.prompts[number])
 
 
-def writer(model: FakeModel, tools: Toolset = ATLAS, ways: Ways = DEFAULT_WAYS, **settings: Any) -> Writer:
-    return Writer(TASK, tools, model, Settings.load(**settings), lambda kind, data: None, ways=ways)
+def writer(
+    model: FakeModel, tools: Toolset = ATLAS, options: WritingOptions = DEFAULT_OPTIONS, **settings: Any
+) -> Writer:
+    return writer_of(TASK, tools, model, options, **settings)
 
 
 def write(each: Writer, *notes: str) -> None:
@@ -65,7 +67,7 @@ def test_a_prompt_that_fits_is_as_ever() -> None:
     wanted = f"Tools:\n```python\n{stubs}\n```\n\nTask: {TASK}"
     assert model.prompts[0][-1].content == wanted
     assert [m.content for m in model.prompts[0][:-1]] == [prompt("system", say=True)]
-    write(writer(model, ways=Ways(example=True)))
+    write(writer(model, options=WritingOptions(example=True)))
     system, example, program = (prompt(name) for name in ("system_brief", "example_task_plain", "example_program"))
     assert [m.content for m in model.prompts[1][:-1]] == [system, example, program]
 
@@ -92,7 +94,7 @@ def test_a_model_that_wants_short_prompts_gets_them_unless_the_task_is_long() ->
     write(writer(model))
     assert model.tokens() <= 4_000
     model = Small([GOOD], prompt_tokens=4_000)
-    write(Writer(TASK * 200, ATLAS, model, Settings.load(), lambda kind, data: None))
+    write(writer_of(TASK * 200, ATLAS, model))
     assert "def city_distance(" in model.prompts[0][-1].content, "room for tools is left"
 
 
@@ -122,7 +124,7 @@ def test_where_notes_leave_room_whole_documents_stay_whole() -> None:
 
 def test_the_papers_way_of_revising_keeps_to_the_context_too() -> None:
     model = Small([GOOD])
-    write(writer(model, prompt_tokens=5_000, ways=Ways(revision="edit")), "a" * 800, "b" * 800)
+    write(writer(model, prompt_tokens=5_000, options=WritingOptions(revision="edit")), "a" * 800, "b" * 800)
     assert model.tokens() <= 5_000
 
 
@@ -133,9 +135,9 @@ def test_no_room_at_all_is_said_with_what_to_set() -> None:
 
 def test_json_documents_that_do_not_fit_are_shown_as_short_stubs() -> None:
     model = Small([GOOD] * 2)
-    write(writer(model, ways=Ways(tools="json")))
+    write(writer(model, options=WritingOptions(tools="json")))
     assert '"name": "city_distance"' in model.prompts[0][-1].content
-    write(writer(model, ways=Ways(tools="json"), prompt_tokens=5_000))
+    write(writer(model, options=WritingOptions(tools="json"), prompt_tokens=5_000))
     assert "def city_distance(" in model.prompts[1][-1].content
     assert model.tokens() <= 5_000
 
@@ -215,7 +217,7 @@ def test_tools_without_room_are_found_by_programs_instead() -> None:
 
 
 def test_the_prompt_says_once_that_something_was_cut() -> None:
-    frame: dict[str, Any] = {"stubs": "", "frame": "", "task": "t", "plan": "", "asked": [], "shortened": True}
+    frame: dict[str, Any] = {"stubs": "", "preamble": "", "task": "t", "plan": "", "asked": [], "shortened": True}
     shown = prompt("task", **frame, unlisted=3, finder="find_tools")
     assert (
         f"{NOTICE}: `...` marks what was left out. 3 more tools are not listed: find_tools finds them.\n\nTask" in shown

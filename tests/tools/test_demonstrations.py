@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.models.fake import FakeModel
-from atc.settings import Settings
-from atc.strategies.ways import Ways
-from atc.strategies.writer import Writer
+from atc.strategies.writer import WritingOptions
 from atc.tools.fit import Fitter
 from atc.tools.protocol import Example, Protocol, Status
 from atc.tools.stubs import MAX_LINES, MAX_PROGRAM, demonstration, render_stub, render_stubs, shown_examples
 from atc.tools.tool import Tool, Toolset
+from tests.support.writer import writer_of
 from tests.tools.test_stubs_safety import TEXT, assert_only_declarations
 
 PROGRAM = 'lakes = find_lakes(country="Finland")  # all of them\nanswer = get_lake(lake_id=lakes[0]["id"])\n'
@@ -136,7 +135,7 @@ async def no_call(arguments: dict[str, Any]) -> Any:
 def test_the_json_form_keeps_examples_and_statuses() -> None:
     tool = lake(statuses=(Status(code=404, description="no such lake"),))
     tools = Toolset([Tool(tool, no_call), Tool(lake("bare", examples=()), no_call)])
-    writer = Writer("How deep is it?", tools, FakeModel([]), Settings.load(), lambda *_: None, ways=Ways(tools="json"))
+    writer = writer_of("How deep is it?", tools, FakeModel([]), WritingOptions(tools="json"))
     prompt = asyncio.run(writer.messages([], []))[-1].content
     documents = [json.loads(line) for line in prompt.splitlines() if line.startswith("{")]
     assert documents[0]["statuses"] == [{"code": 404, "description": "no such lake"}]

@@ -9,7 +9,7 @@ import jsonschema_rs
 import pytest
 
 from atc.errors import ToolImportError
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.result import Effect
 from atc.tools.documents import SCHEMA_FILE, dump_protocols, load_protocols, protocol_schema
 from atc.tools.protocol import Example, Protocol, Provenance, Source, Status

@@ -129,19 +129,19 @@ def _nothing() -> None:
     """Nobody writes down that a run has begun."""
 
 
-def opened_batch(
+def run_batch(
     agent: Agent,
     tasks: Iterable[Any],
+    *,
     concurrency: int,
+    ordered: bool,
     limits: Limits | None,
     results: str | os.PathLike[str] | None,
-    *,
     retry: bool,
     on: Executor | str | None,
     source: str | None,
-    ordered: bool,
 ) -> AsyncGenerator[TaskResult]:
-    """The results of a batch (:meth:`atc.Agent.amap`). What is wrong with its parts is raised now.
+    """Solve many tasks and yield their results: :meth:`atc.Agent.amap`. What is wrong with its parts is raised now.
 
     Raises:
         UsageError: as :meth:`atc.Agent.map`.

@@ -292,7 +292,7 @@ def _heard(answer: asyncio.Future[Any]) -> None:
 
 def _parts(agent: Agent) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """The tools, the settings and the objects of which an agent like this one is made elsewhere."""
-    if agent._held._sandbox is not None:
+    if agent._resources._sandbox is not None:
         raise UsageError(
             "a sandbox that was given as an object stays here: name it by the setting, or give OnRay(make)"
         )
@@ -301,7 +301,7 @@ def _parts(agent: Agent) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     approve = agent._approval.approve
     ask_user = agent._ask_user
     objects: dict[str, Any] = {
-        "model": agent._held._model if agent._held._model is not None else settings.pop("model", None),
+        "model": agent._resources._model if agent._resources._model is not None else settings.pop("model", None),
         "strategy": agent._given_strategy or settings.pop("strategy", None),
         "permissions": agent.permissions,
         "answer": agent._answer,
@@ -315,11 +315,9 @@ def _parts(agent: Agent) -> tuple[Any, dict[str, Any], dict[str, Any]]:
 
 
 def _like(tools: Any, settings: dict[str, Any], objects: dict[str, Any]) -> Agent:
-    """An agent that is made of :func:`_parts`."""
-    from atc.agent import Agent
-
+    """Make an agent of :func:`_parts`, as a user's program does."""
     try:
-        return Agent(tools, **objects, **settings)
+        return atc.Agent(tools, **objects, **settings)
     except SettingsError as error:
         raise EnvironmentProblem(str(error)) from None
 

@@ -15,7 +15,7 @@ from atc.answers.types import AnswerType
 from atc.errors import AtcError, UsageError
 from atc.loading import names_code
 from atc.models.images import MAX_BYTES, Image, read_images
-from atc.request import checked_task, framed
+from atc.request import checked_task, preamble_of
 from atc.schemas.validate import ensure_valid_schema
 
 MAX_LINE = 1_000_000
@@ -157,7 +157,7 @@ def _task(given: Any, number: int, schemas: dict[str, Any], *, code: bool, folde
         raise UsageError("it has no task")
     text = checked_task(record["task"])
     if (wishes := record.get("instructions")) is not None:
-        framed(wishes, None)
+        preamble_of(wishes, None)
     answer = record.get("answer")
     if isinstance(answer, str) and not code and (names_code(answer) or answer.strip().endswith(".json")):
         raise UsageError("answer names code or a file, which a file of tasks may not: write the JSON Schema itself")

@@ -61,11 +61,11 @@ async def prepare(agent: Agent, *, money: bool) -> None:
         SettingsError: the batch is limited in money, and the model has no price.
     """
     await asyncio.to_thread(agent.store.check)
-    model = agent._held.model()
+    model = agent._resources.model()
     priced = model.name in agent.settings.prices or isinstance(model, NoModel)
     if money and not priced:
         raise missing_price(model.name)
-    await agent._held.sandbox().prepare()
+    await agent._resources.sandbox().prepare()
 
 
 async def do(
@@ -91,7 +91,7 @@ async def do(
     task = job.task
     model = None
     if spending is not None:
-        own = agent._held.model()
+        own = agent._resources.model()
         model = SpendingModel(own, spending, job.run_id, agent.settings.prices.get(own.name))
 
     def listener(event: Event) -> None:

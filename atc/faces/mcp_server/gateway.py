@@ -24,10 +24,10 @@ from atc.faces.mcp_server.running import Runs
 from atc.faces.mcp_server.values import LARGE, Shelf, Values
 from atc.given_program import run_given
 from atc.graph.tool_graph import ToolGraph
-from atc.held import Held
 from atc.models.base import NoModel
 from atc.models.messages import Message, Reply, bounded_tokens
 from atc.permissions import Permissions
+from atc.resources import Resources
 from atc.retrieval.retriever import IndexRetriever
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
@@ -204,7 +204,7 @@ class Gateway:
         self._old: set[asyncio.Task[None]] = set()
         self.change_tools(tools)
         self.sandbox = open_sandbox(self.settings)
-        self.held = Held(self.settings, None, self.sandbox)
+        self.resources = Resources(self.settings, None, self.sandbox)
         self.running = Runs(wait_s=self.settings.ask_wait_s)
         self._going_on: set[str] = set()
         self._clients = Clients(self.store)
@@ -300,7 +300,7 @@ class Gateway:
                 await self.live.__aexit__(None, None, None)
         if self._finder is not None:
             await self._finder.aclose()
-        await self.held.aclose()
+        await self.resources.aclose()
         await self.sandbox.aclose()
         await asyncio.to_thread(self.store.close)
         if self._folder is not None:

@@ -186,7 +186,7 @@ class Extra:
 async def run_task(request: ToolRequest) -> Answer:
     """Have ATC's own model solve a task."""
     gateway, client, run_id = request.gateway, request.client, new_run_id()
-    agent = gateway.agent(client, run_id, asker_of(request), model=gateway.held.model(), find_tools=True)
+    agent = gateway.agent(client, run_id, asker_of(request), model=gateway.resources.model(), find_tools=True)
     asked = agent._request(request.text("task"))
     with gateway.going(client, run_id):
         client.begin(run_id)
@@ -216,7 +216,7 @@ async def resume(request: ToolRequest) -> Answer:
                 listener=listener,
             )
         return answer_of(request, report)
-    agent = gateway.agent(client, run_id, asker_of(request), model=gateway.held.model())
+    agent = gateway.agent(client, run_id, asker_of(request), model=gateway.resources.model())
     reply = request.text("reply", "") or None
     with gateway.going(client, run_id):
         return _answered(request, await agent.aresume(run_id, reply=reply))

@@ -212,7 +212,7 @@ def about_agent(agent: Agent) -> dict[str, Any]:
     (``writes``), and the ``names`` of the first; ``problem`` says why there is no model, where there is none."""
     found = {"model": "", "endpoint": "", "problem": ""}
     try:
-        model = agent._held.model()  # nothing is loaded or asked yet
+        model = agent._resources.model()  # nothing is loaded or asked yet
         found |= {"model": brief(model.name), "endpoint": brief(model.endpoint)}
     except AtcError as error:
         found["problem"] = brief(str(error), MOST_PROBLEM)

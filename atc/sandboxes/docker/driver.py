@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import SandboxUnavailable
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.engine import SHARED, ContainerOutput, Engine, Hardening
 from atc.sandboxes.process.driver import JailSandbox, Pool, Start, tiers_from, why_not_here

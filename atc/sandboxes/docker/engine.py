@@ -18,7 +18,7 @@ from typing import Any
 
 from atc.errors import SandboxUnavailable
 from atc.extras import install_command
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.process.cgroup import stat_of
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.errors import SandboxUnavailable
-from atc.resources import resource_dir
+from atc.files import resource_dir
 from atc.sandboxes.contract import FIXED, Limits
 from atc.sandboxes.process.cgroup import Group
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from atc import Ending, Fault, Message, Outcome, RunContext, Strategy
+from atc import Ending, Fault, Message, Outcome, Run, Strategy
 from atc.plugins.strategies import ending_of, extract, render_stub
 from atc_research.prompting import prompt
 from atc_research.steps import (
@@ -46,33 +46,33 @@ class CodeAct(Strategy):
 
     name = "codeact"
 
-    async def solve(self, context: RunContext) -> Ending:
-        stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in context.tools.values())
-        task = f"{context.frame.programs}Task: {context.task_with_type('The final answer')}"
-        messages = [Message("system", prompt("codeact", stubs=stubs)), context.task_message(task)]
+    async def solve(self, run: Run) -> Ending:
+        stubs = "\n\n\n".join(render_stub(tool.protocol) for tool in run.tools.values())
+        task = f"{run.preamble.programs}Task: {run.task_with_type('The final answer')}"
+        messages = [Message("system", prompt("codeact", stubs=stubs)), run.task_message(task)]
         steps: list[str] = []
         for _ in range(MAX_STEPS):
-            reply = (await context.ask("step", messages)).text
+            reply = (await run.ask("step", messages)).text
             messages.append(Message("assistant", reply))
-            code = extract(reply, [*context.tools, FINAL]).source
+            code = extract(reply, [*run.tools, FINAL]).source
             if not code and steps:
-                value, fault = checked_answer(context, read_value(reply), reply)
+                value, fault = checked_answer(run, read_value(reply), reply)
                 if fault is None:
                     return Ending("answered", value)
-                record_step(context, reply, fault)
+                record_step(run, reply, fault)
                 messages.append(Message("user", shown(fault.message)))
                 continue
             if not code:
-                record_step(context, reply, Fault(kind="program", reason=_NO_CODE))
+                record_step(run, reply, Fault(kind="program", reason=_NO_CODE))
                 messages.append(Message("user", _NO_CODE))
                 continue
-            outcome = await context.execute(_SESSION.format(steps=steps) + code)
+            outcome = await run.execute(_SESSION.format(steps=steps) + code)
             answered = outcome.kind == "finished" and outcome.answered
-            fault = checked_answer(context, outcome.value)[1] if answered else _fault_of(context, outcome)
+            fault = checked_answer(run, outcome.value)[1] if answered else _fault_of(run, outcome)
             instead = ""
             if fault is not None:
-                fault, instead = await routed_round(context, fault)
-            record_step(context, code, fault)
+                fault, instead = await routed_round(run, fault)
+            record_step(run, code, fault)
             if answered and fault is None:
                 return Ending("answered", outcome.value)
             if fault is not None and (ending := ending_of(fault)):
@@ -83,7 +83,7 @@ class CodeAct(Strategy):
                     "user", f"It printed:\n{_printed(outcome, fault) or '(nothing)'}" + f"\n{instead}" * bool(instead)
                 )
             )
-        return out_of_steps(context)
+        return out_of_steps(run)
 
 
 def _printed(outcome: Outcome, fault: Fault | None) -> str:
@@ -92,11 +92,11 @@ def _printed(outcome: Outcome, fault: Fault | None) -> str:
     return shown("\n".join(part for part in parts if part))
 
 
-def _fault_of(context: RunContext, outcome: Outcome) -> Fault | None:
+def _fault_of(run: Run, outcome: Outcome) -> Fault | None:
     """How a step failed: by its last call, in its code, or at a limit; ``None`` if it ran to its end."""
     if outcome.kind == "finished":
         return None
-    error, last = outcome.error, context.last_calls[-1:]
+    error, last = outcome.error, run.last_calls[-1:]
     if error is None:
         return Fault(kind="limit" if outcome.kind == "limit" else "sandbox", reason=outcome.detail)
     message = f"{error.type}: {error.message}"

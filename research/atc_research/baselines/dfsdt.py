@@ -16,7 +16,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import Effect, Ending, Fault, Message, RunContext, Strategy
+from atc import Effect, Ending, Fault, Message, Run, Strategy
 from atc.plugins.strategies import STATUS, ending_of, fenced
 from atc_research.prompting import prompt
 from atc_research.steps import (
@@ -57,10 +57,10 @@ class DFSDT(Strategy):
 
     name = "dfsdt"
 
-    async def solve(self, context: RunContext) -> Ending:
-        tree = _Tree(context)
+    async def solve(self, run: Run) -> Ending:
+        tree = _Tree(run)
         for _ in range(MAX_NODES):
-            reply = (await context.ask("step", tree.messages(), stop=("\nObservation:",))).text
+            reply = (await run.ask("step", tree.messages(), stop=("\nObservation:",))).text
             ending = await tree.grow(reply)
             if ending is not None:
                 return ending
@@ -99,10 +99,10 @@ class _Tree:
         broken: the last failure of a read that nothing took the place of.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
-        self._system = Message("system", prompt("dfsdt", tools=tool_lines(context.tools.values())))
-        self._task = f"{context.frame.calls}Task: {context.task_with_type('The final answer, as JSON,')}"
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._system = Message("system", prompt("dfsdt", tools=tool_lines(run.tools.values())))
+        self._task = f"{run.preamble.calls}Task: {run.task_with_type('The final answer, as JSON,')}"
         self.way = [_Node()]
         self.done: dict[str, str] = {}
         self.instead: list[str] = []
@@ -116,46 +116,46 @@ class _Tree:
         ).strip()
         texts = [self._task, *(f"Observation: {node.observation}" for node in self.way[1:])]
         texts[-1] += f"\n\n{note}" if note else ""
-        messages = [self._system, self._context.task_message(texts[0])]
+        messages = [self._system, self._run.task_message(texts[0])]
         for node, text in zip(self.way[1:], texts[1:], strict=True):
             messages += [Message("assistant", node.reply), Message("user", text)]
         return messages
 
     async def grow(self, reply: str) -> Ending | None:
         """Take a step; the ending, where it is the last one."""
-        context = self._context
+        run = self._run
         action, final, given_up = next(iter(actions_of(reply)), None), _FINAL.search(reply), _GIVE_UP.search(reply)
         begins = action.begin if action is not None else len(reply)
         if final is not None and final.start() < begins:
-            value, fault = checked_answer(context, read_value(final[1]), final[1])
-            record_step(context, reply, fault)
+            value, fault = checked_answer(run, read_value(final[1]), final[1])
+            record_step(run, reply, fault)
             if fault is None:
                 return Ending("answered", value)
             self._led_nowhere(_told(f"Final Answer: {final[1]}", fault.message))
         elif given_up is not None and given_up.start() <= begins and not self._is_tool(action, given_up):
-            record_step(context, reply, Fault(kind="answer", reason="the model gave this way up"))
+            record_step(run, reply, Fault(kind="answer", reason="the model gave this way up"))
             return self._give_up(reply[: given_up.start()])
         elif action is None:
-            record_step(context, reply, Fault(kind="program", reason=_NO_ACTION))
+            record_step(run, reply, Fault(kind="program", reason=_NO_ACTION))
             self._led_nowhere(_told(reply, _NO_ACTION))
         elif len(self.way) > MAX_DEPTH:
-            record_step(context, reply[: action.end], Fault(kind="limit", reason=f"{MAX_DEPTH} calls on one way"))
+            record_step(run, reply[: action.end], Fault(kind="limit", reason=f"{MAX_DEPTH} calls on one way"))
             self._leave()
         else:
             fault, ending = await self._act(reply[: action.end], action)
-            record_step(context, reply[: action.end], fault)
+            record_step(run, reply[: action.end], fault)
             return ending
         return None
 
     def _is_tool(self, action: Action | None, given_up: re.Match[str]) -> bool:
         """Whether what looks like giving up is the call of a tool of that name."""
-        return action is not None and action.begin < given_up.end() and action.tool in self._context.tools
+        return action is not None and action.begin < given_up.end() and action.tool in self._run.tools
 
     def given_up(self) -> Ending:
         """The ending without an answer; by the tool that was broken, where one was."""
         if self.broken is not None and self.broken.cause is not None:
             return Ending(STATUS[self.broken.cause], fault=self.broken)
-        return out_of_steps(self._context, MAX_NODES)
+        return out_of_steps(self._run, MAX_NODES)
 
     # -- one call ------------------------------------------------------------------------------------------------------
 
@@ -171,16 +171,16 @@ class _Tree:
             self._led_nowhere("")
             return fault, None
         node.keys.add(action.key)
-        call = await self._context.call(action.tool, action.arguments)
+        call = await self._run.call(action.tool, action.arguments)
         if call.succeeded:
             self._deeper(reply, _observed(call.observation), line, action.key, writes=call.effect is not Effect.READ)
             return None, None
-        before = done_before(self._context, call)
+        before = done_before(self._run, call)
         if before is not None and all(each.key != action.key for each in self.way):
             observation = f"done before, and not done again; it returned {_observed(before.observation)}"
             self._deeper(reply, observation, line, action.key, writes=True)
             return None, None
-        fault, instead = await routed_round(self._context, fault_of_call(call))
+        fault, instead = await routed_round(self._run, fault_of_call(call))
         self.instead += [instead] if instead else []
         self._led_nowhere(_told(line, f"error: {call.error}"))
         if passed_by(call, fault) and not fault.substitutes:

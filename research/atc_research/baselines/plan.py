@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from atc import Call, Ending, Fault, RunContext, Strategy
+from atc import Call, Ending, Fault, Run, Strategy
 from atc.plugins.strategies import ending_of, fenced, to_json_value
 from atc_research.prompting import prompt
 from atc_research.steps import (
@@ -43,43 +43,43 @@ class Plan(Strategy):
 
     name = "plan"
 
-    async def solve(self, context: RunContext) -> Ending:
-        tools, failed = tool_lines(context.tools.values()), ""
+    async def solve(self, run: Run) -> Ending:
+        tools, failed = tool_lines(run.tools.values()), ""
         fault = Fault(kind="answer", reason="no plan was made")
-        for _ in range(context.settings.max_revisions + 1):
-            text = prompt("plan", tools=tools, failed=failed, frame=context.frame.calls, task=context.task)
-            reply = (await context.ask("plan", [context.task_message(text)])).text
+        for _ in range(run.settings.max_revisions + 1):
+            text = prompt("plan", tools=tools, failed=failed, preamble=run.preamble.calls, task=run.task)
+            reply = (await run.ask("plan", [run.task_message(text)])).text
             try:
-                results = await _execute(context, _steps(reply))
+                results = await _execute(run, _steps(reply))
             except PlanFault as problem:
-                fault, instead = await routed_round(context, problem.fault)
-                record_step(context, reply, fault)
+                fault, instead = await routed_round(run, problem.fault)
+                record_step(run, reply, fault)
                 if ending := ending_of(fault):
                     return ending
                 failed = "\n".join(filter(None, (shown(reply), shown(fault.message), instead)))
                 continue
-            record_step(context, reply)
-            task = context.task_with_type("The answer")
-            typed = context.answer_type is not None
+            record_step(run, reply)
+            task = run.task_with_type("The answer")
+            typed = run.answer_type is not None
             text = prompt(
                 "conclude",
-                frame=context.frame.calls,
+                preamble=run.preamble.calls,
                 task=task,
                 results=results,
                 form=_TYPED_FORM if typed else _ANSWER_FORM,
                 typed=typed,
             )
-            answer = (await context.ask("conclude", [context.task_message(text)])).text
-            value, misfit = checked_answer(context, read_value(answer), answer)
+            answer = (await run.ask("conclude", [run.task_message(text)])).text
+            value, misfit = checked_answer(run, read_value(answer), answer)
             if misfit is None:
                 return Ending("answered", value)
             fault = misfit
-            record_step(context, answer, fault)
+            record_step(run, answer, fault)
             failed = f"{shown(reply)}\n{shown(fault.message)}"
         return Ending("unsolved", fault=fault)
 
 
-async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str]:
+async def _execute(run: Run, steps: list[dict[str, Any]]) -> list[str]:
     """Make the calls of a plan; a line about each.
 
     Raises:
@@ -87,12 +87,12 @@ async def _execute(context: RunContext, steps: list[dict[str, Any]]) -> list[str
     """
     made: list[Call] = []
     lines = []
-    with context.attempt():
+    with run.attempt():
         for number, step in enumerate(steps, 1):
             tool, arguments = str(step.get("tool")), _resolved(step.get("args") or {}, made)
             if not isinstance(arguments, dict):
                 raise PlanFault(Fault(kind="arguments", reason=f"step {number}: args of {tool} is no JSON object"))
-            call = await context.call(tool, arguments)
+            call = await run.call(tool, arguments)
             if not call.succeeded:
                 fault = fault_of_call(call)
                 raise PlanFault(fault.model_copy(update={"reason": f"step {number}, {fault.reason}"}))

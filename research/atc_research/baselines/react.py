@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from atc import Ending, Fault, Message, RunContext, Strategy
+from atc import Ending, Fault, Message, Run, Strategy
 from atc.plugins.strategies import ending_of
 from atc_research.prompting import prompt
 from atc_research.steps import (
@@ -34,29 +34,29 @@ class ReAct(Strategy):
 
     name = "react"
 
-    async def solve(self, context: RunContext) -> Ending:
-        system = prompt("react", tools=tool_lines(context.tools.values()))
-        task = f"{context.frame.calls}Task: {context.task_with_type('The final answer, as JSON,')}"
-        messages = [Message("system", system), context.task_message(task)]
+    async def solve(self, run: Run) -> Ending:
+        system = prompt("react", tools=tool_lines(run.tools.values()))
+        task = f"{run.preamble.calls}Task: {run.task_with_type('The final answer, as JSON,')}"
+        messages = [Message("system", system), run.task_message(task)]
         for _ in range(MAX_STEPS):
-            reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
+            reply = (await run.ask("step", messages, stop=("\nObservation:",))).text
             action, final = next(iter(actions_of(reply)), None), _FINAL.search(reply)
             if final and not (action and action.begin < final.start()):
-                value, fault = checked_answer(context, read_value(final[1]), final[1])
-                record_step(context, reply, fault)
+                value, fault = checked_answer(run, read_value(final[1]), final[1])
+                record_step(run, reply, fault)
                 if fault is None:
                     return Ending("answered", value)
                 observation = shown(fault.message)
             else:
-                reply, observation, fault = await _acted(context, reply, action)
-                record_step(context, reply, fault)
+                reply, observation, fault = await _acted(run, reply, action)
+                record_step(run, reply, fault)
             if fault is not None and (ending := ending_of(fault)):
                 return ending
             messages += [Message("assistant", reply), Message("user", f"Observation: {observation}")]
-        return out_of_steps(context)
+        return out_of_steps(run)
 
 
-async def _acted(context: RunContext, reply: str, action: Action | None) -> tuple[str, str, Fault | None]:
+async def _acted(run: Run, reply: str, action: Action | None) -> tuple[str, str, Fault | None]:
     """Make the call of a reply: the reply up to its end, what is observed, and what went wrong.
 
     What a model goes on to say before it has seen anything is not kept.
@@ -67,8 +67,8 @@ async def _acted(context: RunContext, reply: str, action: Action | None) -> tupl
         kept = reply if action.fault.kind == "program" else reply[: action.end]
         return kept, action.fault.reason, action.fault
     reply = reply[: action.end]
-    call = await context.call(action.tool, action.arguments)
+    call = await run.call(action.tool, action.arguments)
     if call.succeeded:
         return reply, shown(call.observation), None
-    fault, instead = await routed_round(context, fault_of_call(call))
+    fault, instead = await routed_round(run, fault_of_call(call))
     return reply, "\n".join(filter(None, (f"error: {shown(call.error)}", instead))), fault

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from atc import Call, Ending, Fault, Message, RunContext, Strategy, Toolset, UsageError
+from atc import Call, Ending, Fault, Message, Run, Strategy, Toolset, UsageError
 from atc.plugins.strategies import ASK_USER, STATUS, ToolGraph, fenced, is_ask_user
 from atc_research.naviagent.subgraph import SearchName, leading_to, tree_in_words
 from atc_research.prompting import prompt
@@ -62,18 +62,18 @@ class Navigate(Strategy):
                 raise UsageError(f"navigate: {what} is one of {', '.join(known)}, not {given!r}")
         self.graph, self.search = graph, search
 
-    async def solve(self, context: RunContext) -> Ending:
-        state = _State(context, self.graph, self.search)
+    async def solve(self, run: Run) -> Ending:
+        state = _State(run, self.graph, self.search)
         for _ in range(MAX_STEPS):
-            reply = await context.ask("step", state.messages(), schema=state.schema)
+            reply = await run.ask("step", state.messages(), schema=state.schema)
             if reply.problem:
                 unread = Fault(kind="program", reason=f"no decisions: {reply.problem}"[:500])
-                record_step(context, reply.text, unread)
+                record_step(run, reply.text, unread)
                 state.see(reply.text, [unread.message])
                 continue
             decisions = sorted(reply.value, key=lambda decision: decision["dependency_rank"])
             fault = await state.act(decisions)
-            record_step(context, reply.text, fault)
+            record_step(run, reply.text, fault)
             if fault is not None and fault.cause is not None and fault.cause not in ROUTED_ROUND:
                 return Ending(STATUS[fault.cause], fault=fault)
             if all(decision["action"] == ANSWER for decision in decisions):
@@ -88,9 +88,9 @@ class _State:
         schema: of a reply.
     """
 
-    def __init__(self, context: RunContext, graph: GraphName, search: SearchName) -> None:
-        self._context, self._graph_name, self._search = context, graph, search
-        self._clarifies = is_ask_user(context.tools.get(ASK_USER))
+    def __init__(self, run: Run, graph: GraphName, search: SearchName) -> None:
+        self._run, self._graph_name, self._search = run, graph, search
+        self._clarifies = is_ask_user(run.tools.get(ASK_USER))
         self._actions = [ANSWER, *([CLARIFY] if self._clarifies else []), RETRIEVE, CALL]
         self.schema = _schema(self._actions)
         self._candidates: dict[str, None] = {}
@@ -105,8 +105,8 @@ class _State:
 
     def messages(self) -> list[Message]:
         """The prompt of the next turn."""
-        context = self._context
-        tools = context.all_tools.only(*list(self._candidates)[-MAX_CANDIDATES:])
+        run = self._run
+        tools = run.all_tools.only(*list(self._candidates)[-MAX_CANDIDATES:])
         text = prompt(
             "navigate_turn",
             tools=tool_lines(tools.values()),
@@ -114,10 +114,10 @@ class _State:
             called=list(self._called),
             failed=list(self._failed),
             turns=list(self._turns),
-            frame=context.frame.calls,
-            task=context.task,
+            preamble=run.preamble.calls,
+            task=run.task,
         )
-        return [Message("system", self._system), context.task_message(text)]
+        return [Message("system", self._system), run.task_message(text)]
 
     def see(self, reply: str, observations: list[str]) -> None:
         """Keep a turn in the window."""
@@ -138,26 +138,26 @@ class _State:
 
     async def synthesis(self) -> Ending:
         """The last turn: all that was found, put together as the answer (App. E.3.2)."""
-        context, typed = self._context, self._context.answer_type is not None
+        run, typed = self._run, self._run.answer_type is not None
         text = prompt(
             "navigate_answer",
-            frame=context.frame.calls,
-            task=context.task_with_type("The answer, as JSON,"),
+            preamble=run.preamble.calls,
+            task=run.task_with_type("The answer, as JSON,"),
             results=self._results,
             failed=list(self._failed),
             form=_FORM,
             typed=typed,
         )
-        reply = (await context.ask("conclude", [context.task_message(text)])).text
-        value, fault = checked_answer(context, read_value(reply), reply)
-        record_step(context, reply, fault)
+        reply = (await run.ask("conclude", [run.task_message(text)])).text
+        value, fault = checked_answer(run, read_value(reply), reply)
+        record_step(run, reply, fault)
         return Ending("answered", value) if fault is None else Ending("unsolved", fault=fault)
 
     def given_up(self) -> Ending:
         """The ending without an answer; by the tool that was broken, where one was."""
         if self._broken is not None and self._broken.cause is not None:
             return Ending(STATUS[self._broken.cause], fault=self._broken)
-        return out_of_steps(self._context)
+        return out_of_steps(self._run)
 
     # -- the four actions ----------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class _State:
         return await self._called_tool(target, decision.get("params") or {})
 
     async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> tuple[str, Fault | None]:
-        call = await self._context.call(tool, arguments)
+        call = await self._run.call(tool, arguments)
         if call.succeeded:
             self._called[tool] = None
             if tool in self._failed:
@@ -203,15 +203,15 @@ class _State:
         """Make candidates of what fits a description, and of what leads there."""
         if not description.strip():
             return "retrieve_api needs a recall_description"
-        context = self._context
-        found = [name for name in (await context.retrieve(description, RECALLED)).tools if name not in self._failed]
+        run = self._run
+        found = [name for name in (await run.retrieve(description, RECALLED)).tools if name not in self._failed]
         for name in found:
             self._targets[name] = None
-        kept = [name for name in [*found, *self._draw()] if name in context.all_tools]
+        kept = [name for name in [*found, *self._draw()] if name in run.all_tools]
         new = [name for name in dict.fromkeys(kept) if name not in self._candidates]
         self._candidates |= dict.fromkeys(new)
-        missing = [name for name in new if name not in context.tools]
-        await context.offer(context.tools + context.all_tools.only(*missing))
+        missing = [name for name in new if name not in run.tools]
+        await run.offer(run.tools + run.all_tools.only(*missing))
         return f"candidate tools now: {', '.join(new)}" if new else "no other tool fits"
 
     def _draw(self) -> list[str]:
@@ -228,9 +228,9 @@ class _State:
     def _graph(self) -> ToolGraph | None:
         if self._graph_name == "none":
             return None
-        tools = Toolset(tool for name, tool in self._context.all_tools.items() if name not in self._failed)
+        tools = Toolset(tool for name, tool in self._run.all_tools.items() if name not in self._failed)
         if self._graph_name == "learnt":
-            return self._context.whole_graph.of(tools.protocols)
+            return self._run.whole_graph.of(tools.protocols)
         return ToolGraph(tools.protocols)
 
 

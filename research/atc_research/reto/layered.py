@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from atc import Ending, Finding, ProgramLoop, RunContext, Strategy, Ways
+from atc import Ending, Finding, ProgramLoop, Run, Strategy, WritingOptions
 from atc.plugins.strategies import (
-    DEFAULT_WAYS,
+    DEFAULT_OPTIONS,
     ChainPolicy,
     Draft,
     LayerStarted,
@@ -37,30 +37,30 @@ class Layered(Strategy):
 
     name = "layered"
 
-    def __init__(self, ways: Ways = DEFAULT_WAYS) -> None:
-        """``ways``: how programs are written, checked and traced."""
-        self._ways = ways
+    def __init__(self, options: WritingOptions = DEFAULT_OPTIONS) -> None:
+        """``options``: how programs are written, checked and traced."""
+        self._options = options
 
-    async def solve(self, context: RunContext) -> Ending:
-        return await self._act(context)
+    async def solve(self, run: Run) -> Ending:
+        return await self._act(run)
 
-    async def resume(self, context: RunContext, stored: StoredRun) -> Ending:
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
         """Go on with the step that was under way: its last program runs again."""
-        return await self._act(context, stored)
+        return await self._act(run, stored)
 
-    async def _act(self, context: RunContext, stored: StoredRun | None = None) -> Ending:
-        cut = CutOff.of(context, stored) if stored is not None else None
-        layers = cut.layers if cut is not None else Layers.of(context)
+    async def _act(self, run: Run, stored: StoredRun | None = None) -> Ending:
+        cut = CutOff.of(run, stored) if stored is not None else None
+        layers = cut.layers if cut is not None else Layers.of(run)
         programs: Sequence[str] = cut.programs if cut is not None else ()
         if stored is not None and cut is None:
             if stored.last("layer_started") is not None or len(layers.tools) > 1:
-                context.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
+                run.broker.journal.begin_again()  # its steps cannot be had any more, or none had begun
             else:
                 programs = stored.programs()
         if len(layers.tools) > 1:
             first = Draft(Program(programs[-1])) if programs and programs[-1] else None
-            return await _Run(context, self._ways, layers).act(first, programs)
-        async with ProgramLoop.open(context, self._ways, look=True) as loop:
+            return await _Run(run, self._options, layers).act(first, programs)
+        async with ProgramLoop.open(run, self._options, look=True) as loop:
             goes_on = loop.resumed(stored) if stored is not None and programs else None
             return await revise(loop, ChainPolicy(loop, programs), goes_on)
 
@@ -68,21 +68,21 @@ class Layered(Strategy):
 class _Run:
     """The steps of one run."""
 
-    def __init__(self, context: RunContext, ways: Ways, layers: Layers) -> None:
-        self._context, self._ways, self._layers = context, ways, layers
-        self._begun = len(context.revisions)
-        journal = context.broker.journal
+    def __init__(self, run: Run, options: WritingOptions, layers: Layers) -> None:
+        self._run, self._options, self._layers = run, options, layers
+        self._begun = len(run.revisions)
+        journal = run.broker.journal
         earlier = (each for each in journal.entries.values() if journal.before < each.number)
         self._called = {each.tool for each in earlier if each.state == "done" and each.stage < journal.stage}
         placed = {name for layer in layers.tools for name in layer}
-        self._found = [name for name in context.tools if name in context.all_tools and name not in placed]
+        self._found = [name for name in run.tools if name in run.all_tools and name not in placed]
 
     async def act(self, first: Draft | None, before: Sequence[str]) -> Ending:
-        context, names = self._context, self._layers.names
+        run, names = self._run, self._layers.names
         while True:
-            number = sum(name in context.inputs for name in names)  # the journal has them, also after a crash
+            number = sum(name in run.inputs for name in names)  # the journal has them, also after a crash
             step = await self._begin(min(number, len(names) - 1))
-            async with StepLoop.open(context, self._ways, step=step) as loop:
+            async with StepLoop.open(run, self._options, step=step) as loop:
                 try:
                     ending = await revise(loop, StepPolicy(loop, self._begun, before), first)
                 except Skipped:
@@ -90,26 +90,26 @@ class _Run:
             first, before = None, ()
             if step.last or ending.status != "answered":
                 return ending
-            if refused_write(context):
-                return settled(replace(ending, value=None), context)  # what a step found is no answer
-            self._called |= {call.tool for call in context.last_calls if call.succeeded}
-            self._found = [n for n in context.tools if n in context.all_tools and n not in step.planned]
-            context.begin_stage(inputs={**context.inputs, names[number]: ending.value})
+            if refused_write(run):
+                return settled(replace(ending, value=None), run)  # what a step found is no answer
+            self._called |= {call.tool for call in run.last_calls if call.succeeded}
+            self._found = [n for n in run.tools if n in run.all_tools and n not in step.planned]
+            run.begin_stage(inputs={**run.inputs, names[number]: ending.value})
 
     async def _begin(self, number: int) -> Step:
         """Offer the tools of a step."""
-        context, layers = self._context, self._layers
-        values = {name: context.inputs[name] for name in layers.names[:number]}
+        run, layers = self._run, self._layers
+        values = {name: run.inputs[name] for name in layers.names[:number]}
         skipped = [at for at, value in enumerate(values.values()) if value is None]
         offered = [*layers.offered(number, self._called, skipped), *self._found]
-        await context.offer(context.all_tools.only(*dict.fromkeys(offered)))
-        shown = context.broker.redactor.value(values)
+        await run.offer(run.all_tools.only(*dict.fromkeys(offered)))
+        shown = run.broker.redactor.value(values)
         planned = {name for layer in layers.tools for name in layer}
         earlier = tuple(dict.fromkeys(name for layer in layers.tools[:number] for name in layer))
         step = Step(number + 1, len(layers.tools), shown, planned, earlier)
         of, variables = [[*layer] for layer in layers.tools], [*layers.names]
-        event: LayerStarted = {"layer": step.number, "tools": [*context.tools], "layers": of, "variables": variables}
-        context.emit("layer_started", event)
+        event: LayerStarted = {"layer": step.number, "tools": [*run.tools], "layers": of, "variables": variables}
+        run.emit("layer_started", event)
         return step
 
 
@@ -133,10 +133,10 @@ class StepPolicy(ChainPolicy):
     async def next_program(self) -> Draft | None:
         """As in the chain, within the bound of all steps together."""
         if self._lacks_tools():
-            missing = [name for name in self._step.earlier if name not in self._context.tools]
+            missing = [name for name in self._step.earlier if name not in self._run.tools]
             if missing:
-                await self._loop.requests.add(self._context.all_tools.only(*missing))
-        failed = sum(revision.fault is not None for revision in self._context.revisions[self._begun :])
+                await self._loop.requests.add(self._run.all_tools.only(*missing))
+        failed = sum(revision.fault is not None for revision in self._run.revisions[self._begun :])
         if self._history and failed > IN_ALL * self._settings.max_revisions:
             return None
         return await super().next_program()
@@ -156,7 +156,7 @@ class StepPolicy(ChainPolicy):
         """A program that does nothing skips a step that is not the last; one that rests on nothing, the second time."""
         if self._step.last or not draft.source:
             return False
-        names, program = {*self._context.tools, *self._context.inputs}, draft.program
+        names, program = {*self._run.tools, *self._run.inputs}, draft.program
         if program.tree is None or reads_one_of(program.tree, names):
             return False
         again = any(revision.fault is not None and revision.fault.case == "no_calls" for revision in self._history)

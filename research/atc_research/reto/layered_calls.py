@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from atc import Call, Effect, Ending, Fault, Message, RunContext, Strategy
+from atc import Call, Effect, Ending, Fault, Message, Run, Strategy
 from atc.plugins.strategies import STATUS, ending_of, fenced, is_ask_user
 from atc_research.prompting import prompt
 from atc_research.reto.layers import MAX_LAYERS, at_most
@@ -71,9 +71,9 @@ class LayeredCalls(Strategy):
     def __init__(self, sketch: bool = True) -> None:
         self.sketch = sketch
 
-    async def solve(self, context: RunContext) -> Ending:
-        state = _State(context)
-        layers = _layers(context) if self.sketch else [list(context.tools)]
+    async def solve(self, run: Run) -> Ending:
+        state = _State(run)
+        layers = _layers(run) if self.sketch else [list(run.tools)]
         for number, names in enumerate(layers, 1):
             ending = await state.layer(number, len(layers), names)
             if ending is not None:
@@ -81,13 +81,13 @@ class LayeredCalls(Strategy):
         return await state.finish()
 
 
-def _layers(context: RunContext) -> list[list[str]]:
+def _layers(run: Run) -> list[list[str]]:
     """The names of the offered tools by layer. ``ask_user`` stands in each."""
-    asking = [name for name, tool in context.tools.items() if is_ask_user(tool)]
-    offered = [name for name in context.tools if name not in asking]
-    layers = context.sketch.layers
+    asking = [name for name, tool in run.tools.items() if is_ask_user(tool)]
+    offered = [name for name in run.tools if name not in asking]
+    layers = run.sketch.layers
     if not set(offered) <= {name for layer in layers for name in layer}:
-        layers = context.graph.layers(offered)
+        layers = run.graph.layers(offered)
     made = [found for layer in layers if (found := [name for name in layer if name in offered])]
     return [[*names, *asking] for names in at_most(made, MAX_LAYERS)]
 
@@ -101,8 +101,8 @@ class _State:
         broken: the failure of a read that nothing took the place of.
     """
 
-    def __init__(self, context: RunContext) -> None:
-        self._context = context
+    def __init__(self, run: Run) -> None:
+        self._run = run
         self._system = Message("system", prompt("layered_calls"))
         self.results: list[str] = []
         self.replies = 0
@@ -110,25 +110,25 @@ class _State:
 
     async def layer(self, number: int, of: int, names: Sequence[str]) -> Ending | None:
         """Act in one layer until its calls are made; an ending, where no layer after it could help."""
-        context, layer = self._context, _Layer(self._context, names)
+        run, layer = self._run, _Layer(self._run, names)
         text = prompt(
             "layered_calls_layer",
-            frame=context.frame.calls,
-            task=context.task,
+            preamble=run.preamble.calls,
+            task=run.task,
             results=_shared_out(self.results),
             number=number,
             of=of,
-            tools=tool_lines(context.tools[name] for name in names),
+            tools=tool_lines(run.tools[name] for name in names),
         )
-        messages = [self._system, context.task_message(text)]
+        messages = [self._system, run.task_message(text)]
         faults = 0
         while faults < MAX_FAULTS and self.replies < MAX_STEPS:
             self.replies += 1
-            reply = (await context.ask("step", messages, stop=("\nObservation:",))).text
+            reply = (await run.ask("step", messages, stop=("\nObservation:",))).text
             actions = actions_of(reply, MAX_CALLS)
             kept = reply[: actions[-1].end] if actions else reply
             fault = await layer.act(reply, actions)
-            record_step(context, kept, fault)
+            record_step(run, kept, fault)
             if layer.ending is not None:
                 return layer.ending
             faults += fault is not None
@@ -142,26 +142,26 @@ class _State:
 
     async def finish(self) -> Ending:
         """The answer, from the summary of the calls alone; unsolved where that does not hold it."""
-        context, typed = self._context, self._context.answer_type is not None
+        run, typed = self._run, self._run.answer_type is not None
         text = prompt(
             "layered_calls_finish",
-            frame=context.frame.calls,
-            task=context.task_with_type("The answer"),
+            preamble=run.preamble.calls,
+            task=run.task_with_type("The answer"),
             results=_shared_out(self.results),
             typed=typed,
         )
-        messages = [context.task_message(text)]
+        messages = [run.task_message(text)]
         ending = Ending("unsolved")
         for _ in range(MAX_FINISHES):
-            reply = (await context.ask("conclude", messages)).text
+            reply = (await run.ask("conclude", messages)).text
             said = _finished(reply)
             if said is not None and "answer" not in said:
                 return self._missing(reply, str(said["missing"] or _NOTHING_SAID))
             value, fault = None, Fault(kind="program", reason=_NO_FINISH) if said is None else None
             if said is not None:
                 value = said["answer"]
-                value, fault = checked_answer(context, value, value if isinstance(value, str) else _json(value))
-            record_step(context, reply, fault)
+                value, fault = checked_answer(run, value, value if isinstance(value, str) else _json(value))
+            record_step(run, reply, fault)
             if fault is None:
                 return Ending("answered", value)
             ending = Ending("unsolved", fault=fault)
@@ -171,7 +171,7 @@ class _State:
     def _missing(self, reply: str, what: str) -> Ending:
         """The ending of a run whose calls did not bring the answer: by the tool that was broken, where one was."""
         fault = Fault(kind="answer", reason=what[:MAX_MISSING])
-        record_step(self._context, reply, fault)
+        record_step(self._run, reply, fault)
         if self.broken is not None and self.broken.cause is not None:
             return Ending(STATUS[self.broken.cause], fault=self.broken)
         return Ending("unsolved", fault=fault)
@@ -187,8 +187,8 @@ class _Layer:
         broken: as of :class:`_State`. ``ending``: of the run, where a failure ends it.
     """
 
-    def __init__(self, context: RunContext, names: Iterable[str]) -> None:
-        self._context = context
+    def __init__(self, run: Run, names: Iterable[str]) -> None:
+        self._run = run
         self._allowed = set(names)
         self._made: dict[str, str] = {}  # by the key of an action that succeeded, the line about it
         self._failed: dict[str, tuple[str, str]] = {}  # the same of those that failed: the tool, and the line
@@ -201,7 +201,7 @@ class _Layer:
     @property
     def complete(self) -> bool:
         """Whether each of its tools was called with success; the user need not be asked."""
-        tools = self._context.tools
+        tools = self._run.tools
         return all(name in self.called for name in self._allowed if not is_ask_user(tools.get(name)))
 
     def lines(self) -> list[str]:
@@ -240,11 +240,11 @@ class _Layer:
 
         After a failed call with effects nothing of the same reply is called; that is ``None``.
         """
-        context = self._context
+        run = self._run
         if not actions:
             return []
         made: list[tuple[Action, Call | None]] = []
-        with context.attempt():
+        with run.attempt():
             stopped = False
             for reads, group in groupby(actions, self._only_reads):
                 for part in [list(group)] if reads else [[each] for each in group]:
@@ -252,18 +252,18 @@ class _Layer:
                     made += zip(part, calls, strict=True)
                     stopped = stopped or not (reads or all(map(self._is_done, calls)))
         if any(call is not None and call.succeeded for _, call in made):
-            context.begin_stage(inputs=context.inputs)
+            run.begin_stage(inputs=run.inputs)
         return made
 
     def _only_reads(self, action: Action) -> bool:
-        return self._context.tools[action.tool].protocol.effect is Effect.READ
+        return self._run.tools[action.tool].protocol.effect is Effect.READ
 
     def _is_done(self, call: Call | None) -> bool:
-        return call is not None and (call.succeeded or done_before(self._context, call) is not None)
+        return call is not None and (call.succeeded or done_before(self._run, call) is not None)
 
     async def _at_once(self, actions: Sequence[Action]) -> list[Call]:
         """Make calls at the same time. Where one cannot be made at all, that is raised when all have ended."""
-        calls = (self._context.call(each.tool, each.arguments) for each in actions)
+        calls = (self._run.call(each.tool, each.arguments) for each in actions)
         ended = await asyncio.gather(*calls, return_exceptions=True)
         for each in ended:
             if isinstance(each, BaseException):
@@ -278,14 +278,14 @@ class _Layer:
             self._failed[action.key] = action.tool, line
             self.observed.append(line)
             return Fault(kind="program", reason=f"{action.tool} {_NOT_CALLED}")
-        before = done_before(self._context, call)
+        before = done_before(self._run, call)
         if call.succeeded or before is not None:
             value = (before or call).observation
             self._made[action.key] = line = _line(begin, f"returned {_json(value)}")
             self.called.add(action.tool)
             self.observed.append(line)
             return None
-        fault, instead = await routed_round(self._context, fault_of_call(call))
+        fault, instead = await routed_round(self._run, fault_of_call(call))
         self._allowed.update(each.tool for each in fault.substitutes)
         error = " ".join((call.error or "").split())[:MAX_ERROR]
         line = _line(begin, f"failed: {error}")

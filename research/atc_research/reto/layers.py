@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import RunContext, Toolset
+from atc import Run, Toolset
 from atc.plugins.strategies import Feed, StoredRun, name_problem, parameters_of
 
 MAX_LAYERS = 5
@@ -33,16 +33,16 @@ class Layers:
     ahead: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: RunContext) -> Layers:
+    def of(cls, run: Run) -> Layers:
         """The layers of the tools that are offered, as is likely for the task; what is not placed comes first."""
-        offered = [name for name in context.tools if name in context.all_tools]
-        known = [[name for name in layer if name in offered] for layer in context.sketch.layers]
+        offered = [name for name in run.tools if name in run.all_tools]
+        known = [[name for name in layer if name in offered] for layer in run.sketch.layers]
         placed = {name for layer in known for name in layer}
         unplaced = [name for name in offered if name not in placed]
-        feeds = _feeds(context, offered)
-        found = _folded([[*unplaced, *(known[0] if known else ())], *known[1:]], feeds, context.tools)
+        feeds = _feeds(run, offered)
+        found = _folded([[*unplaced, *(known[0] if known else ())], *known[1:]], feeds, run.tools)
         made = at_most(found, MAX_LAYERS)
-        return cls(tuple(map(tuple, made)), variables(context, len(made)), _consumers(feeds))
+        return cls(tuple(map(tuple, made)), variables(run, len(made)), _consumers(feeds))
 
     def offered(self, step: int, done: Set[str], skipped: Collection[int]) -> list[str]:
         """The tools that a step offers: those of its layer, and earlier ones that may be meant for later.
@@ -101,20 +101,20 @@ def _folded(layers: Sequence[Sequence[str]], feeds: Sequence[Feed], tools: Tools
     return [made[at] for at in sorted(made) if made[at]]
 
 
-def variables(context: RunContext, count: int) -> tuple[str, ...]:
+def variables(run: Run, count: int) -> tuple[str, ...]:
     """Names for what the steps find, none of which means anything else in a program."""
     names = []
     for number in range(1, count + 1):
         name = f"step{number}"
-        while name in context.inputs or name_problem(name, context.all_tools):
+        while name in run.inputs or name_problem(name, run.all_tools):
             name += "_"
         names.append(name)
     return tuple(names)
 
 
-def _feeds(context: RunContext, names: Sequence[str]) -> list[Feed]:
+def _feeds(run: Run, names: Sequence[str]) -> list[Feed]:
     """All that is known of what feeds what among some tools."""
-    graph = context.whole_graph.of(context.all_tools.only(*names).protocols)
+    graph = run.whole_graph.of(run.all_tools.only(*names).protocols)
     return [feed for name in names for feed in graph.feeds(name)]
 
 
@@ -138,7 +138,7 @@ class CutOff:
     programs: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, context: RunContext, stored: StoredRun) -> CutOff | None:
+    def of(cls, run: Run, stored: StoredRun) -> CutOff | None:
         """By the trace of a run; ``None`` where no step had begun, or a tool of one is not there any more."""
         began: Mapping[str, Any] | None = None
         programs: list[str] = []
@@ -154,22 +154,22 @@ class CutOff:
                 programs.append(program)
         if began is None:
             return None
-        layers, names = _layers(began.get("layers"), context), began.get("variables")
+        layers, names = _layers(began.get("layers"), run), began.get("variables")
         if not layers or not isinstance(names, list) or len(names) != len(layers):
             return None
-        if any(name_problem(name, context.all_tools) for name in names) or len({*names}) < len(names):
+        if any(name_problem(name, run.all_tools) for name in names) or len({*names}) < len(names):
             return None
-        if began.get("layer") != sum(name in context.inputs for name in names) + 1:  # the trace was cut off earlier
+        if began.get("layer") != sum(name in run.inputs for name in names) + 1:  # the trace was cut off earlier
             programs = []
-        ahead = _consumers(_feeds(context, [*dict.fromkeys(name for layer in layers for name in layer)]))
+        ahead = _consumers(_feeds(run, [*dict.fromkeys(name for layer in layers for name in layer)]))
         return cls(Layers(layers, tuple(names), ahead), tuple(programs))
 
 
-def _layers(found: Any, context: RunContext) -> tuple[tuple[str, ...], ...]:
+def _layers(found: Any, run: Run) -> tuple[tuple[str, ...], ...]:
     """The layers of a trace, whose file anybody may have edited; empty where they cannot be had any more."""
     if not isinstance(found, Sequence) or not all(isinstance(layer, list) and layer for layer in found):
         return ()
     if not 1 < len(found) <= MAX_LAYERS:
         return ()
-    known = all(isinstance(name, str) and name in context.all_tools for layer in found for name in layer)
+    known = all(isinstance(name, str) and name in run.all_tools for layer in found for name in layer)
     return tuple(map(tuple, found)) if known else ()

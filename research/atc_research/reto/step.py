@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc import Call, Effect, Fault, Outcome, ProgramLoop, RunContext, Ways
+from atc import Call, Effect, Fault, Outcome, ProgramLoop, Run, WritingOptions
 from atc.plugins.strategies import LEFT_OUT, Draft, Program, fenced, previews
 from atc_research.prompting import prompt
 
@@ -50,14 +50,14 @@ class StepLoop(ProgramLoop):
         step: which one.
     """
 
-    def __init__(self, context: RunContext, ways: Ways, *, step: Step, look: bool = False) -> None:
-        super().__init__(context, ways, look=look, part=step.text, planned=step.planned, answers=step.last)
+    def __init__(self, run: Run, options: WritingOptions, *, step: Step, look: bool = False) -> None:
+        super().__init__(run, options, look=look, part=step.text, planned=step.planned, answers=step.last)
         self.step = step
 
     @property
     def calls(self) -> list[Call]:
         """Of the calls so far those of the step's own tools."""
-        return [call for call in super().calls if call.tool in self.context.tools]
+        return [call for call in super().calls if call.tool in self.run.tools]
 
     def fault_of(self, draft: Draft, outcome: Outcome) -> Fault | None:
         """As in the chain; a step before the last that wrote something need not hand on anything, for that counts."""
@@ -72,7 +72,7 @@ class StepLoop(ProgramLoop):
 
         It counts as the one that ran last, so that a stage which begins now commits nothing that others did.
         """
-        with self.context.attempt():
+        with self.run.attempt():
             pass
         self._record(draft)
 

@@ -16,8 +16,8 @@ from atc.errors import ModelUnavailable
 from atc.faces.ui import streams
 from atc.faces.ui.desk import MOST_DONE, Question
 from atc.faces.ui.reading import Reading
-from atc.held import Held
 from atc.records import Invocation
+from atc.resources import Resources
 from atc.result import Effect
 from atc.settings import Settings
 from atc.tools.functions import tool
@@ -95,7 +95,7 @@ async def test_who_may_begin_a_task_sees_what_it_will_have() -> None:
         assert live(await caller.send("/", right="approve"))["about"] is None
         about = live(await caller.send("/"))["about"]
         assert about == {"model": "fake", "endpoint": "", "problem": "", "tools": 1, "writes": 1, "names": ["book"]}
-    with patch.object(Held, "model", side_effect=ModelUnavailable("no model is named")):
+    with patch.object(Resources, "model", side_effect=ModelUnavailable("no model is named")):
         async with serving(WRITES, tools=[book]) as caller:
             about = live(await caller.send("/"))["about"]
             assert (about["model"], about["problem"]) == ("", "no model is named")

@@ -1,4 +1,4 @@
-"""What every strategy works with: one run's task, tools, model and sandbox, and the record of what it does with them.
+"""One run: its task, tools, model and sandbox, its budget, and the record of what is done with them.
 
 Everything that a strategy does to the world goes through here: the model is asked within the run's budget, programs run
 in the jail, and calls pass the broker's gates, its journal and the user's approval. The trace has all of it.
@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 
 from atc.answers.types import AnswerType
-from atc.calls.argument_repairs import bounded_respellings, read_respellings
+from atc.calls.argument_repairs import Complaint, bounded_respellings, read_respellings
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.json_values import to_json_value
@@ -26,10 +26,12 @@ from atc.errors import CallRefused, UsageError, WritesPlanned
 from atc.facts import Finding
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import Message, Model, Reply
+from atc.models.budget import Budget
 from atc.models.images import Image
 from atc.outcome import Outcome
 from atc.programs.feeds import Feeds
 from atc.records import Feed, Misfit
+from atc.resources import Resources
 from atc.result import Call, Revision
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
@@ -40,8 +42,8 @@ from atc.strategies.argument_repair import RULE as REPAIR
 from atc.strategies.argument_repair import ModelRepairer
 from atc.strategies.ask_user import Questions
 from atc.strategies.asking import ask, task_message, type_note
-from atc.strategies.frame import Frame
 from atc.strategies.look import Look
+from atc.strategies.preamble import Preamble
 from atc.strategies.recover import Recovery
 from atc.strategies.tools_before import tools_before
 from atc.tools.protocol import signatures
@@ -55,23 +57,27 @@ REPORT_S = 2.0
 """Seconds from one report of an index that is being made to the next."""
 
 
-@dataclass
-class RunContext:
-    """One run, as its strategy sees it.
+@dataclass(kw_only=True)
+class Run:
+    """One run, from its beginning to its result. It is what a strategy works with.
 
     Attributes:
-        task: what the user wants.
-        catalogue: the tools of the agent, and what is known about them. ``tools``: those that are offered now.
-        model: held to the run's budget.
+        task: what the user wants. ``title``: names the run in its result, also where a strategy clears the task.
+        run_id: its name among the runs. ``stored``: where it is kept; ``None`` if it is not.
+        model: held to the budget.
+        budget: what the run may use of the model, and what it has used.
         broker: makes the calls. ``emit``: writes an event into the trace.
-        held: what is open until the run ends.
+        resources: the model and the sandbox that its agent holds from run to run.
+        catalogue: the tools of the agent, and what is known about them. ``tools``: those that are offered now.
+        stack: closes at the end of the run what was opened for it.
+        began: when, by :func:`time.perf_counter`.
         sketch: what was chosen for the task, and why (:class:`atc.sketch.Sketch`).
         revisions: every program so far and how it went, in order.
         isolation: driver and tier of the sandbox that the last program ran in; empty before.
         said: what that program says of its answer, in its own words; empty where it says nothing.
         unresolved: by the journal's number of a program that ran: what the check warned about, and no run settles.
         images: that the user shows with the task (:meth:`task_message`).
-        frame: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
+        preamble: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
         answer_type: the type that the answer shall have; ``None`` where none was asked for.
         recovery: what is done about tools that break.
         questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
@@ -80,13 +86,18 @@ class RunContext:
     """
 
     task: str
+    run_id: str
     settings: Settings
     model: Model
+    budget: Budget
     broker: Broker
-    sandbox: Sandbox
+    resources: Resources
     catalogue: Catalogue
     emit: Emit
-    held: AsyncExitStack
+    stack: AsyncExitStack
+    stored: StoredRun | None = None
+    title: str = field(init=False)
+    began: float = field(default_factory=time.perf_counter)
     tools: Toolset = field(default_factory=Toolset)
     sketch: Sketch = field(default_factory=lambda: Sketch(Toolset()))
     revisions: list[Revision] = field(default_factory=list)
@@ -94,17 +105,18 @@ class RunContext:
     said: str = ""
     unresolved: dict[int, tuple[Finding, ...]] = field(default_factory=dict)
     images: tuple[Image, ...] = ()
-    frame: Frame = field(default_factory=Frame)
+    preamble: Preamble = field(default_factory=Preamble)
     answer_type: AnswerType | None = None
     questions: Questions | None = None
     look: Look | None = None
     gone: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        self.title = self.task
         self.broker.know(self.catalogue.tools)
         self._pages = Pages(self.broker)
         self.recovery = Recovery(self)
-        self.repairer = ModelRepairer(self) if REPAIR in self.settings.active_rules else None
+        self.repairer: ModelRepairer | None = ModelRepairer(self) if REPAIR in self.settings.active_rules else None
         """Gives other arguments for a call that was refused for its own; ``None``: the model is not asked."""
         self._open: set[str] = set()
         self._requests = count(1)
@@ -116,6 +128,15 @@ class RunContext:
         self._source = ""
         """The program that runs; empty where calls are made without one."""
         self._feeds: Feeds | None = None
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where programs run.
+
+        Raises:
+            EnvironmentProblem: it is not the isolation that was asked for.
+        """
+        return self.resources.sandbox()
 
     @property
     def all_tools(self) -> Toolset:
@@ -149,6 +170,11 @@ class RunContext:
     def inputs(self) -> Mapping[str, Any]:
         """The values of earlier stages that stand in the scope of this stage's programs, by name."""
         return self.broker.journal.inputs
+
+    @property
+    def calls_left(self) -> int:
+        """How many calls the run may still make."""
+        return self.broker.policy.max_calls - self.broker.made
 
     @property
     def last_calls(self) -> list[Call]:
@@ -200,7 +226,7 @@ class RunContext:
                 self.emit("tools_chosen", chosen_event(self.sketch))
             await self.offer(tools)
             return
-        asked, limit = self.frame.query(self.task), self.settings.max_tools
+        asked, limit = self.preamble.query(self.task), self.settings.max_tools
         found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
         tools = self._with_used(found.tools)
         if stored is not None:
@@ -220,7 +246,7 @@ class RunContext:
     def _with_used(self, found: Toolset) -> Toolset:
         """What was found for a task, and the tools of the tasks before it; these take half the places at most."""
         most = self.settings.max_tools
-        used = [name for name in self.frame.tools if name in self.all_tools][: most // 2]
+        used = [name for name in self.preamble.tools if name in self.all_tools][: most // 2]
         missing = [name for name in used if name not in found]
         if not missing:
             return found
@@ -259,7 +285,7 @@ class RunContext:
         if self.questions is not None:
             tools = self.questions.beside(tools)
         new = Toolset(tool for name, tool in tools.items() if name not in self._open)
-        await self.held.enter_async_context(new.opened())
+        await self.stack.enter_async_context(new.opened())
         self._open.update(new)
         self.broker.grant(tools)
         self.tools = tools
@@ -332,6 +358,10 @@ class RunContext:
         if any(call.status == "planned" for call in self.last_calls):
             raise WritesPlanned(program, outcome)
         return outcome
+
+    async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
+        """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
+        return None if self.repairer is None else await self.repairer(complaint)
 
     async def feeds_of(self, call: Call) -> tuple[Feed, ...]:
         """Return where the arguments of a call of the program that runs come from."""

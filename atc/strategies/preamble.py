@@ -57,7 +57,7 @@ class Turn(Record):
 
 
 @dataclass(frozen=True)
-class Frame:
+class Preamble:
     """Standing instructions, and the earlier tasks of a conversation.
 
     Attributes:
@@ -71,8 +71,8 @@ class Frame:
     number: int = 0
 
     @classmethod
-    def from_trace(cls, started: Mapping[str, Any]) -> Frame:
-        """The frame of a stored run, by its ``run_started``.
+    def from_trace(cls, started: Mapping[str, Any]) -> Preamble:
+        """Return the preamble of a stored run, by its ``run_started``.
 
         Raises:
             UsageError: it holds something else there.
@@ -133,10 +133,10 @@ class Frame:
         if not blocks and not self.instructions:
             return ""
         earlier = fenced("\n\n".join(blocks))
-        return prompt("frame", instructions=fenced(self.instructions), earlier=earlier, variables=named) + "\n\n"
+        return prompt("preamble", instructions=fenced(self.instructions), earlier=earlier, variables=named) + "\n\n"
 
 
-NO_FRAME = Frame()
+NO_PREAMBLE = Preamble()
 """Neither instructions nor earlier tasks."""
 
 
