@@ -17,14 +17,14 @@ from atc.errors import (
     SandboxUnavailable,
     WritesPlanned,
 )
-from atc.facts import Fault, FaultCase, Observed, Place
+from atc.facts import Fault
 from atc.outcome import Outcome
 from atc.packing import pack
 from atc.programs.attribution.trace import Part
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
 from atc.programs.responses import Uses, invocation, stated_parts
-from atc.records import DryRun, PlannedCall, Stop
+from atc.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.result import Call, Result, Usage
 from atc.strategies import say
 from atc.strategies.ask_user import asked_fault

@@ -17,7 +17,6 @@ from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.repair.pipeline import FRAME, PASSES, Pass, repair_program
 from atc.prompting import fenced, prompt
-from atc.records import Replacement
 from atc.result import Call, Revision
 from atc.strategies.asking import ask, task_message, type_note
 from atc.strategies.find_tools import DOCS, asking_tools
