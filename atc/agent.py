@@ -23,7 +23,7 @@ from atc.errors import UsageError
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images
-from atc.permissions import Permissions, of_agent
+from atc.permissions import agent_permissions
 from atc.request import Request, RunOptions, journal_of, request_of, resumable, resumed_request, settings_of, started
 from atc.resources import Resources, catalogue_of, limits_of
 from atc.result import Result, T
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from atc.faces.batch.book import TaskResult
     from atc.faces.batch.limits import Limits
     from atc.faces.batch.work import Executor
+    from atc.permissions import Permissions
 
 
 class Agent:
@@ -114,13 +115,13 @@ class Agent:
         if isinstance(permissions, str | Path):
             settings["permissions"], permissions = permissions, None
         loaded = Settings.load(**settings)
-        self.permissions = of_agent.permissions_of(permissions, loaded, approve)
-        self.settings, tools = of_agent.held_to(self.permissions, loaded, tools)
+        self.permissions = agent_permissions.permissions_of(permissions, loaded, approve)
+        self.settings, tools = agent_permissions.held_to(self.permissions, loaded, tools)
         self.catalogue = catalogue_of(tools, catalogue, retriever, self.settings)
         self.tools = self.catalogue.tools
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
-        self._approval = of_agent.approval_of(self.permissions, approve, self.settings)
+        self._approval = agent_permissions.approval_of(self.permissions, approve, self.settings)
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
             raise UsageError(

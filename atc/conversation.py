@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from atc.blocking import wait_for
 from atc.calls.broker import Broker
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
 from atc.errors import UsageError
@@ -232,7 +232,7 @@ class Conversation:
         made = [entry for number, entry in journal.entries.items() if number > journal.before]
         self._turns.append(self._turn(task, turn.number, result, made))
 
-    def _turn(self, task: str, number: int, result: Result | None, made: list[Entry]) -> Turn:
+    def _turn(self, task: str, number: int, result: Result | None, made: list[CallEntry]) -> Turn:
         writes = [entry for entry in made if entry.effect is not Effect.READ]
         shown: dict[str, Any] = {
             "number": number,
@@ -266,7 +266,7 @@ class Conversation:
         self._values[name] = value
         return cut(text, MAX_VALUE), name
 
-    def _calls(self, entries: list[Entry]) -> tuple[str, ...]:
+    def _calls(self, entries: list[CallEntry]) -> tuple[str, ...]:
         lines = []
         for entry in entries[:MAX_CALLS]:
             arguments = ", ".join(f"{name}={as_text(value)}" for name, value in entry.arguments.items())

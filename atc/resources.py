@@ -11,7 +11,6 @@ from atc.catalogue import Catalogue, toolset_of
 from atc.errors import UsageError
 from atc.models.base import Model, NoModel
 from atc.models.budget import Budget
-from atc.models.resolve import resolve_model
 from atc.prices import missing_price
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
@@ -45,6 +44,8 @@ class Resources:
         if self._opened is None:
             settings = self._settings
             replies = replies_folder(settings) if settings.cache else None
+            from atc.models.resolve import resolve_model  # only here: it imports the client of every endpoint
+
             self._opened = resolve_model(settings, self._model, cache_dir=replies)
         return self._opened
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from atc.calls.attempt import Attempt
-from atc.calls.entry import CallKey, Entry, same_tool
+from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal import Journal
 from atc.errors import CallRefused
 from atc.packing import as_text
@@ -85,7 +85,7 @@ def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | N
     return own
 
 
-def _may_be_renamed(entry: Entry, key: CallKey) -> bool:
+def _may_be_renamed(entry: CallEntry, key: CallKey) -> bool:
     """Whether a call had this name, or is known by its name alone and a tool is called so at its source."""
     if entry.tool == key.tool:
         return True

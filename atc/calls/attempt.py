@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc.calls.contract import CallReply, CallRequest
-from atc.calls.entry import CallKey, Entry, RepairedFor, Unread
+from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause, ToolError
 from atc.packing import as_text, pack
@@ -57,7 +57,7 @@ class Attempt:
     refused_by: RefusedBy | None = None
     warnings: tuple[str, ...] = ()
     approved: bool = False
-    entry: Entry | None = None
+    entry: CallEntry | None = None
     began: float = 0.0
     seconds: float = 0.0
     notes: list[str] = field(default_factory=list)
@@ -100,7 +100,7 @@ class Attempt:
             return CallReply(error=self.unread.message, status=self.unread.status, done=True)
         return CallReply(value=value)
 
-    def replayed(self, entry: Entry) -> CallReply:
+    def replayed(self, entry: CallEntry) -> CallReply:
         """Return the reply of a call that the journal answers."""
         self.status, self.next_page, self.unread = "replayed", entry.next_page, entry.unread
         return self.answered(entry.value)

@@ -14,7 +14,7 @@ from typing import Any
 
 from atc.calls.at_most_once import NameNow
 from atc.calls.attempt import Attempt
-from atc.calls.entry import CallKey, Entry, same_tool
+from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
 from atc.calls.redact import Redactor
@@ -155,7 +155,7 @@ class BrokenTools:
                 )
 
 
-def _same_request(arguments: Mapping[str, Any], entry: Entry, replacement: Replacement) -> bool:
+def _same_request(arguments: Mapping[str, Any], entry: CallEntry, replacement: Replacement) -> bool:
     """Whether two services may have got the same request: all matched arguments are equal, or none is matched."""
     return all(
         _plain(arguments.get(mine)) == _plain(entry.arguments.get(theirs)) for mine, theirs in replacement.arguments

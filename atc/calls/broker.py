@@ -22,7 +22,7 @@ from atc.calls.attempt import Attempt, as_json, cut_arguments
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
-from atc.calls.journal import CallKey, Entry, Journal, call_key
+from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
@@ -105,12 +105,12 @@ class Broker:
     all_tools: Toolset | None = None
 
     def __post_init__(self) -> None:
-        self.bans = BrokenTools(self.journal.banned, self.name_now, self.alike)
+        self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._approving = Approving(
-            broken=self.bans,
+            broken=self.broken_tools,
             exceptions=exceptions,
             redactor=self.redactor,
             emit=self.emit,
@@ -142,12 +142,12 @@ class Broker:
         self._numbers = max(self.journal.entries, default=0)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
-        self.bans.rename(self.journal)
+        self.broken_tools.rename(self.journal)
 
     def know(self, tools: Toolset) -> None:
         """Say which tools there are, granted or not: the journal may know them by other names, or others than these."""
         self.all_tools = tools
-        self.bans.rename(self.journal)
+        self.broken_tools.rename(self.journal)
 
     def source_of(self, tool: str) -> SourceKey | None:
         """Return what a tool is known by at its source; ``None`` where that is unknown, or not its own alone."""
@@ -193,7 +193,7 @@ class Broker:
             substitutes = substitutes[:1]
             for each in substitutes:
                 self.journal.ban(tool, each, (self.source_of(tool), self.source_of(each.tool)))
-        self.bans.add(tool, substitutes, self.source_of(tool))
+        self.broken_tools.add(tool, substitutes, self.source_of(tool))
 
     def begin_program(self, warnings: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Begin a new program. ``warnings``: by tool, what the check warned about in it and a call depends on."""
@@ -242,7 +242,7 @@ class Broker:
         return self.clock.paused()
 
     @property
-    def writes(self) -> list[Entry]:
+    def writes(self) -> list[CallEntry]:
         """Return the calls with effects that this request has made, in all its programs and processes."""
         journal = self.journal
         entries = (entry for number, entry in sorted(journal.entries.items()) if number > journal.before)
@@ -318,10 +318,12 @@ class Broker:
         """Hold the arguments to the tool's schema, after repairs, unless a dry run lacks some of them."""
         if not attempt.request.unknown:
             approvable = attempt.reads or self.approval.may_allow
-            may_be_made = approvable and self.made < self.policy.max_calls and attempt.tool not in self.bans
+            may_be_made = approvable and self.made < self.policy.max_calls and attempt.tool not in self.broken_tools
             await self.repairs.gate(attempt, self.rules, may_ask=may_be_made)
             attempt.key = _key(attempt)
-        await self.bans.compare(attempt, self.journal)  # nothing waits from the journal's answer to the approval
+        await self.broken_tools.compare(
+            attempt, self.journal
+        )  # nothing waits from the journal's answer to the approval
 
     async def _replay(self, attempt: Attempt) -> CallReply | None:
         """Answer a call that was made before, and refuse one that would do the same thing twice."""
@@ -336,7 +338,7 @@ class Broker:
 
     async def _limits(self, attempt: Attempt) -> None:
         """Refuse a tool that broke, and a call too many."""
-        self.bans.refuse(attempt, self.journal, self.redactor)
+        self.broken_tools.refuse(attempt, self.journal, self.redactor)
         if self.made >= self.policy.max_calls:
             raise CallRefused(f"this run has used up its {self.policy.max_calls} tool calls", status="too_many_calls")
         self.made += 1
@@ -433,7 +435,7 @@ class Broker:
         wait_s = None if self.until is None else max(0.0, self.until - asyncio.get_running_loop().time())
         return replace(request, feeds=feeds, done=done, wait_s=wait_s)
 
-    def _earlier_read(self, attempt: Attempt) -> Entry | None:
+    def _earlier_read(self, attempt: Attempt) -> CallEntry | None:
         """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""
         if self.reuse_s <= 0 or attempt.request.page or not attempt.reads:
             return None
@@ -454,7 +456,7 @@ class Broker:
         acted = self.journal.acted(tool.name, self.source_of(tool.name))
         return tool if acted is None else tool.graded(acted.effect)
 
-    def _mark_sent(self, entry: Entry) -> None:
+    def _mark_sent(self, entry: CallEntry) -> None:
         """Write down, right before it happens, that a call is handed to its tool."""
         if entry.sent:
             return

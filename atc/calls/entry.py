@@ -92,7 +92,7 @@ class Unread:
 
 
 @dataclass
-class Entry:
+class CallEntry:
     """One call that was begun. ``state`` is ``open`` until its outcome is written.
 
     ``arguments`` are for people to read, credentials masked; ``key`` is made from what was really sent.
@@ -158,9 +158,9 @@ class EarlierReads:
 
     def __init__(self) -> None:
         self._began: dict[int, float] = {}  # of this task and those before, the oldest first
-        self._of_key: dict[CallKey, Entry] = {}  # of earlier tasks, that nobody has asked for in this one
+        self._of_key: dict[CallKey, CallEntry] = {}  # of earlier tasks, that nobody has asked for in this one
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: CallEntry) -> None:
         """Note that a call has just begun, or ended."""
         if entry.effect is not Effect.READ:
             self._began.clear()
@@ -172,12 +172,12 @@ class EarlierReads:
         elif entry.state != "done":
             self._began.pop(entry.number, None)
 
-    def same_time(self, entry: Entry, earlier: Entry) -> None:
+    def same_time(self, entry: CallEntry, earlier: CallEntry) -> None:
         """Note that what a read is answered with was read when an earlier one was."""
         if earlier.number in self._began:
             self._began[entry.number] = self._began[earlier.number]
 
-    def end_task(self, entries: Mapping[int, Entry]) -> None:
+    def end_task(self, entries: Mapping[int, CallEntry]) -> None:
         """Let what the task that ends has read be used again. The values of all other calls are needed no more."""
         done = {number: entries[number] for number in self._began if entries[number].state == "done"}
         self._began = {number: self._began[number] for number in done}
@@ -186,14 +186,14 @@ class EarlierReads:
             if number not in done:
                 entry.value = None  # a long conversation does not hold it
 
-    def take(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
+    def take(self, key: CallKey, seconds: float) -> tuple[CallEntry, float] | None:
         """Return the newest of the same reads, and how many seconds old it is, if that is no more than ``seconds``."""
         entry = self._of_key.pop(key, None)
         if entry is None or entry.number not in self._began or (age := self._age(entry)) > seconds:
             return None
         return entry, age
 
-    def _age(self, entry: Entry) -> float:
+    def _age(self, entry: CallEntry) -> float:
         return monotonic() - self._began[entry.number]
 
 
@@ -207,12 +207,12 @@ class RepairedBefore:
     """The calls of a journal whose arguments were repaired, by their arguments as they were given."""
 
     def __init__(self) -> None:
-        self._of_key: dict[CallKey, Entry] = {}
+        self._of_key: dict[CallKey, CallEntry] = {}
 
     def __bool__(self) -> bool:
         return bool(self._of_key)
 
-    def note(self, entry: Entry) -> None:
+    def note(self, entry: CallEntry) -> None:
         """Note that a call was begun.
 
         A read that a rule repaired is not kept: it can be repaired anew. Nor is a call of which something was masked,
@@ -228,7 +228,7 @@ class RepairedBefore:
         if sent == entry.key:
             self._of_key[original] = entry
 
-    def get(self, key: CallKey) -> Entry | None:
+    def get(self, key: CallKey) -> CallEntry | None:
         """Return the latest call that was sent for arguments of this key.
 
         A read that the service refused before its repair counts only if it was answered after that.

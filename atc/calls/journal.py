@@ -34,9 +34,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from atc.calls.entry import (
+    CallEntry,
     CallKey,
     EarlierReads,
-    Entry,
     KnownTools,
     RepairedBefore,
     RepairedFor,
@@ -65,7 +65,7 @@ from atc.result import Effect
 from atc.tools.protocol import SourceKey
 from atc.tools.tool import NextPage
 
-__all__ = ["CallKey", "Entry", "Journal", "call_key"]
+__all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
 
 class Journal:
@@ -95,7 +95,7 @@ class Journal:
     """
 
     def __init__(self, records: Records | Path | None = None) -> None:
-        self.entries: dict[int, Entry] = {}
+        self.entries: dict[int, CallEntry] = {}
         self.attempt = -1
         self.stage = 0
         self.inputs: dict[str, Any] = {}
@@ -107,13 +107,13 @@ class Journal:
         self.task_inputs: dict[str, Any] = {}
         self.first_stage = 0
         self._tools = KnownTools()
-        self._acted: dict[CallKey, Entry] = {}  # the first call with effects of each tool
-        self._equal: dict[str, list[Entry]] = {}  # by the digest of their arguments
-        self._left: dict[CallKey, Entry] = {}  # done for earlier requests that had no answer
+        self._acted: dict[CallKey, CallEntry] = {}  # the first call with effects of each tool
+        self._equal: dict[str, list[CallEntry]] = {}  # by the digest of their arguments
+        self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
-        self._successes: dict[CallKey, list[Entry]] = {}  # that may answer a call: all but what stages left behind
-        self._committed: dict[CallKey, Entry] = {}
+        self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
+        self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
         self._claims: set[int] = set()
         self._met: set[int] = set()
@@ -185,7 +185,7 @@ class Journal:
         self._append(stage_record(begins), sync=True)
         self._begin_request(commits, answered, values)
 
-    def reusable(self, key: CallKey, seconds: float) -> tuple[Entry, float] | None:
+    def reusable(self, key: CallKey, seconds: float) -> tuple[CallEntry, float] | None:
         """Return the same read of an earlier task, at most so many seconds old, and its age; ``None`` without one.
 
         No read is used again after a write of the conversation, or while one is in doubt. Each is used once a task: a
@@ -194,7 +194,7 @@ class Journal:
         found = self._reads.take(key, seconds)
         return None if found is None or any(each.in_doubt for each in self.entries.values()) else found
 
-    def reuse(self, number: int, earlier: Entry, arguments: dict[str, Any]) -> None:
+    def reuse(self, number: int, earlier: CallEntry, arguments: dict[str, Any]) -> None:
         """Write the answer of an earlier task's read down as one of this task: its revisions are given it, too."""
         entry = self.begin(number, earlier.key, arguments, Effect.READ)
         self._reads.same_time(entry, earlier)
@@ -232,9 +232,9 @@ class Journal:
         self.attempt += 1
         self._forget_claims()
 
-    def claim(self, key: CallKey) -> Entry | None:
+    def claim(self, key: CallKey) -> CallEntry | None:
         """Return the recorded success that answers this call, if an earlier program made it; each answers once."""
-        found: list[tuple[Entry, CallKey]] = []
+        found: list[tuple[CallEntry, CallKey]] = []
         for each in self._tools.same(key):
             recorded, position = self._successes.get(each, []), self._claimed[each]
             if position < len(recorded) and self._is_earlier(recorded[position]):
@@ -246,15 +246,15 @@ class Journal:
         self._claims.add(entry.number)
         return entry
 
-    def committed(self, key: CallKey) -> Entry | None:
+    def committed(self, key: CallKey) -> CallEntry | None:
         """Return the same call with effects, done in an earlier stage, unless this stage may do it again."""
         return None if self.new_request else self._same(self._committed, key)
 
-    def left(self, key: CallKey) -> Entry | None:
+    def left(self, key: CallKey) -> CallEntry | None:
         """Return the same call with effects, done for an earlier task that had no answer, or none from this call."""
         return self._same(self._left, key)
 
-    def doubtful(self, key: CallKey) -> Entry | None:
+    def doubtful(self, key: CallKey) -> CallEntry | None:
         """Return the same call with effects, begun before, whose outcome is unknown; not one that is under way."""
         for entry in self._equal.get(key.digest, ()):
             if same_tool(entry.key, key) and entry.in_doubt and not self._is_under_way(entry):
@@ -262,22 +262,22 @@ class Journal:
                 return entry
         return None
 
-    def in_doubt(self) -> Entry | None:
+    def in_doubt(self) -> CallEntry | None:
         """Return the first call with effects whose outcome is unknown, of any task and process."""
         return next((entry for entry in self.entries.values() if entry.in_doubt), None)
 
-    def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], Entry]:
+    def doubtful_tools(self) -> Mapping[tuple[str, SourceKey | None], CallEntry]:
         """Return the tools of all calls with effects whose outcome is unknown; not of those that are under way.
 
         Each by its name and by what it is known by at its source, with its first such call.
         """
-        found: dict[tuple[str, SourceKey | None], Entry] = {}
+        found: dict[tuple[str, SourceKey | None], CallEntry] = {}
         for entry in self.entries.values():
             if entry.in_doubt and not self._is_under_way(entry):
                 found.setdefault((entry.tool, entry.key.source), entry)
         return found
 
-    def equal_writes(self, key: CallKey) -> Iterator[Entry]:
+    def equal_writes(self, key: CallKey) -> Iterator[CallEntry]:
         """Yield the writes of any tool with these arguments that were done or may have been, and still count.
 
         What an earlier stage or task did counts as long as the same call of the same tool would be refused for it. A
@@ -296,11 +296,11 @@ class Journal:
             if done or entry.in_doubt or self._is_under_way(entry):
                 yield entry
 
-    def acted(self, tool: str, source: SourceKey | None = None) -> Entry | None:
+    def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a call of this tool that this journal holds as a write, whatever the tool is said to do now."""
         return self._same(self._acted, CallKey(tool, "", source))
 
-    def unasked(self, tool: str, source: SourceKey | None = None) -> Entry | None:
+    def unasked(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
         """Return a write that an earlier program did, or may have done, and that this one has not asked for (yet)."""
         asked = CallKey(tool, "", source)
         for entry in self.entries.values():
@@ -319,7 +319,7 @@ class Journal:
         """Whether :meth:`sent_for` knows any call."""
         return bool(self._repaired)
 
-    def sent_for(self, key: CallKey) -> Entry | None:
+    def sent_for(self, key: CallKey) -> CallEntry | None:
         """Return the call that was begun with a repair of these arguments; ``key`` is theirs before the repair."""
         found = [entry for each in self._tools.same(key) if (entry := self._repaired.get(each)) is not None]
         return max(found, key=lambda entry: entry.number, default=None)
@@ -332,7 +332,7 @@ class Journal:
         effect: Effect,
         original: dict[str, Any] | None = None,
         repaired_for: RepairedFor = "",
-    ) -> Entry:
+    ) -> CallEntry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects.
 
         Args:
@@ -343,7 +343,7 @@ class Journal:
             original: the arguments as the program gave them, masked, where a repair changed them.
             repaired_for: who had refused them, where the model repaired them.
         """
-        entry = Entry(number, key, arguments, effect, self.attempt, self.stage)
+        entry = CallEntry(number, key, arguments, effect, self.attempt, self.stage)
         entry.original, entry.repaired_for = original, repaired_for
         has_effects = effect is not Effect.READ
         record = begin_record(entry, self._boot if has_effects else "")
@@ -353,7 +353,7 @@ class Journal:
         self._reads.note(entry)
         return entry
 
-    def send(self, entry: Entry) -> None:
+    def send(self, entry: CallEntry) -> None:
         """Write down, right before it happens, that a call is handed to its tool.
 
         It is not synced, for :meth:`begin` was: after the end of this process the mark can be read as long as the
@@ -368,14 +368,14 @@ class Journal:
             raise CallRefused("its program ended before this call was sent", status="stopped")
         self._mark_sent(entry)
 
-    def succeed(self, entry: Entry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
+    def succeed(self, entry: CallEntry, value: Any, next_page: NextPage = None, unread: Unread | None = None) -> None:
         """Write down the answer of a call, the next page that its headers name, or why its answer cannot be had."""
         self._mark_sent(entry)
         record = value_record(entry.number, value, next_page, unread)
         self._append(record, sync=entry.effect is not Effect.READ)
         self._done(entry, value, next_page, unread)
 
-    def fail(self, entry: Entry, *, surely_not_done: bool, message: str) -> None:
+    def fail(self, entry: CallEntry, *, surely_not_done: bool, message: str) -> None:
         """Write down that a call failed, and whether it surely did nothing."""
         state: Literal["refused", "unknown"] = "refused" if surely_not_done else "unknown"
         if not surely_not_done:
@@ -384,7 +384,7 @@ class Journal:
         entry.state, entry.failure = state, message
         self._reads.note(entry)
 
-    def cut_off(self, entry: Entry, message: str) -> None:
+    def cut_off(self, entry: CallEntry, message: str) -> None:
         """End a call that is not under way any more and whose outcome nobody will learn."""
         self._cut_off.add(entry.number)
         if entry.state == "open" and not entry.sent:
@@ -416,12 +416,12 @@ class Journal:
         if self._file is not None:
             self._file.append(record, sync=sync)
 
-    def _mark_sent(self, entry: Entry) -> None:
+    def _mark_sent(self, entry: CallEntry) -> None:
         if entry.effect is not Effect.READ and self._boot and not entry.sent:
             self._append({"call": entry.number, "sent": True}, sync=False)
         entry.sent = True
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: CallEntry) -> None:
         self.entries[entry.number] = entry
         self._tools.note(entry.key)
         self._equal.setdefault(entry.key.digest, []).append(entry)
@@ -429,11 +429,11 @@ class Journal:
             self._acted.setdefault(entry.key._replace(digest=""), entry)
         self._repaired.note(entry)
 
-    def _same(self, entries: Mapping[CallKey, Entry], key: CallKey) -> Entry | None:
+    def _same(self, entries: Mapping[CallKey, CallEntry], key: CallKey) -> CallEntry | None:
         """Return the same call among these."""
         return next((entries[each] for each in self._tools.same(key) if each in entries), None)
 
-    def _done(self, entry: Entry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
+    def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
         self._reads.note(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
@@ -441,7 +441,7 @@ class Journal:
 
     # -- conversations -------------------------------------------------------------------------------------------------
 
-    def _begin_request(self, commits: dict[int, Entry], answered: bool, inputs: dict[str, Any]) -> None:
+    def _begin_request(self, commits: dict[int, CallEntry], answered: bool, inputs: dict[str, Any]) -> None:
         done = [entry for recorded in self._successes.values() for entry in recorded if entry.number not in commits]
         if answered:
             self._left = {}
@@ -457,15 +457,15 @@ class Journal:
 
     # -- programs and stages ------------------------------------------------------------------------------------------
 
-    def _is_earlier(self, entry: Entry) -> bool:
+    def _is_earlier(self, entry: CallEntry) -> bool:
         """Whether another program made a call than the one that runs."""
         return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
 
-    def _is_under_way(self, entry: Entry) -> bool:
+    def _is_under_way(self, entry: CallEntry) -> bool:
         """Whether the program that runs waits for this call."""
         return entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
 
-    def _is_of_last_program(self, entry: Entry) -> bool:
+    def _is_of_last_program(self, entry: CallEntry) -> bool:
         """Whether it is a write that the program that ran last did, or was answered from here."""
         if entry.state != "done" or entry.effect is Effect.READ:
             return False
@@ -476,7 +476,7 @@ class Journal:
         self._claims.clear()
         self._met.clear()
 
-    def _begin_stage(self, commits: dict[int, Entry], new_request: bool, inputs: dict[str, Any]) -> None:
+    def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request
         self._requests += new_request
         for entry in commits.values():

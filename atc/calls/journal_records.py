@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, get_args
 
-from atc.calls.entry import CallKey, Entry, RepairedFor, Unread
+from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
 from atc.packing import pack, unpack
 from atc.records import Replacement
 from atc.result import Effect
@@ -70,7 +70,7 @@ class Records(Protocol):
 # A call: its beginning, and its outcome.
 
 
-def begin_record(entry: Entry, boot: str) -> Record:
+def begin_record(entry: CallEntry, boot: str) -> Record:
     """Return the record of a call that is about to be made.
 
     Args:
@@ -93,7 +93,7 @@ def begin_record(entry: Entry, boot: str) -> Record:
     }
 
 
-def read_begin(record: Record) -> tuple[Entry, str]:
+def read_begin(record: Record) -> tuple[CallEntry, str]:
     """Return the call of a record of its beginning, and the start of the machine that it names; empty if none.
 
     Raises:
@@ -102,7 +102,7 @@ def read_begin(record: Record) -> tuple[Entry, str]:
     number, boot = record["call"], record.get("boot", "")
     key = CallKey(record["begin"], record["key"], source_of(record.get("source")))
     attempt, stage = record["attempt"], record.get("stage", 0)
-    entry = Entry(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
+    entry = CallEntry(number, key, unpack(record["args"]), Effect(record["effect"]), attempt, stage)
     well_formed = type(number) is int and type(attempt) is int and isinstance(entry.arguments, dict)
     if not well_formed or not all(isinstance(part, str) for part in (key.tool, key.digest, boot)):
         raise ValueError("not the beginning of a new call")

@@ -7,7 +7,7 @@ strategy is written.
 
 from __future__ import annotations
 
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.calls.json_values import to_json_value
 from atc.errors import Cause
 from atc.graph.edges import Feed
@@ -39,7 +39,7 @@ __all__ = [
     "ChainPolicy",
     "DEFAULT_OPTIONS",
     "Draft",
-    "Entry",
+    "CallEntry",
     "FaultCase",
     "FaultKind",
     "Feed",

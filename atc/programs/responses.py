@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
 from atc.facts import Finding
 from atc.graph.identifiers import THINGS, is_identifier, words_of
@@ -65,7 +65,7 @@ def observed(value: Any) -> Observed:
     return Observed(type="missing") if value is MISSING else Observed.of(value)
 
 
-def invocation(call: Call | Entry) -> Invocation:
+def invocation(call: Call | CallEntry) -> Invocation:
     """Return a call by its tool and arguments, these cut."""
     return Invocation(tool=call.tool, arguments={name: trimmed(value) for name, value in call.arguments.items()})
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.facts import Fault, Finding
 from atc.packing import pack
 from atc.programs.dialects.awaits import in_plain_python, unclear_tools
@@ -51,7 +51,7 @@ class Facts:
     findings: list[Finding] = field(default_factory=list)
     rejected: bool = False
     remark: Fault | None = None
-    done: tuple[Entry | Call, ...] = ()
+    done: tuple[CallEntry | Call, ...] = ()
     attempt: int = -1
 
     @property

@@ -20,7 +20,7 @@ from typing import cast
 
 from atc.calls.attempt import cut_arguments
 from atc.calls.broker import Broker
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.errors import Cause
 from atc.facts import Fault
 from atc.packing import as_text
@@ -100,7 +100,7 @@ def refused_write(run: Run) -> bool:
     return LeftUndone(run.broker, run.calls).write is not None
 
 
-def call_of(entry: Entry) -> Call:
+def call_of(entry: CallEntry) -> Call:
     """A call in doubt that an earlier process began, as a result holds it: it failed, or that process ended in it."""
     return Call(
         index=entry.number,
@@ -241,7 +241,7 @@ class LeftUndone:
 
     def _is_mended(self, call: Call) -> bool:
         """Whether another call of the tool, or of one that takes its place, did later what a write failed to do."""
-        instead = [each.tool for each in self.broker.bans.substitutes(call.tool)]
+        instead = [each.tool for each in self.broker.broken_tools.substitutes(call.tool)]
         return self._made.after(call) or any(self._made.has(tool, since=call.index) for tool in instead)
 
 
@@ -274,7 +274,7 @@ class _Made:
         )
 
 
-def _request(made: Call | Entry) -> tuple[str, str]:
+def _request(made: Call | CallEntry) -> tuple[str, str]:
     """What two calls have in common that ask for the same. A refused call has its arguments cut."""
     return made.tool, as_text(cut_arguments(made.arguments))
 

@@ -53,7 +53,7 @@ class Recovery:
         self._run = run
         self._alike: dict[tuple[str, str], bool] = {}
         self._compared = 0
-        run.broker.bans.alike = self.alike
+        run.broker.broken_tools.alike = self.alike
 
     def alike(self, tool: str, by: str) -> bool:
         """Whether a write may do what another one did. Of what takes too long to compare it may."""
@@ -80,7 +80,7 @@ class Recovery:
         call = next((each for each in run.broker.calls if each.index == fault.call), None)
         if RULE not in run.settings.active_rules or call is None or fault.kind == "arguments":
             return fault
-        if call.tool in run.broker.bans or not self._broke(call, fault):
+        if call.tool in run.broker.broken_tools or not self._broke(call, fault):
             return fault
         reads = _read_of(program, call.tool, run.tools) if program is not None else ()
         wanted = call.tool, call.effect, reads, call.cause
@@ -99,7 +99,7 @@ class Recovery:
         if RULE not in run.settings.active_rules:
             return
         for name, tool in list(run.tools.items()):
-            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in run.broker.bans:
+            if not tool.drifted or tool.protocol.effect is not Effect.READ or name in run.broker.broken_tools:
                 continue
             found = await asyncio.to_thread(self._substitutes, name, Effect.READ)
             if found:
@@ -111,11 +111,11 @@ class Recovery:
             data = event["data"]
             if event["kind"] == "tool_banned" and data["effect"] == Effect.READ.value:
                 found = [Replacement.model_validate(each) for each in data["substitutes"]]
-                self._run.broker.bans.add(data["tool"], found)
+                self._run.broker.broken_tools.add(data["tool"], found)
 
     def told(self) -> list[tuple[str, str]]:
         """For each tool that broke, what the last program called in its place with success; the trace has it, too."""
-        bans = self._run.broker.bans
+        bans = self._run.broker.broken_tools
         called = {call.tool for call in self._run.last_calls if call.succeeded}
         pairs = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]
         for tool, by in pairs:
@@ -145,7 +145,7 @@ class Recovery:
         made = []
         for each in substitutes_of(run.whole_graph, name, reads):
             tool = run.all_tools.get(each.by)
-            if tool is None or tool.transport is None or tool.drifted or each.by in run.broker.bans:
+            if tool is None or tool.transport is None or tool.drifted or each.by in run.broker.broken_tools:
                 continue
             if cause == "credential" and self._lacks_credential(tool, name):
                 continue
@@ -175,7 +175,7 @@ class Recovery:
         if call.status != "failed" or blames_arguments(call):
             return False
         if call.effect is not Effect.READ:
-            takes_a_place = bool(self._run.broker.bans.instead_of(call.tool))  # a third one could do it again
+            takes_a_place = bool(self._run.broker.broken_tools.instead_of(call.tool))  # a third one could do it again
             return not takes_a_place and self._surely_refused(call) and _is_down(call)
         return _is_down(call) or self._fails_again_and_again(call.tool)
 
@@ -225,5 +225,5 @@ def broken_tools(run: Run) -> Mapping[str, Collection[str]]:
     A tool that answered well in this run is not among them: its answers can be read again.
     """
     answered = {call.tool for call in run.broker.calls if call.succeeded and not call.drift}
-    bans = run.broker.bans
+    bans = run.broker.broken_tools
     return {tool: [each.tool for each in bans.substitutes(tool)] for tool in bans if tool not in answered}

@@ -20,10 +20,9 @@ from atc.errors import (
 from atc.facts import Fault
 from atc.outcome import Outcome
 from atc.packing import pack
-from atc.programs.attribution.trace import Part
 from atc.programs.feeds import Feeds
 from atc.programs.program import Program
-from atc.programs.responses import Uses, invocation, stated_parts
+from atc.programs.responses import Part, Uses, invocation, stated_parts
 from atc.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.result import Call, Result, Usage
 from atc.strategies import say

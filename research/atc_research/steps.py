@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc import Call, Effect, Ending, Fault, Revision, Run, Tool, Toolset
-from atc.plugins.strategies import Cause, Entry, FaultCase, FaultKind, advised, fenced, is_down, to_json_value
+from atc.plugins.strategies import CallEntry, Cause, FaultCase, FaultKind, advised, fenced, is_down, to_json_value
 
 MAX_STEPS = 10
 """Replies of the model that act, in one run."""
@@ -164,7 +164,7 @@ def passed_by(call: Call, fault: Fault) -> bool:
     return call.effect is Effect.READ and fault.cause in ROUTED_ROUND
 
 
-def done_before(run: Run, call: Call) -> Entry | None:
+def done_before(run: Run, call: Call) -> CallEntry | None:
     """The same write, done in an earlier stage, for which a call was refused; ``None`` for any other call."""
     if call.error_status != "already_done":
         return None

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.calls.journal import CallKey, Entry, Journal, call_key
+from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.json_values import canonical
 from atc.errors import JournalError
 from atc.records import Replacement
@@ -27,23 +27,23 @@ def key(tool: str = "book", **arguments: Any) -> CallKey:
     return call_key(tool, arguments)
 
 
-def begin(journal: Journal, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> Entry:
+def begin(journal: Journal, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> CallEntry:
     entry = unsent(journal, effect, tool, **arguments)
     journal.send(entry)
     return entry
 
 
-def unsent(journal: Journal, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> Entry:
+def unsent(journal: Journal, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> CallEntry:
     return journal.begin(max(journal.entries, default=0) + 1, key(tool, **arguments), arguments, effect)
 
 
-def done(journal: Journal, value: Any, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> Entry:
+def done(journal: Journal, value: Any, effect: Effect = WRITE, tool: str = "book", **arguments: Any) -> CallEntry:
     entry = begin(journal, effect, tool, **arguments)
     journal.succeed(entry, value)
     return entry
 
 
-def value(entry: Entry | None) -> Any:
+def value(entry: CallEntry | None) -> Any:
     assert entry is not None
     return entry.value
 

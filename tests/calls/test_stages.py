@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.calls.journal import Entry, Journal, call_key
+from atc.calls.journal import CallEntry, Journal, call_key
 from atc.calls.json_values import canonical
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
@@ -63,11 +63,11 @@ class Expected:
     first_of_stage: bool = True
 
 
-def intent_of(entry: Entry) -> Intent:
+def intent_of(entry: CallEntry) -> Intent:
     return entry.tool, canonical(entry.arguments)
 
 
-def writes(host: Host) -> list[Entry]:
+def writes(host: Host) -> list[CallEntry]:
     return [entry for entry in host.journal.entries.values() if entry.effect is not Effect.READ]
 
 

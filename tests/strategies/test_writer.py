@@ -331,7 +331,7 @@ def test_a_tool_that_is_down_is_said_once() -> None:
     fault = Fault(kind="tool", tool="find", line=1, substitutes=(Replacement(tool="get"),))
     model = FakeModel(["```python\nanswer = 1\n```"] * 2)
     run = run_of("t", TOOLS, model)
-    run.broker.bans.add("find", (Replacement(tool="get"),))
+    run.broker.broken_tools.add("find", (Replacement(tool="get"),))
     writer = Writer(run)
     asyncio.run(writer.write([Revision(attempt=0, program="find()\n", fault=fault)], []))
     asyncio.run(writer.write([], []))

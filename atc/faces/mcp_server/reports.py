@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.calls.redact import Redactor
 from atc.faces.mcp_server.values import Link, Values
 from atc.facts import Fault, Finding
@@ -232,6 +232,6 @@ def _plan(result: Result[Any], redactor: Redactor) -> PlanReport | None:
     )
 
 
-def _shown(call: Call | Entry, redactor: Redactor) -> str:
+def _shown(call: Call | CallEntry, redactor: Redactor) -> str:
     arguments = ", ".join(f"{name}={preview(value, MAX_TEXT // 4)}" for name, value in call.arguments.items())
     return cut(redactor.text(f"{call.tool}({arguments})"), MAX_TEXT)

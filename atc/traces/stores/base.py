@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
-from atc.calls.entry import Entry
+from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, TraceError, UsageError
 from atc.result import Effect
@@ -208,7 +208,7 @@ class StoredRun(ABC):
             EnvironmentProblem: it cannot be deleted.
         """
 
-    def kept_in_doubt(self, doubtful: Entry) -> RunInDoubt:
+    def kept_in_doubt(self, doubtful: CallEntry) -> RunInDoubt:
         """Why a run is not deleted whose journal has a write in doubt."""
         what = f"{doubtful.tool} may or may not have happened"
         return RunInDoubt(
