@@ -149,7 +149,7 @@ TOOL_SOURCES = Kind(
     "tool source",
     "atc.tools",
     "a function of the ARG of NAME:ARG that returns an atc.Toolset",
-    {"atlas": "atc.tools.sources:open_atlas"},
+    {"atlas": "atc.atlas.catalogue:open_atlas"},
     frozenset({"http", "https", "mcp"}),
     ToolImportError,
 )
@@ -190,8 +190,12 @@ SCORERS = Kind(
     "scorer",
     "atc.scorers",
     "a function of a snapshot of an index that returns an atc.retrieval.scorers.Scorer of this name, or None",
-    {"words": "atc.retrieval.scorers:Words", "vectors": "atc.retrieval.scorers:Cosines"},
-    frozenset({"adapter", "co-usage"}),
+    {
+        "words": "atc.retrieval.scorers:Words",
+        "vectors": "atc.retrieval.scorers:Cosines",
+        "co-usage": "atc.retrieval.together:own_scorer",
+    },
+    frozenset({"adapter"}),
     SettingsError,
 )
 LEARN = Kind("command of `atc learn`", "atc.learn", "a function that is a command of Typer, or a typer.Typer")

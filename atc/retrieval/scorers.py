@@ -242,12 +242,8 @@ def added(names: Collection[str]) -> list[Added]:
 
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
-    own: list[Scorer] = [SCORERS.load(name)(snapshot) for name in SCORERS.own]
-    if snapshot.together is not None:
-        from atc.retrieval.together import UsedTogether
-
-        own.append(UsedTogether([snapshot.together]))
-    return own
+    made = [SCORERS.load(name)(snapshot) for name in SCORERS.own]
+    return [scorer for scorer in made if scorer is not None]
 
 
 def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -> Sequence[Scorer]:

@@ -101,13 +101,6 @@ def _near(word: str) -> str:
 # -- the sources of this package ---------------------------------------------------------------------------------------
 
 
-def open_atlas(_argument: str) -> Toolset:
-    """The bundled tools."""
-    from atc.atlas import atlas_toolset
-
-    return atlas_toolset()
-
-
 def _is_mcp(word: str) -> bool:
     return word.startswith(_MCP) or (b'"mcpServers"' in _head(word) and _names_servers(Path(word)))
 
