@@ -26,7 +26,7 @@ from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.lessons import Observations
 from atc.graph.tool_graph import ToolGraph
 from atc.models.messages import Ask
-from atc.plugins import RETRIEVAL
+from atc.parts import RETRIEVAL
 from atc.result import Effect, Result
 from atc.retrieval.retriever import IndexRetriever, Retriever, as_sketch
 from atc.settings import Settings

@@ -21,8 +21,7 @@ from atc.calls.journal import Journal
 from atc.outcome import Outcome
 from atc.result import Call
 from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.tools.protocol import signatures
-from atc.tools.tool import Toolset
+from atc.tools.tool import Toolset, signatures
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from atc.cli.view import RunView
 from atc.errors import EnvironmentProblem, TraceError, UsageError
 from atc.held import replies_folder
 from atc.invisible import visible
-from atc.plugins import STRATEGIES
+from atc.parts import STRATEGIES
 from atc.prices import money_text
 from atc.settings import Settings
 from atc.strategies.base import Strategy, open_strategy

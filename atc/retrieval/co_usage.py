@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.retrieval.vectors import Floats
+from atc.retrieval.vectors import Floats, Rows
 
 MAX_TOGETHER = 50
 """Tools of a task that counts at most: of more, no pair says anything, and pairs grow with their square."""
@@ -162,7 +162,7 @@ class Together:
         self._service = service.reshape(-1).astype(np.int64)
         self.services = self._of_services(pairs, counts, totals, int(self._service.max(initial=-1)) + 1)
 
-    def gains(self, likely: Likely, found: Floats | None) -> tuple[Floats, NDArray[np.int64]]:
+    def gains(self, likely: Likely, found: Floats | None) -> tuple[Floats, Rows]:
         """Return what each row gains, as parts of the best score, and by which likely row it gains most (-1: none).
 
         A row gains at most :data:`TOOL`, and :data:`SERVICE` of what the task itself speaks for it.
@@ -183,7 +183,7 @@ class Together:
         through[gained <= 0] = -1
         return gained, through
 
-    def brought(self, likely: Likely) -> NDArray[np.int64]:
+    def brought(self, likely: Likely) -> Rows:
         """Return the rows that were used with a likely one."""
         found = [self.tools.neighbours(row)[0] for row, _ in likely]
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
@@ -199,7 +199,7 @@ class Together:
         return Edges.of(ends, together, used.astype(np.float32))
 
 
-def _most(edges: Edges, likely: Likely, of: NDArray[np.int64] | None) -> tuple[Floats, NDArray[np.int64]]:
+def _most(edges: Edges, likely: Likely, of: Rows | None) -> tuple[Floats, Rows]:
     """For each thing the most of A(u, thing) · score(u) over the likely rows u, and that row.
 
     Args:

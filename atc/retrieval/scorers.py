@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.plugins import SCORERS
+from atc.parts import SCORERS
+from atc.retrieval.vectors import Floats, Rows
 from atc.scorer_names import ScorerName
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 # -- one order out of several ------------------------------------------------------------------------------------------
 # One order out of the scores of several scorers.
-
-Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; by ``python -m benchmarks.retrieval`` (docs/benchmarks/search.md)."""
@@ -90,9 +89,6 @@ def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int
     order = np.lexsort((rows, -scores[rows]))
     best: NDArray[np.int64] = rows[order][:limit].astype(np.int64)
     return best
-
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)

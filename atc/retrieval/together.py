@@ -10,9 +10,9 @@ import numpy as np
 
 from atc.graph.edges import Learnt
 from atc.retrieval.co_usage import CoUsage, Likely, Together
-from atc.retrieval.scorers import Query, Rows
+from atc.retrieval.scorers import Query
 from atc.retrieval.snapshot import Snapshot
-from atc.retrieval.vectors import Floats
+from atc.retrieval.vectors import Floats, Rows
 from atc.scorer_names import ScorerName
 
 

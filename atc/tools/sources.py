@@ -20,7 +20,7 @@ from typing import Any
 
 from atc.errors import ToolImportError, UsageError
 from atc.loading import load_file, load_module
-from atc.plugins import TOOL_SOURCES
+from atc.parts import TOOL_SOURCES
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 

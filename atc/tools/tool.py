@@ -20,7 +20,7 @@ from typing import Protocol as Interface
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol, SourceKey, called_after_sources
+from atc.tools.protocol import Protocol, SourceKey, called_after_sources, parameters_of
 
 
 class Transport(Interface):
@@ -206,6 +206,11 @@ class Tool:
         if isinstance(transport, GradedTransport):
             transport = transport.graded(reads=effect is Effect.READ)
         return replace(self, protocol=self.protocol.model_copy(update={"effect": effect}), transport=transport)
+
+
+def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
+    """Return the names of each tool's parameters in positional order, as a sandbox job takes them."""
+    return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
 
 
 def _told_apart(tools: list[Tool]) -> list[Tool]:
