@@ -25,9 +25,10 @@ from atc.errors import UsageError
 from atc.graph.edges import NOTHING_LEARNT, Learnt
 from atc.graph.lessons import Observations
 from atc.graph.tool_graph import ToolGraph
-from atc.plugins import RETRIEVAL
+from atc.models.messages import Ask
+from atc.parts import RETRIEVAL
 from atc.result import Effect, Result
-from atc.retrieval.retriever import Ask, IndexRetriever, Retriever, as_sketch
+from atc.retrieval.retriever import IndexRetriever, Retriever, as_sketch
 from atc.settings import Settings
 from atc.sketch import Sketch, Why, all_of, protocols_of
 from atc.tools.functions import tool_from_function

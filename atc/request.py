@@ -17,7 +17,7 @@ from atc.errors import AtcError, JournalError, UsageError
 from atc.loading import names_code
 from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
-from atc.plugins import STRATEGIES
+from atc.parts import STRATEGIES
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.strategies.preamble import NO_PREAMBLE, Preamble
 from atc.traces.reading import FAILS, damaged

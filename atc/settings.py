@@ -12,11 +12,11 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from atc import database_address, plugins
+from atc import database_address, parts
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.calls.question import AskUserChoice
 from atc.errors import SettingsError
-from atc.plugins import RETRIEVAL
+from atc.parts import RETRIEVAL
 from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
 from atc.scorer_names import SCORERS
@@ -229,16 +229,16 @@ class Settings(BaseSettings):
     @field_validator("scorers")
     @classmethod
     def _known_scorers(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        if "codes" in names and not plugins.SCORERS.has("codes"):  # of an older version
+        if "codes" in names and not parts.SCORERS.has("codes"):  # of an older version
             warnings.warn("the scorer `codes` is ignored, there is none any more", FutureWarning, 2)
             names = tuple(name for name in names if name != "codes")
-        unknown = [name for name in names if name not in SCORERS and not plugins.SCORERS.has(name)]
+        unknown = [name for name in names if name not in SCORERS and not parts.SCORERS.has(name)]
         if unknown or not {"words", "vectors"} & set(names):
             problem = f"there is no scorer {unknown[0]!r}" if unknown else "words or vectors must be among them"
             raise PydanticCustomError(
                 "scorers",
                 "{problem}; there are {known}",
-                {"problem": problem, "known": ", ".join(plugins.SCORERS.names())},
+                {"problem": problem, "known": ", ".join(parts.SCORERS.names())},
             )
         return names
 

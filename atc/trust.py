@@ -27,7 +27,7 @@ from atc.database_address import masked
 from atc.errors import SettingsError, UsageError
 from atc.files import make_private, write_whole
 from atc.invisible import visible
-from atc.plugins import RETRIEVAL
+from atc.parts import RETRIEVAL
 
 # ----------------------------------------------------------------------------------------------------------------------
 # TOML that a stranger may have written: bounded before it is parsed.

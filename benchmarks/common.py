@@ -23,8 +23,7 @@ from atc.errors import UsageError
 from atc.outcome import Outcome
 from atc.result import Call
 from atc.sandboxes.contract import Job, Limits, Sandbox
-from atc.tools.protocol import signatures
-from atc.tools.tool import Toolset
+from atc.tools.tool import Toolset, signatures
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")]
 _DATA = typer.Option("--data", envvar="ATC_DATA", help="Directory of the third-party data.")

@@ -21,7 +21,7 @@ import typer
 
 import atc
 from atc.cli import app, console, loaded
-from atc.plugins import KINDS
+from atc.parts import KINDS
 from atc.result import RunStatus
 from atc.settings import Settings
 

@@ -89,6 +89,11 @@ def atlas_toolset(atlas: Atlas | None = None) -> Toolset:
     return Toolset([*_read_tools(), *map(_tool, trips)])
 
 
+def open_atlas(_argument: str) -> Toolset:
+    """Return the bundled tools, as the tool source ``atlas`` of :mod:`atc.parts` does."""
+    return atlas_toolset()
+
+
 @cache
 def _read_tools() -> tuple[Tool, ...]:
     """The tools that have no state: every toolset shares them."""

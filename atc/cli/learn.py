@@ -16,7 +16,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.learn.adapter import Learnt, learn_adapter
 from atc.learn.examples import Pair, TooLittle, read_examples
 from atc.learn.keeping import Compared
-from atc.plugins import LEARN
+from atc.parts import LEARN
 from atc.programs.lessons.reading import tasks_of
 from atc.retrieval.adapter import OwnAdapters
 from atc.retrieval.index import ToolIndex
@@ -33,7 +33,7 @@ RESEARCH = frozenset({"codes", "decoder", "links", "planner", "trajectories"})
 
 
 class Learners(TyperGroup):
-    """The commands of :data:`atc.plugins.LEARN`, each imported when it is named; and all of them for the help."""
+    """The commands of :data:`atc.parts.LEARN`, each imported when it is named; and all of them for the help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted({*super().list_commands(ctx), *LEARN.names()})

@@ -29,7 +29,7 @@ from atc.models.fetch import Source, fetch, models_dir
 from atc.models.machine import described, this_machine
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.resolve import Choice, choose_model
-from atc.plugins import MODELS
+from atc.parts import MODELS
 from atc.retrieval import minilm
 
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")

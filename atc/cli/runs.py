@@ -23,7 +23,7 @@ from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
 from atc.errors import EnvironmentProblem, TraceError, UsageError
 from atc.invisible import visible
-from atc.plugins import STRATEGIES
+from atc.parts import STRATEGIES
 from atc.prices import money_text
 from atc.resources import replies_folder
 from atc.settings import Settings

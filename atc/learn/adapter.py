@@ -29,9 +29,9 @@ from atc.learn.keeping import (
     too_few_held_out,
 )
 from atc.retrieval.adapter import MAX_DIMENSIONS, MAX_TOOLS, Adapter
-from atc.retrieval.scorers import SHARES, Query, Rows, own_scorers
+from atc.retrieval.scorers import SHARES, Query, own_scorers
 from atc.retrieval.snapshot import id_digest
-from atc.retrieval.vectors import Floats, normalised
+from atc.retrieval.vectors import Floats, Rows, normalised
 
 if TYPE_CHECKING:
     from atc.retrieval.index import ToolIndex

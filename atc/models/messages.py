@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -68,6 +68,10 @@ class Reply:
     value: Any = None
     cached_tokens: int = 0
     notice: str = ""
+
+
+Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
+"""Asks a model: the messages, and how many tokens it may reply with."""
 
 
 def estimate_tokens(text_or_messages: str | Sequence[Message]) -> int:

@@ -26,6 +26,7 @@ from atc.graph.suppliers import ECHO, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.learn.examples import Example, read_examples
 from atc.models.budget import Budget, BudgetedModel
+from atc.models.messages import Ask
 from atc.models.resolve import resolve_model
 from atc.programs.lessons.reading import all_lessons
 from atc.prompting import fenced
@@ -54,7 +55,6 @@ from atc.retrieval.index import ToolIndex
 from atc.retrieval.metrics import ndcg
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.planner import DEPTH, Conversation, QueryPlanner, Trajectory
-from atc.retrieval.retriever import Ask
 from atc.retrieval.snapshot import Progress, Snapshot, protocol_of
 from atc.retrieval.vectors import Encoder, Floats
 from atc.retrieval.words import STOP_WORDS, words

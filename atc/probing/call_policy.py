@@ -26,9 +26,9 @@ from atc.result import Call, Effect
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
-from atc.tools.protocol import Protocol, signatures
+from atc.tools.protocol import Protocol
 from atc.tools.telltales import disguised_telltale
-from atc.tools.tool import Tool, Toolset, Transport
+from atc.tools.tool import Tool, Toolset, Transport, signatures
 from atc.traces.events import Emit
 
 PATIENCE_S = 60.0

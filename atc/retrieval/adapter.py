@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from atc.errors import UsageError
 from atc.files import make_private, write_whole
-from atc.retrieval.scorers import Query, Rows
+from atc.retrieval.scorers import Query
 from atc.retrieval.snapshot import id_digest
-from atc.retrieval.vectors import Floats, normalised
+from atc.retrieval.vectors import Floats, Rows, normalised
 from atc.scorer_names import ScorerName
 
 if TYPE_CHECKING:

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.retrieval.lexical import Counts, entries_of
-from atc.retrieval.vectors import Floats
+from atc.retrieval.vectors import Floats, Rows
 from atc.retrieval.words import STOP_WORDS, words
 
 if TYPE_CHECKING:
     from atc.retrieval.snapshot import Snapshot
-
-Rows = NDArray[np.int64]
 
 _ROUNDS, _TRIES = 25, 3
 """Rounds of k-means, and how often it begins anew; the best try counts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.retrieval.vectors import Floats
+from atc.retrieval.vectors import Floats, Rows
 
 MAX_TOGETHER = 50
 """Tools of a task that counts at most: of more, no pair says anything, and pairs grow with their square."""
@@ -83,6 +83,136 @@ class CoUsage:
         totals = np.zeros(len(rows), np.float32)
         totals[kept] = self.totals[rows[kept]]
         return CoUsage(pairs[order].astype(np.int32), self.counts[order], totals)
+
+
+# -- what a tool gains by it -------------------------------------------------------------------------------------------
+
+# Two things are known of a pair of tools: how often tasks used them together, and how often tasks used their services
+# together. The first brings in a tool that shares no word with the task. The second is known of far more pairs, and
+# only strengthens what the task itself speaks for. docs/benchmarks/search.md has the figures that chose the constants.
+
+TOOL = 0.3
+"""λ of a tool: the part of the best score that it gains at most by a likely tool, also if it has none of its own."""
+SERVICE = 1.0
+"""λ of a service: the part of its own score that a tool gains at most by a service that a likely tool is of."""
+DOUBT = 2.0
+"""Tasks that are added to those expected: two that met once are no pair yet, though Eq. 5 alone gives them 1."""
+
+LEAST = 0.05
+"""The least A that counts: what met by chance among many tasks brings in nothing."""
+
+Likely = Sequence[tuple[int, float]]
+"""The rows that other scorers put first, the best first, each with its score as a part of the best."""
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Whom each of some things was used with, by number.
+
+    Attributes:
+        pointers: where the neighbours of each begin, of shape ``(things + 1,)``.
+        others: the neighbours, of shape ``(2 · pairs,)``. ``weights``: A of each (Eq. 5), from 0 to 1.
+    """
+
+    pointers: NDArray[np.int64]
+    others: NDArray[np.int64]
+    weights: Floats
+
+    @classmethod
+    def of(cls, pairs: NDArray[np.int64], counts: Floats, totals: Floats) -> Edges:
+        """Eq. 5 with doubt: C_uv / (√(C_uu · C_vv) + :data:`DOUBT`).
+
+        Args:
+            pairs: of different things, each once, of shape ``(pairs, 2)``.
+            counts: C_uv. ``totals``: C_uu of each thing.
+        """
+        totals = np.maximum(np.nan_to_num(totals.astype(np.float64)), 0.0)
+        expected = np.sqrt(totals[pairs[:, 0]] * totals[pairs[:, 1]])
+        with np.errstate(invalid="ignore"):  # counts that are no numbers end below the least
+            weights = np.minimum(1.0, counts / (np.maximum(expected, counts) + DOUBT)).astype(np.float32)
+        kept = weights >= LEAST
+        pairs, weights = pairs[kept], weights[kept]
+        sources = np.concatenate([pairs[:, 0], pairs[:, 1]])
+        order = np.argsort(sources, kind="stable")
+        return cls(
+            np.searchsorted(sources[order], np.arange(len(totals) + 1)),
+            np.concatenate([pairs[:, 1], pairs[:, 0]])[order],
+            np.concatenate([weights, weights])[order],
+        )
+
+    def neighbours(self, thing: int) -> tuple[NDArray[np.int64], Floats]:
+        """Return the others, and their A."""
+        here = slice(self.pointers[thing], self.pointers[thing + 1])
+        return self.others[here], self.weights[here]
+
+
+class Together:
+    """What was used together, by the rows of one index.
+
+    Args:
+        used: C of Eq. 5.
+        services: the number of the service of each row.
+    """
+
+    def __init__(self, used: CoUsage, services: NDArray[np.uint64]) -> None:
+        pairs = np.asarray(used.pairs, np.int64).reshape(-1, 2)
+        counts, totals = np.asarray(used.counts), np.asarray(used.totals)
+        self.tools = Edges.of(pairs, counts, totals)
+        _, service = np.unique(services, return_inverse=True)
+        self._service = service.reshape(-1).astype(np.int64)
+        self.services = self._of_services(pairs, counts, totals, int(self._service.max(initial=-1)) + 1)
+
+    def gains(self, likely: Likely, found: Floats | None) -> tuple[Floats, Rows]:
+        """Return what each row gains, as parts of the best score, and by which likely row it gains most (-1: none).
+
+        A row gains at most :data:`TOOL`, and :data:`SERVICE` of what the task itself speaks for it.
+
+        Args:
+            likely: the rows that the task speaks for most.
+            found: for every row what the task speaks for it, as a part of the best; ``None`` where that is not known.
+        """
+        by_tool, through = _most(self.tools, likely, None)
+        gained = TOOL * by_tool
+        by_service, service = _most(self.services, likely, self._service)
+        if found is not None and by_service.any():
+            rows = np.flatnonzero((by_service > 0)[self._service])  # few of them all
+            more = SERVICE * by_service[self._service[rows]] * found[rows]
+            surer = rows[more > gained[rows]]
+            through[surer] = service[self._service[surer]]
+            gained[rows] += more
+        through[gained <= 0] = -1
+        return gained, through
+
+    def brought(self, likely: Likely) -> Rows:
+        """Return the rows that were used with a likely one."""
+        found = [self.tools.neighbours(row)[0] for row, _ in likely]
+        return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+    def _of_services(self, pairs: NDArray[np.int64], counts: Floats, totals: Floats, most: int) -> Edges:
+        """The same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
+        ends = np.sort(self._service[pairs], axis=1)
+        within = ends[:, 0] == ends[:, 1]
+        used = np.bincount(self._service, totals, most) + 2 * np.bincount(ends[within, 0], counts[within], most)
+        keys, places = np.unique(ends[~within, 0] * most + ends[~within, 1], return_inverse=True)
+        together = np.bincount(places.reshape(-1), counts[~within], len(keys)).astype(np.float32)
+        ends = np.stack([keys // max(most, 1), keys % max(most, 1)], axis=1)
+        return Edges.of(ends, together, used.astype(np.float32))
+
+
+def _most(edges: Edges, likely: Likely, of: Rows | None) -> tuple[Floats, Rows]:
+    """For each thing the most of A(u, thing) · score(u) over the likely rows u, and that row.
+
+    Args:
+        of: the thing that each row is of; itself when ``None``.
+    """
+    most = np.zeros(len(edges.pointers) - 1, np.float32)
+    by = np.full(len(most), -1, np.int64)
+    for row, score in likely:
+        others, weights = edges.neighbours(row if of is None else int(of[row]))
+        more = weights * np.float32(score) > most[others]
+        most[others[more]] = weights[more] * np.float32(score)
+        by[others[more]] = row
+    return most, by
 
 
 # -- a file of it ------------------------------------------------------------------------------------------------------

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.clustering import Places, Rows, grouped, telling
+from atc.retrieval.clustering import Places, grouped, telling
 from atc.retrieval.lexical import entries_of
+from atc.retrieval.vectors import Rows
 from atc.retrieval.words import written
 
 if TYPE_CHECKING:

@@ -19,11 +19,10 @@ from typing import Any
 
 from atc.errors import BudgetExceeded, ModelError, ModelUnavailable
 from atc.graph.tool_graph import ToolGraph
-from atc.models.base import Message
+from atc.models.messages import Ask, Message
 from atc.retrieval.dialogue import MAX_QUERIES, PRODUCT, TOP, Turns, parse_plan, parse_query
 from atc.retrieval.index import Hit, Mode, ToolIndex
 from atc.retrieval.prerequisites import SURE, Prerequisite, Prerequisites
-from atc.retrieval.retriever import Ask
 from atc.retrieval.search import DEPTH as PART_DEPTH
 from atc.retrieval.search import one_ranking, parts_of
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, runtime_checkable
 from typing import Protocol as Interface
 
 from atc.errors import EncoderUnavailable, UsageError
-from atc.models.base import Message, Reply
+from atc.models.messages import Ask
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.settings import Settings
 from atc.sketch import Sketch, all_of
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from atc.retrieval.together import RunsTogether
     from atc.retrieval.vectors import Encoder
 
-Ask = Callable[[Sequence[Message], int], Awaitable[Reply]]
-"""Asks a model: the messages, and how many tokens it may reply with."""
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
 """What was learnt for an index (:mod:`atc.retrieval.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]

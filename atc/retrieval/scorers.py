@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import UsageError
-from atc.plugins import SCORERS
+from atc.parts import SCORERS
+from atc.retrieval.vectors import Floats, Rows
 from atc.scorer_names import ScorerName
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 # -- one order out of several ------------------------------------------------------------------------------------------
 # One order out of the scores of several scorers.
-
-Floats = NDArray[np.float32]
 
 DENSE_SHARE = 0.45
 """The weight of a vector's score beside a word's; by ``python -m benchmarks.retrieval`` (docs/benchmarks/search.md)."""
@@ -90,9 +89,6 @@ def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int
     order = np.lexsort((rows, -scores[rows]))
     best: NDArray[np.int64] = rows[order][:limit].astype(np.int64)
     return best
-
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -242,12 +238,8 @@ def added(names: Collection[str]) -> list[Added]:
 
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
     """The scorers that a snapshot has by itself."""
-    own: list[Scorer] = [SCORERS.load(name)(snapshot) for name in SCORERS.own]
-    if snapshot.together is not None:
-        from atc.retrieval.together import UsedTogether
-
-        own.append(UsedTogether([snapshot.together]))
-    return own
+    made = [SCORERS.load(name)(snapshot) for name in SCORERS.own]
+    return [scorer for scorer in made if scorer is not None]
 
 
 def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -> Sequence[Scorer]:

@@ -11,10 +11,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from atc.retrieval.scorers import Floats, Query, Rows, Scorer, fused, shares_of, top
+from atc.retrieval.scorers import Query, Scorer, fused, shares_of, top
 from atc.retrieval.snapshot import Snapshot
 from atc.retrieval.together import UsedTogether
-from atc.retrieval.vectors import PROPOSED
+from atc.retrieval.vectors import PROPOSED, Floats, Rows
 from atc.scorer_names import ScorerName
 
 Mode = Literal["hybrid", "lexical", "dense"]

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError, UsageError
-from atc.retrieval.co_usage import CoUsage
+from atc.retrieval.co_usage import CoUsage, Together
 from atc.retrieval.documents import (
     Document,
     DocumentFields,
@@ -31,9 +31,6 @@ from atc.retrieval.lexical import Counts, LexicalIndex, count, merge
 from atc.retrieval.vectors import Nearest, Vectors
 from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
-
-if TYPE_CHECKING:
-    from atc.retrieval.together import Together
 
 Progress = Callable[[str, int, int], None]
 """Called with what is being done (``"reading"``, ``"ordering"``, ``"embedding"``, ``"writing"``, and in large indexes
@@ -93,8 +90,6 @@ class Snapshot:
         """What its own column of co-usage says for ranking."""
         if self.co_usage is None or not len(self.co_usage.pairs):
             return None
-        from atc.retrieval.together import Together
-
         return Together(self.co_usage, self.services)
 
 

@@ -19,6 +19,8 @@ from atc.errors import EncoderUnavailable
 from atc.extras import install_command
 
 Floats = NDArray[np.float32]
+Rows = NDArray[np.int64]
+"""Numbers of the documents of an index: their places in the order of the ids."""
 
 
 class Encoder(Interface):

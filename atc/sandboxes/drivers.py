@@ -12,7 +12,7 @@ from importlib.util import find_spec
 
 from atc.errors import SandboxUnavailable
 from atc.extras import install_command
-from atc.plugins import SANDBOXES
+from atc.parts import SANDBOXES
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings

@@ -16,7 +16,7 @@ from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.facts import Fault
 from atc.loading import load_named, names_code
-from atc.plugins import STRATEGIES
+from atc.parts import STRATEGIES
 from atc.records import FaultCase
 from atc.result import RunStatus
 from atc.traces.stores.base import StoredRun

@@ -16,7 +16,7 @@ from atc.facts import Fault, Finding
 from atc.graph.tool_graph import ToolGraph
 from atc.outcome import Outcome
 from atc.packing import as_text
-from atc.plugins import SANDBOXES
+from atc.parts import SANDBOXES
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned

@@ -46,8 +46,7 @@ from atc.strategies.look import Look
 from atc.strategies.preamble import Preamble
 from atc.strategies.recover import Recovery
 from atc.strategies.tools_before import tools_before
-from atc.tools.protocol import signatures
-from atc.tools.tool import Toolset
+from atc.tools.tool import Toolset, signatures
 from atc.traces.events import Emit, ProgramStarted
 from atc.traces.stores.base import StoredRun
 

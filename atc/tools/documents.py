@@ -69,6 +69,18 @@ def drifted_tools(directory: str | Path) -> frozenset[str]:
     return frozenset(name for name in names if isinstance(name, str)) if isinstance(names, list) else frozenset()
 
 
+def documented(tools: Toolset, directory: str | Path) -> Toolset:
+    """Return tools with the documents of a folder in place of their own: see :meth:`Toolset.documented`.
+
+    Raises:
+        ToolImportError: the folder cannot be read, or none of its documents is of one of these tools.
+    """
+    known = {tool.name: tool.protocol for tool in load_protocols(directory).values()}
+    if not known.keys() & tools.keys():
+        raise ToolImportError(f"{directory} documents none of these tools, but {', '.join(list(known)[:5])}")
+    return tools.with_protocols(known, drifted_tools(directory))
+
+
 def dump_protocols(protocols: Toolset | Iterable[Protocol], directory: str | Path) -> list[Path]:
     """Write each protocol as ``<name>.json`` into a folder, which is made if need be.
 

@@ -43,7 +43,7 @@ from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, keys_of, read_docstring, with_modern_typeddicts
 from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
-from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool
+from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool, Toolset
 from atc.tools.types import VALUE_NAMES, value_names
 
 MAX_MESSAGE = 20_000
@@ -97,6 +97,11 @@ def tool(
         return marked
 
     return mark
+
+
+def import_functions(*functions: Callable[..., Any]) -> Toolset:
+    """Make a tool of each function: see :func:`tool_from_function`."""
+    return Toolset(map(tool_from_function, functions))
 
 
 def tool_from_function(

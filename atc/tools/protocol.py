@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import keyword
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -26,9 +26,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from atc.packing import TAG
 from atc.result import Effect
 from atc.tools.names import argument_names, tool_name
-
-if TYPE_CHECKING:
-    from atc.tools.tool import Tool
 
 JsonSchema = dict[str, Any]
 """A JSON Schema (2020-12). ``$ref`` may point into the schema's own ``$defs`` only."""
@@ -304,11 +301,6 @@ def parameters_of(protocol: Protocol) -> list[Parameter]:
         schema = properties[original]
         made.append(Parameter(name, original, schema if isinstance(schema, dict) else {}, original in required))
     return sorted(made, key=lambda parameter: not parameter.required)
-
-
-def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
-    """The names of each tool's parameters in positional order, as a sandbox job takes them."""
-    return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
 
 
 def original_arguments(protocol: Protocol, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from atc.errors import ToolImportError, UsageError
 from atc.loading import load_file, load_module
-from atc.plugins import TOOL_SOURCES
+from atc.parts import TOOL_SOURCES
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 
@@ -99,13 +99,6 @@ def _near(word: str) -> str:
 
 
 # -- the sources of this package ---------------------------------------------------------------------------------------
-
-
-def open_atlas(_argument: str) -> Toolset:
-    """The bundled tools."""
-    from atc.atlas import atlas_toolset
-
-    return atlas_toolset()
 
 
 def _is_mcp(word: str) -> bool:

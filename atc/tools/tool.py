@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 from typing import Protocol as Interface
 
-from atc.errors import ToolImportError, UsageError
+from atc.errors import UsageError
 from atc.result import Effect
 from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol, SourceKey, called_after_sources
+from atc.tools.protocol import Protocol, SourceKey, called_after_sources, parameters_of
 
 
 class Transport(Interface):
@@ -207,6 +208,11 @@ class Tool:
         return replace(self, protocol=self.protocol.model_copy(update={"effect": effect}), transport=transport)
 
 
+def signatures(tools: Mapping[str, Tool]) -> dict[str, list[str]]:
+    """Return the names of each tool's parameters in positional order, as a sandbox job takes them."""
+    return {name: [parameter.name for parameter in parameters_of(tool.protocol)] for name, tool in tools.items()}
+
+
 def _told_apart(tools: list[Tool]) -> list[Tool]:
     """Call the tools of several sources that have one name after their sources; all others keep their names."""
     counts = Counter(tool.protocol.plain_name for tool in tools)
@@ -385,12 +391,7 @@ class Toolset(Mapping[str, Tool]):
         Raises:
             ToolImportError: the folder cannot be read, or none of its documents is of one of these tools.
         """
-        from atc.tools.documents import drifted_tools, load_protocols
-
-        known = {tool.name: tool.protocol for tool in load_protocols(directory).values()}
-        if not known.keys() & self._tools.keys():
-            raise ToolImportError(f"{directory} documents none of these tools, but {', '.join(list(known)[:5])}")
-        return self.with_protocols(known, drifted_tools(directory))
+        return _imported("documented")(self, directory)
 
     def with_protocols(self, known: Mapping[str, Protocol], moved: Collection[str] = ()) -> Toolset:
         """These tools with other protocols, by name; others stay as they are. Effects and sources stay.
@@ -409,51 +410,57 @@ class Toolset(Mapping[str, Tool]):
     @classmethod
     def from_functions(cls, *functions: Callable[..., Any]) -> Toolset:
         """Tools from Python functions: see :func:`atc.tools.functions.tool_from_function`."""
-        from atc.tools.functions import tool_from_function
-
-        return cls(tool_from_function(function) for function in functions)
+        return _imported("functions")(*functions)
 
     @classmethod
     def from_openapi(cls, source: str | Path | dict[str, Any], **options: Any) -> Toolset:
         """Tools from an OpenAPI document: see :func:`atc.tools.openapi.read_openapi` for the options."""
-        from atc.tools.openapi import import_openapi
-
-        return import_openapi(source, **options)
+        return _imported("openapi")(source, **options)
 
     @classmethod
     def from_mcp(cls, source: str | Path | Sequence[str] | Mapping[str, Any], **options: Any) -> Toolset:
         """Tools from MCP servers: see :func:`atc.tools.mcp.import_mcp` for the forms and the options."""
-        from atc.tools.mcp import import_mcp
-
-        return import_mcp(source, **options)
+        return _imported("mcp")(source, **options)
 
     @classmethod
     def from_langchain(cls, tools: Any, **options: Any) -> Toolset:
         """Tools from LangChain: see :func:`atc.tools.others.import_langchain` for the forms and the options."""
-        from atc.tools.others import import_langchain
-
-        return import_langchain(tools, **options)
+        return _imported("langchain")(tools, **options)
 
     @classmethod
     def from_pydantic_ai(cls, tools: Any, **options: Any) -> Toolset:
         """Tools from pydantic-ai: see :func:`atc.tools.others.import_pydantic_ai` for the forms and the options."""
-        from atc.tools.others import import_pydantic_ai
-
-        return import_pydantic_ai(tools, **options)
+        return _imported("pydantic_ai")(tools, **options)
 
     @classmethod
     def from_smolagents(cls, tools: Any, **options: Any) -> Toolset:
         """Tools from smolagents: see :func:`atc.tools.others.import_smolagents` for the forms and the options."""
-        from atc.tools.others import import_smolagents
-
-        return import_smolagents(tools, **options)
+        return _imported("smolagents")(tools, **options)
 
     @classmethod
     def from_protocols(cls, directory: str | Path) -> Toolset:
         """Tools from protocol documents (JSON or YAML files): see :func:`atc.tools.documents.load_protocols`."""
-        from atc.tools.documents import load_protocols
+        return _imported("protocols")(directory)
 
-        return load_protocols(directory)
+
+IMPORTERS: Mapping[str, str] = {
+    "documented": "atc.tools.documents:documented",
+    "functions": "atc.tools.functions:import_functions",
+    "langchain": "atc.tools.others:import_langchain",
+    "mcp": "atc.tools.mcp:import_mcp",
+    "openapi": "atc.tools.openapi:import_openapi",
+    "protocols": "atc.tools.documents:load_protocols",
+    "pydantic_ai": "atc.tools.others:import_pydantic_ai",
+    "smolagents": "atc.tools.others:import_smolagents",
+}
+"""The functions behind the methods of a toolset. They are built on this module, so each is found by its name."""
+
+
+def _imported(name: str) -> Callable[..., Toolset]:
+    """Import the function of :data:`IMPORTERS` that has this name."""
+    module, _, attribute = IMPORTERS[name].partition(":")
+    function: Callable[..., Toolset] = getattr(import_module(module), attribute)
+    return function
 
 
 @dataclass(frozen=True)

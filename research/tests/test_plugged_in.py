@@ -12,7 +12,7 @@ import typer
 
 import atc
 from atc.cli import learn
-from atc.plugins import LEARN, STRATEGIES
+from atc.parts import LEARN, STRATEGIES
 from atc.strategies.base import RESEARCH, open_strategy
 
 ROOT = Path(__file__).parents[1]

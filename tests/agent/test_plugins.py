@@ -1,4 +1,4 @@
-"""What can be plugged in (atc/plugins): one set of rules for all kinds of parts, and each new kind in a run."""
+"""What can be plugged in (atc/parts.py): one set of rules for all kinds of parts, and each new kind in a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from atc import Agent, FakeModel, UsageError, open_model
 from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, SettingsError
 from atc.models.resolve import PRESETS, choose_model
-from atc.plugins import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind
+from atc.parts import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind
 from atc.retrieval.retriever import Way
 from atc.scorer_names import SCORERS as SCORER_NAMES
 from atc.settings import Settings

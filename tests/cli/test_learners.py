@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from atc.cli import learn
-from atc.plugins import LEARN
+from atc.parts import LEARN
 from tests.support.cli import atc
 
 

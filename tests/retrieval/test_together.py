@@ -16,11 +16,10 @@ from atc.errors import UsageError
 from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.retrieval import vectors
-from atc.retrieval.co_usage import MAX_TOGETHER, CoUsage
+from atc.retrieval.co_usage import MAX_TOGETHER, SERVICE, TOOL, CoUsage, Together
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.retriever import IndexRetriever
-from atc.retrieval.scorers import Query
-from atc.retrieval.together import SERVICE, TOOL, RunsTogether, Together
+from atc.retrieval.together import RunsTogether
 from atc.tools.tool import Tool
 from tests.support.retrieval import HashedWords, protocol, some
 
@@ -127,8 +126,8 @@ def test_what_use_adds_is_bounded(sets: list[tuple[set[int], float]], scores: li
     used = CoUsage.of([({str(n) for n in ids}, count) for ids, count in sets], rows, 8)
     own = np.array(scores, np.float32)
     order = np.argsort(-own)[:4]
-    query = Query("", None, (order, own[order]), own)
-    gained, by = Together(used, np.arange(8, dtype=np.uint64) // 3).gains(query)
+    likely = [(int(row), float(own[row])) for row in order]
+    gained, by = Together(used, np.arange(8, dtype=np.uint64) // 3).gains(likely, own)
     assert np.all(gained <= TOOL + SERVICE * own + 1e-6)
     assert np.all(gained >= 0)
     assert np.all((by >= 0) == (gained > 0))
@@ -144,8 +143,10 @@ def test_a_task_of_very_many_tools_says_nothing() -> None:
 def test_damaged_counts_say_nothing() -> None:
     pairs = np.array([[0, 1], [0, 2], [1, 2]], np.int32)
     counts, totals = np.array([np.nan, -5, np.inf], np.float32), np.array([np.nan, -1, np.inf], np.float32)
-    query = Query("", None, (np.arange(3), np.ones(3, np.float32)), np.ones(3, np.float32))
-    gained, _ = Together(CoUsage(pairs, counts, totals), np.arange(3, dtype=np.uint64)).gains(query)
+    likely = [(row, 1.0) for row in range(3)]
+    gained, _ = Together(CoUsage(pairs, counts, totals), np.arange(3, dtype=np.uint64)).gains(
+        likely, np.ones(3, np.float32)
+    )
     assert np.all(np.isfinite(gained))
     assert gained[0] == 0
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from atc.errors import SettingsError
-from atc.plugins import SANDBOXES
+from atc.parts import SANDBOXES
 from atc.sandboxes import drivers
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.docker.driver import DockerSandbox

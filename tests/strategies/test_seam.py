@@ -17,7 +17,7 @@ from atc import Agent, Call, Ending, Fault, ProgramLoop, Result, Run, Strategy, 
 from atc.errors import JournalError, SettingsError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
-from atc.plugins import STRATEGIES
+from atc.parts import STRATEGIES
 from atc.result import Effect
 from atc.settings import Settings
 from atc.strategies.base import RESEARCH, checked, open_strategy

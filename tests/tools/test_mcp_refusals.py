@@ -10,8 +10,8 @@ import pytest
 
 from atc import Toolset
 from atc.errors import EnvironmentProblem, UsageError
+from atc.tools.mcp.exchange import Exchange
 from atc.tools.mcp.failures import Unreachable
-from atc.tools.mcp.http import Exchange
 from tests.support.mcp import refused
 from tests.support.openapi import Answer, Server, running_server
 

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from atc.cli import options
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.settings import Settings
 from atc.tools.sources import open_tools
-from atc.tools.tool import answer_of
+from atc.tools.tool import IMPORTERS, answer_of
 
 FILE = '''
 from atc import Tool, Toolset, Protocol, tool
@@ -348,3 +349,8 @@ def test_an_agent_tells_functions_of_two_modules_apart() -> None:
     Path("cellar.py").write_text("def list_items(): 'List.'\n")
     found = [tool for word in ("attic.py", "cellar.py") for tool in open_tools([word]).values()]
     assert list(Agent(found).tools) == ["attic_list_items", "cellar_list_items"]
+
+
+@pytest.mark.parametrize("name", IMPORTERS)
+def test_each_importer_of_a_toolset_is_where_the_table_says(name: str) -> None:
+    assert callable(resolve_name(IMPORTERS[name]))

@@ -25,8 +25,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSI
 from pydantic import TypeAdapter
 
 from atc.tools.held_per_loop import HeldPerLoop
+from atc.tools.mcp.exchange import EXCHANGE, Exchange
 from atc.tools.mcp.failures import Unreachable, reason_of
-from atc.tools.mcp.http import EXCHANGE, Exchange, http_transport
+from atc.tools.mcp.http import http_transport
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.stdio import ServerLog, stdio_transport
 from atc.tools.mcp.streams import Looked, looked_at

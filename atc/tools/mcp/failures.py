@@ -7,7 +7,7 @@ from mcp import MCPError
 from pydantic import ValidationError
 
 from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError
-from atc.tools.mcp.http import BROKEN, NOT_SENT, Exchange, TooLarge
+from atc.tools.mcp.exchange import BROKEN, NOT_SENT, Exchange, TooLarge
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 

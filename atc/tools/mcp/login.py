@@ -30,8 +30,8 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl
 
 from atc.errors import AtcError, UsageError
+from atc.tools.mcp.exchange import BoundedStream, Exchange
 from atc.tools.mcp.failures import server_text
-from atc.tools.mcp.http import BoundedStream, Exchange
 from atc.tools.mcp.logins import Login, origin_of
 from atc.tools.mcp.spec import ServerSpec
 

@@ -15,6 +15,7 @@ from mcp_types import CallToolResult, InputRequiredResult
 
 from atc.errors import Outcome, ToolError, ToolImportError
 from atc.tools.mcp.connection import Connection, McpServer
+from atc.tools.mcp.exchange import NOT_SENT, Exchange
 from atc.tools.mcp.failures import (
     UNAUTHORIZED,
     Unreachable,
@@ -25,7 +26,6 @@ from atc.tools.mcp.failures import (
     too_slow,
     unreachable,
 )
-from atc.tools.mcp.http import NOT_SENT, Exchange
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy

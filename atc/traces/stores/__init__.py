@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from atc.errors import EnvironmentProblem, SettingsError
 from atc.extras import install_command
-from atc.plugins import STORES
+from atc.parts import STORES
 from atc.settings import Settings
 from atc.traces.stores.base import RunStore
 from atc.traces.stores.files import FileStore
