@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from atc.retrieval.retriever import Retriever
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
+    from atc.schemas.protocol import Example, Protocol, Source, Status
     from atc.settings import Settings
     from atc.sketch import Sketch
     from atc.strategies.base import Ending, Strategy
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from atc.strategies.run import Run
     from atc.strategies.writer import WritingOptions
     from atc.tools.functions import tool
-    from atc.tools.protocol import Example, Protocol, Source, Status
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset, Transport
     from atc.traces.events import Event
@@ -205,7 +205,7 @@ _MODULES = {
     "atc.strategies.program_loop": ("ProgramLoop",),
     "atc.strategies.writer": ("WritingOptions",),
     "atc.tools.functions": ("tool",),
-    "atc.tools.protocol": ("Example", "Protocol", "Source", "Status"),
+    "atc.schemas.protocol": ("Example", "Protocol", "Source", "Status"),
     "atc.tools.to_json": ("to_json",),
     "atc.tools.tool": ("Tool", "Toolset", "Transport"),
     "atc.traces.events": ("Event",),

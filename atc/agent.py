@@ -29,6 +29,7 @@ from atc.resources import Resources, catalogue_of, limits_of
 from atc.result import Result, T
 from atc.retrieval.retriever import Retriever
 from atc.sandboxes.contract import Sandbox
+from atc.schemas.names import RESERVED_NAMES
 from atc.settings import Settings
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import Questions
@@ -36,7 +37,6 @@ from atc.strategies.base import Strategy, open_strategy, resumed_strategy
 from atc.strategies.run import Run
 from atc.strategies.solving import end, end_with_error, solved
 from atc.telemetry import open_telemetry
-from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
 from atc.traces.events import Event

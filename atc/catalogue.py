@@ -29,11 +29,11 @@ from atc.models.messages import Ask
 from atc.parts import RETRIEVAL
 from atc.result import Effect, Result
 from atc.retrieval.retriever import IndexRetriever, Retriever, as_sketch
+from atc.schemas.observed import is_documented
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
 from atc.sketch import Sketch, Why, all_of, protocols_of
 from atc.tools.functions import tool_from_function
-from atc.tools.observed import is_documented
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from atc.graph.edges import Feed
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
 from atc.records import FeedFacts, SketchFacts, Why, WhyKind
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 from atc.wording import sketches
 

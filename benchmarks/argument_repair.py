@@ -27,9 +27,9 @@ import typer
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.repair import Repaired, repair_arguments
 from atc.schemas.validate import problems
-from atc.tools.protocol import JsonSchema
 from benchmarks.argument_repair_data import HALVES, Recorded, Tool, agents_errors, recorded_calls
 from benchmarks.argument_repair_mistakes import KINDS, Arguments, Corrupted, corruptions
 from benchmarks.common import AsJson, percentile, print_json, share, show

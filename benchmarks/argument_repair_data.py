@@ -14,7 +14,7 @@ from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 from benchmarks.retrieval_data import protocol_of
 
 HALVES = ("tuned", "held out")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any, Literal
 
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 
 Rule = Literal["lossless", "of a read", "refuse"]
 """What is right: to restore; to restore it for a read alone; to refuse, for nothing says what was meant."""

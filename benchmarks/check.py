@@ -24,8 +24,8 @@ from atc.atlas import Atlas, atlas_toolset
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.sandboxes.process.driver import ProcessSandbox
+from atc.schemas.protocol import Protocol
 from atc.schemas.validate import types_of
-from atc.tools.protocol import Protocol
 from benchmarks.atlas import AtlasTask, check, load_tasks, reference_answer
 from benchmarks.common import AsJson, median, percentile, print_json, run_program, share, show
 

@@ -20,7 +20,7 @@ from mcp.server.stdio import stdio_server
 
 from atc.errors import ToolError
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import served
 

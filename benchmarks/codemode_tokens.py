@@ -19,8 +19,8 @@ from mcp import Client
 from atc.errors import EnvironmentProblem, UsageError
 from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.server import Face
+from atc.schemas.names import UniqueNames
 from atc.settings import Settings
-from atc.tools.names import UniqueNames
 from atc.tools.tool import Tool, Toolset
 from benchmarks.codemode_desk import as_shown, listed
 from benchmarks.codemode_plain import definition, made_tools

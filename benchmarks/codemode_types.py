@@ -32,7 +32,7 @@ import typer
 from atc.cli.console import guarded
 from atc.graph.lessons import MAX_TEXT
 from atc.schemas.infer.outline import Outline, merged, outline_of, vocabulary
-from atc.tools.observed import is_documented
+from atc.schemas.observed import is_documented
 from atc.tools.sources import open_tools
 from benchmarks.common import AsJson, Data, print_json, show
 

@@ -35,7 +35,7 @@ from atc.models.fake import FakeModel
 from atc.programs.lessons.reading import lessons_of
 from atc.result import Effect, Result
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import load_tasks
 from benchmarks.common import AsJson, median, print_json, run_program, show

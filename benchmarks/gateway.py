@@ -33,7 +33,7 @@ from atc.errors import ToolError
 from atc.models.embedded import EmbeddedModel
 from atc.models.embedded_process import EmbeddedServer
 from atc.models.resolve import choose_model
-from atc.tools.protocol import original_arguments
+from atc.schemas.protocol import original_arguments
 from benchmarks.environments.base import Episode
 from benchmarks.transcript import Transcript
 

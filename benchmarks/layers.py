@@ -24,7 +24,7 @@ from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
 from atc.graph.edges import Learnt
 from atc.graph.tool_graph import ToolGraph
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from benchmarks.common import AsJson, print_json, show
 from benchmarks.retrieval_data import protocol_of, records
 

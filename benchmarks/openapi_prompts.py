@@ -48,14 +48,14 @@ from atc.models.fake import FakeModel
 from atc.programs.analysis.flow import Flow
 from atc.resources import Resources
 from atc.retrieval.retriever import IndexRetriever
+from atc.schemas.protocol import Protocol
 from atc.schemas.reading import Reader
 from atc.settings import Settings
 from atc.strategies.run import Run
 from atc.strategies.writer import Writer
-from atc.tools.fit import SEPARATOR, Fit
 from atc.tools.openapi import read_openapi
 from atc.tools.outline import records_in
-from atc.tools.protocol import Protocol
+from atc.tools.stub_budget import SEPARATOR, Fit
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from benchmarks.atlas import load_tasks

@@ -23,9 +23,9 @@ import typer
 from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.tools.openapi import read_openapi
 from atc.tools.paging import Paging, is_positional, paging_of
-from atc.tools.protocol import Protocol
 from benchmarks.common import Documents, show
 
 PER_DOCUMENT = 3

@@ -43,8 +43,8 @@ from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Line, Report
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.common import AsJson, MaybeData, median, print_json, show
 from benchmarks.probing_records import recorded

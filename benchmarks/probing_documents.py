@@ -33,7 +33,7 @@ from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober
 from atc.probing.report import Report
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.stubs import demonstration
 from atc.tools.tool import Tool, Toolset
 from benchmarks.common import AsJson, show

@@ -26,7 +26,7 @@ from typing import Any, Self
 
 from starlette.types import ASGIApp
 
-from atc.tools.types import OBSERVED
+from atc.schemas.types import OBSERVED
 
 Schema = dict[str, Any]
 Types = frozenset[str]

@@ -15,8 +15,8 @@ from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
-from atc.tools.names import tool_name
-from atc.tools.protocol import JsonSchema, Protocol, Source
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import JsonSchema, Protocol, Source
 
 ALL = "all"
 """The pool of all tools together."""

@@ -29,8 +29,8 @@ from atc.retrieval.index import ToolIndex
 from atc.retrieval.minilm import MiniLM
 from atc.retrieval.retriever import IndexRetriever, Way
 from atc.retrieval.vectors import Encoder
-from atc.tools.names import UniqueNames
-from atc.tools.protocol import Protocol
+from atc.schemas.names import UniqueNames
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.common import AsJson, listed, show
 from benchmarks.environments import Environment, open_environment

@@ -23,11 +23,11 @@ from atc.calls.sending import CallPolicy
 from atc.cli.console import guarded, out, print_json
 from atc.errors import ToolError
 from atc.facts import Finding
-from atc.graph.identifiers import THINGS, is_identifier
 from atc.models.fake import FakeModel
 from atc.result import Result
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
+from atc.schemas.identifiers import THINGS, is_identifier
 from atc.settings import Settings
 from benchmarks.common import AsJson, listed
 from benchmarks.environments import ENVIRONMENTS, Environment, Task, open_environment

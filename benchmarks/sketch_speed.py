@@ -33,9 +33,9 @@ from atc.graph.lessons import Lessons
 from atc.graph.store import GraphStore
 from atc.retrieval.retriever import IndexRetriever
 from atc.retrieval.vectors import Floats, normalised
+from atc.schemas.names import UniqueNames
+from atc.schemas.protocol import Protocol, Source
 from atc.settings import Settings
-from atc.tools.names import UniqueNames
-from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.common import AsJson, numbers, show
 from benchmarks.retrieval_data import Catalogues

@@ -28,14 +28,14 @@ import typer
 
 from atc.cli.console import guarded, out
 from atc.errors import UsageError
-from atc.graph.identifiers import words_of
 from atc.graph.suppliers import Supplier, fields_of
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
+from atc.schemas.identifiers import words_of
+from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 from atc.schemas.validate import resolve, types_of
 from atc.tools.openapi import read_openapi
 from atc.tools.openapi.transport import OperationTransport
-from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 from atc.tools.tool import Tool
 from benchmarks.common import AsJson, print_json, share, show
 from benchmarks.environments import open_environment

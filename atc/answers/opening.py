@@ -17,9 +17,9 @@ from pydantic_core import PydanticCustomError
 from atc.answers.types import AnswerType
 from atc.errors import AtcError, UsageError
 from atc.loading import load_named, names_code
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.docstrings import with_modern_typeddicts
-from atc.tools.protocol import JsonSchema
 
 MAX_SCHEMA = 1_000_000
 """Characters of a type's JSON Schema."""

@@ -17,13 +17,13 @@ from pydantic import TypeAdapter, ValidationError
 from atc.calls.json_values import to_json_value
 from atc.packing import holds_bytes
 from atc.records import Misfit, Mismatch, Observed
+from atc.schemas.protocol import JsonSchema, Protocol
 from atc.schemas.reading import limits_of
+from atc.schemas.types import MAX_LITERALS, TypeWriter, camel, one_line
 from atc.schemas.validate import problems, resolve, types_of
-from atc.tools.grades import Shortener
 from atc.tools.outline import Outline
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.tools.short_stubs import Shortener
 from atc.tools.stubs import Stub, guarded
-from atc.tools.types import MAX_LITERALS, TypeWriter, camel, one_line
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The type of an answer as Python, as a model is shown it. Bounded: a part of what is long; all of it is checked.

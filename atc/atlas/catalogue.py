@@ -11,8 +11,8 @@ from typing import Any
 
 from atc.atlas import airports, calendar_, data, places, sky, units
 from atc.atlas.trips import TripStore
+from atc.schemas.protocol import Example
 from atc.tools.functions import tool_from_function
-from atc.tools.protocol import Example
 from atc.tools.tool import Tool, Toolset
 
 EXAMPLES = Path(__file__).with_name("examples.json")

@@ -16,7 +16,7 @@ from atc.atlas.trips import TripStore
 from atc.errors import EnvironmentProblem, ToolError
 from atc.extras import install_command
 from atc.result import Effect
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.schemas.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset, Transport
 
 try:

@@ -31,7 +31,7 @@ from atc.traces.events import ApprovalAsked, Emit
 from atc.wording import plans
 
 if TYPE_CHECKING:
-    from atc.tools.protocol import Protocol
+    from atc.schemas.protocol import Protocol
 
 ApproveChoice = Literal["ask", "never", "always"]
 WarningsChoice = Literal["ask", "allow"]

@@ -27,9 +27,9 @@ from atc.errors import CallRefused, ToolError
 from atc.packing import as_text, holds_bytes
 from atc.records import ArgumentRepair
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema, Protocol, original_arguments
 from atc.schemas.repair import repair_arguments, same_request
 from atc.schemas.validate import problems
-from atc.tools.protocol import JsonSchema, Protocol, original_arguments
 from atc.unicode_forms import normalized
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from atc.errors import CallRefused
 from atc.packing import as_text
 from atc.records import SameCall
 from atc.result import Effect
-from atc.tools.names import tool_name
-from atc.tools.protocol import SourceKey
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import SourceKey
 
 NameNow = Callable[[str, SourceKey | None], str | None]
 """The name that a tool has now, by the old one and by what it is known by at its source; ``None``: it has none."""

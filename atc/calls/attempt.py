@@ -13,7 +13,7 @@ from atc.errors import CallRefused, Cause, ToolError
 from atc.packing import as_text, pack
 from atc.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.result import Call, CallStatus, Effect, RefusedBy
-from atc.tools.protocol import SourceKey
+from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool
 from atc.traces.events import CallStarted
 

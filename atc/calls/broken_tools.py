@@ -21,7 +21,7 @@ from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.packing import as_text
 from atc.records import Replacement
-from atc.tools.protocol import SourceKey
+from atc.schemas.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]
 """Whether a write, the second, may do what another one did."""

@@ -30,8 +30,8 @@ from atc.errors import CallRefused, ToolError
 from atc.packing import pack
 from atc.records import Feed, Invocation, Replacement, SameCall
 from atc.result import Call, Effect
+from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
-from atc.tools.protocol import SourceKey
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from atc.calls.json_values import canonical
 from atc.result import Effect
-from atc.tools.protocol import SourceKey
+from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
 
 

@@ -62,7 +62,7 @@ from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
 from atc.records import Replacement
 from atc.result import Effect
-from atc.tools.protocol import SourceKey
+from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]

@@ -24,7 +24,7 @@ from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
 from atc.packing import pack, unpack
 from atc.records import Replacement
 from atc.result import Effect
-from atc.tools.protocol import SourceKey
+from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
 
 Record = dict[str, Any]

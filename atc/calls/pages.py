@@ -19,10 +19,10 @@ from atc.calls.json_values import canonical
 from atc.errors import CallRefused
 from atc.outcome import Outcome
 from atc.packing import pack
+from atc.schemas.protocol import Protocol, original_arguments
 from atc.schemas.repair import DEFAULT, repair_arguments
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
-from atc.tools.protocol import Protocol, original_arguments
 
 MAX_PAGES, MAX_ITEMS, MAX_BYTES = 50, 10_000, 8_000_000
 """Of one ``all_pages``: pages, items, and bytes of all items as JSON."""

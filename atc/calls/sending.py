@@ -21,8 +21,8 @@ from atc.calls.contract import CallReply
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.records import Feed
 from atc.result import Call, Effect
+from atc.schemas.protocol import original_arguments
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.protocol import original_arguments
 from atc.tools.tool import Answered, Toolset, answer_of
 
 # ----------------------------------------------------------------------------------------------------------------------

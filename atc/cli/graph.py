@@ -32,9 +32,9 @@ from atc.graph.edges import Counts, Evidence, Feed, Substitute
 from atc.graph.substitutes import same_parameters
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
+from atc.schemas.observed import is_documented
+from atc.schemas.protocol import Protocol, parameters_of
 from atc.settings import Settings
-from atc.tools.observed import is_documented
-from atc.tools.protocol import Protocol, parameters_of
 from atc.wording.sketches import (
     WORDS,
     WORDS_OF_SUBSTITUTES,

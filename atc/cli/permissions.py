@@ -23,8 +23,8 @@ from atc.permissions.conditions import shown
 from atc.permissions.patterns import may_name
 from atc.permissions.permissions import decided_by
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from atc.wording.sketches import known_tool
 

@@ -13,9 +13,9 @@ from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
-from atc.tools.fit import SEPARATOR, Fit, Fitter
-from atc.tools.grades import WHOLE
-from atc.tools.protocol import parameters_of
+from atc.schemas.protocol import parameters_of
+from atc.tools.short_stubs import WHOLE
+from atc.tools.stub_budget import SEPARATOR, Fit, Fitter
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 from atc.wording.sketches import known_tool

@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Any
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import GENERIC, NAMES, QUALIFIERS, VERBS, affinity, owner_of, singular, words_of
+from atc.schemas.identifiers import GENERIC, NAMES, QUALIFIERS, VERBS, affinity, owner_of, singular, words_of
+from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 MAX_FIELDS, MAX_NODES, MAX_DEPTH = 120, 2_000, 7
 """Fields of one response that count, schemas of it that are looked at, and levels."""

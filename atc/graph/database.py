@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from atc.errors import EnvironmentProblem
 from atc.files import lock, make_private
-from atc.tools.observed import is_observed
-from atc.tools.protocol import Protocol
+from atc.schemas.observed import is_observed
+from atc.schemas.protocol import Protocol
 
 VERSION = 1
 """Of the tables."""

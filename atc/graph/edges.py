@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from atc.graph.suppliers import Supplier
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 
 Path = tuple[str, ...]
 """Where a field lies in a response, as :func:`atc.graph.suppliers.fields_of` gives it: ``[]`` is an item of a list."""

@@ -13,7 +13,7 @@ from atc.graph.database import Identity
 from atc.graph.edges import Path
 from atc.graph.lessons import Lessons
 from atc.graph.weights import DAY_S, score_after
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 if TYPE_CHECKING:
     from atc.schemas.infer.outline import Outline

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from atc.graph.edges import Path
 from atc.graph.suppliers import has_place
-from atc.tools.observed import is_documented
-from atc.tools.protocol import JsonSchema, Protocol, parameters_of
+from atc.schemas.observed import is_documented
+from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 
 if TYPE_CHECKING:
     from atc.schemas.infer.outline import Outline

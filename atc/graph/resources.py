@@ -13,7 +13,8 @@ from functools import cached_property, lru_cache
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import (
+from atc.graph.suppliers import ECHO, LEAST
+from atc.schemas.identifiers import (
     CONTAINERS,
     GENERIC,
     HANDED_OUT,
@@ -30,8 +31,7 @@ from atc.graph.identifiers import (
     split,
     words_of,
 )
-from atc.graph.suppliers import ECHO, LEAST
-from atc.tools.telltales import VERBS as VERBS_OF_EFFECT
+from atc.schemas.telltales import VERBS as VERBS_OF_EFFECT
 
 Relation = Literal[0, 1, 2]
 """What a field has to do with a thing: it is the thing's own; nothing says whose it is; it only refers to the thing."""
@@ -291,7 +291,7 @@ class Fields:
 
     Args:
         tool: its name.
-        path: of its operation (:attr:`atc.tools.protocol.Source.path`).
+        path: of its operation (:attr:`atc.schemas.protocol.Source.path`).
         paths: of all its fields.
         titles: the names of the schemas of objects, by their paths.
         lists: the paths of the fields that are lists.

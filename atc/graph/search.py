@@ -23,10 +23,10 @@ from typing import Protocol as Shape
 from atc.errors import UsageError
 from atc.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
 from atc.graph.edges import Feed, Path
-from atc.graph.identifiers import GENERIC, VERBS, words_of
 from atc.graph.suppliers import is_handed_out, must_be_given
 from atc.result import Effect
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.identifiers import GENERIC, VERBS, words_of
+from atc.schemas.protocol import Protocol, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a path through the tool graph costs: its prices, and the evidence that they are put on.

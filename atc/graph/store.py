@@ -20,7 +20,7 @@ from atc.graph.learning import MAX_PREDICTIONS, Learning, forget, prune_predicti
 from atc.graph.lessons import Lessons
 from atc.graph.view import learnt_of
 from atc.graph.weights import DAY_S
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol, parameters_of
 
 MAX_CORRECTIONS = 10_000
 FILE = f"learnt-{VERSION}.db"

@@ -15,7 +15,11 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import (
+from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wanted, detour, fit, thing_in
+from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
+from atc.graph.tool_facts import MAX_TOOLS, Supply, SupplyIndex, ToolFacts, Where
+from atc.lazy import lazy
+from atc.schemas.identifiers import (
     GENERIC,
     THINGS,
     UNIVERSAL,
@@ -28,11 +32,7 @@ from atc.graph.identifiers import (
     spelled_words,
     words_of,
 )
-from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wanted, detour, fit, thing_in
-from atc.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
-from atc.graph.tool_facts import MAX_TOOLS, Supply, SupplyIndex, ToolFacts, Where
-from atc.lazy import lazy
-from atc.tools.protocol import Parameter, Protocol
+from atc.schemas.protocol import Parameter, Protocol
 
 NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""

@@ -19,13 +19,13 @@ from weakref import WeakKeyDictionary
 
 from atc.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.graph.edges import Path, Place, Substitute
-from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.resources import route_of
 from atc.graph.suppliers import scope_of
 from atc.graph.tool_facts import acts_otherwise, undoes
 from atc.lazy import lazy
 from atc.result import Effect
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
+from atc.schemas.protocol import JsonSchema, Protocol
 
 if TYPE_CHECKING:
     from atc.graph.structure import Structure

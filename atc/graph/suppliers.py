@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
-from atc.graph.identifiers import COORDINATES, HANDED_OUT, is_identifier, words_of
+from atc.schemas.identifiers import COORDINATES, HANDED_OUT, is_identifier, words_of
+from atc.schemas.protocol import JsonSchema, Protocol
 from atc.schemas.validate import resolve, types_of
-from atc.tools.protocol import JsonSchema, Protocol
 
 MAX_DEPTH = 5
 MAX_NODES = 5000

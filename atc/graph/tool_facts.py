@@ -7,7 +7,11 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from atc.graph.edges import Path
-from atc.graph.identifiers import (
+from atc.graph.resources import OF_SERVICES, Field, Fields, Wanted, fit, phrase_of, route_of, thing_in, wanted
+from atc.graph.suppliers import ECHO, Scope, is_handed_out, places_of
+from atc.lazy import lazy
+from atc.result import Effect
+from atc.schemas.identifiers import (
     GENERIC,
     NAMES,
     REGISTERED,
@@ -19,12 +23,8 @@ from atc.graph.identifiers import (
     spelled_words,
     words_of,
 )
-from atc.graph.resources import OF_SERVICES, Field, Fields, Wanted, fit, phrase_of, route_of, thing_in, wanted
-from atc.graph.suppliers import ECHO, Scope, is_handed_out, places_of
-from atc.lazy import lazy
-from atc.result import Effect
-from atc.tools.protocol import Parameter, Protocol, parameters_of
-from atc.tools.telltales import READS, telltale
+from atc.schemas.protocol import Parameter, Protocol, parameters_of
+from atc.schemas.telltales import READS, telltale
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What tools that write do to a thing, as far as their names say: what makes it, and what takes it back.
@@ -240,7 +240,7 @@ class ToolFacts:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# The fields of all tools, found by the words that an affinity to an argument needs (:mod:`atc.graph.identifiers`).
+# The fields of all tools, found by the words that an affinity to an argument needs (:mod:`atc.schemas.identifiers`).
 #
 # They are looked up by service, and each look-up has a bound. So the time grows with the number of tools, and not with
 # its square where thousands of them have a field of one name.

@@ -19,8 +19,8 @@ from atc.graph.suppliers import Scope, Supplier, Suppliers, has_place, hints_fro
 from atc.graph.tool_facts import ToolFacts, writers
 from atc.graph.weights import WORTH, reliability, weight_of
 from atc.lazy import lazy
-from atc.tools.observed import says_nothing, with_shape
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.schemas.observed import says_nothing, with_shape
+from atc.schemas.protocol import JsonSchema, Protocol
 
 _End = tuple[str, tuple[str, Path]]
 """A parameter of a consumer, and a tool with the place of a field in its response."""

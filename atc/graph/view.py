@@ -15,8 +15,8 @@ from atc.graph.edges import Counts, Learnt, Path, Place
 from atc.graph.lessons import words_of_documents
 from atc.graph.suppliers import has_place
 from atc.graph.weights import CHANGED, weight_now
-from atc.tools.observed import is_documented
-from atc.tools.protocol import JsonSchema, Protocol, parameters_of
+from atc.schemas.observed import is_documented
+from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 
 MANY = 400
 """Tools from which on the whole file is read, not the part of each."""

@@ -27,7 +27,7 @@ from atc.models.messages import (
     sample_options,
 )
 from atc.models.reply_format import ALL_KINDS, FormatKind, ReplyFormat
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 
 __all__ = [
     "FinishReason",

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from atc.errors import ToolImportError, UsageError
 from atc.prompting import fenced, prompt
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.validate import ensure_valid_schema, pointed, problems, types_of
-from atc.tools.protocol import JsonSchema
 
 MAX_STEPS = 20_000
 """Subschemas that may apply, with every reference followed."""

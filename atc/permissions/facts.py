@@ -10,7 +10,7 @@ from typing import Protocol as Interface
 from atc.permissions.conditions import Condition
 from atc.permissions.patterns import Patterns, Reader, may_name, surely_names
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allow", "ask", "deny"]
 Why = Literal["rule", "default", "read_only", "grant"]

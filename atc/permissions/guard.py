@@ -21,7 +21,7 @@ from atc.permissions.audit import AuditLog
 from atc.permissions.facts import Caller, Caps, Decision
 from atc.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------
 # How often a principal calls, over all its connections and runs. It is counted in this process, by a clock that nobody

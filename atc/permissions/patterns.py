@@ -12,8 +12,8 @@ from urllib.parse import unquote_to_bytes
 
 from atc.invisible import without_invisible
 from atc.result import Effect
-from atc.tools.protocol import Protocol
-from atc.tools.telltales import disguised_telltale
+from atc.schemas.protocol import Protocol
+from atc.schemas.telltales import disguised_telltale
 from atc.unicode_forms import normalized
 
 # ----------------------------------------------------------------------------------------------------------------------

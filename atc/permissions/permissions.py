@@ -19,7 +19,7 @@ from atc.permissions.document import Section, read_document
 from atc.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------

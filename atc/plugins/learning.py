@@ -9,18 +9,6 @@ from __future__ import annotations
 from atc.blocking import wait_for
 from atc.files import lock, make_private, write_whole
 from atc.graph.edges import Path
-from atc.graph.identifiers import (
-    QUALIFIERS,
-    VERBS,
-    affinity,
-    ending,
-    endings,
-    is_identifier,
-    owner_of,
-    singular,
-    split,
-    words_of,
-)
 from atc.graph.store import GraphStore
 from atc.graph.suppliers import ECHO, fields_of
 from atc.graph.tool_graph import ToolGraph
@@ -58,8 +46,20 @@ from atc.retrieval.planner import DEPTH, Conversation, QueryPlanner, Trajectory
 from atc.retrieval.snapshot import Progress, Snapshot, protocol_of
 from atc.retrieval.vectors import Encoder, Floats
 from atc.retrieval.words import STOP_WORDS, words
+from atc.schemas.identifiers import (
+    QUALIFIERS,
+    VERBS,
+    affinity,
+    ending,
+    endings,
+    is_identifier,
+    owner_of,
+    singular,
+    split,
+    words_of,
+)
+from atc.schemas.protocol import JsonSchema, Parameter, parameters_of
 from atc.schemas.validate import resolve, types_of
-from atc.tools.protocol import JsonSchema, Parameter, parameters_of
 from atc.traces.reading import FAILS
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore, StoredRun

@@ -19,6 +19,7 @@ from atc.programs.syntax import reads_one_of
 from atc.prompting import fenced, filled
 from atc.records import FaultCase, FaultKind
 from atc.sandboxes.inputs import name_problem
+from atc.schemas.protocol import parameters_of
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
 from atc.strategies.chain_policy import ChainPolicy
@@ -27,7 +28,6 @@ from atc.strategies.left_undone import refused_write, settled
 from atc.strategies.previews import LEFT_OUT, previews
 from atc.strategies.revise import revise
 from atc.strategies.writer import DEFAULT_OPTIONS, Draft
-from atc.tools.protocol import parameters_of
 from atc.tools.stubs import render_stub
 from atc.traces.events import LayerStarted
 from atc.traces.stores.base import StoredRun

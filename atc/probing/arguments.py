@@ -16,7 +16,7 @@ from atc.errors import UsageError
 from atc.probing.error_messages import ErrorDetail, read_error_message
 from atc.schemas.infer.shape import RANGE, Shape
 from atc.schemas.infer.text import is_secret_name, listed, looks_secret, words
-from atc.tools.types import EVIDENCE, OBSERVED
+from atc.schemas.types import EVIDENCE, OBSERVED
 
 MAX_ARGUMENTS = 200
 """Different arguments of one tool; further ones are left out."""

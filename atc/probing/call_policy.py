@@ -25,9 +25,9 @@ from atc.errors import CallRefused, ToolError
 from atc.result import Call, Effect
 from atc.sandboxes.contract import Job, Sandbox
 from atc.sandboxes.drivers import limits_from
+from atc.schemas.protocol import Protocol
+from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
-from atc.tools.protocol import Protocol
-from atc.tools.telltales import disguised_telltale
 from atc.tools.tool import Tool, Toolset, Transport, signatures
 from atc.traces.events import Emit
 

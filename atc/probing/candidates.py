@@ -15,10 +15,10 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from atc.calls.json_values import canonical
-from atc.graph.identifiers import VERBS, affinity, owner_of, words_of
 from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
+from atc.schemas.identifiers import VERBS, affinity, owner_of, words_of
 from atc.schemas.infer.text import MASKED
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol, parameters_of
 
 MAX_VALUES = 20_000
 MAX_OF_A_TOOL = 400

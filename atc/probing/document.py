@@ -17,10 +17,10 @@ from atc.files import write_whole
 from atc.probing.error_messages import read_error_message
 from atc.probing.record import Instance, Record, Refusal
 from atc.schemas.infer.text import MASKED, masked_text, may_be_name
+from atc.schemas.protocol import Example, Protocol, Provenance, Status
+from atc.schemas.types import OBSERVED
 from atc.tools.documents import DRIFTED, drifted_tools, dump_protocols
-from atc.tools.protocol import Example, Protocol, Provenance, Status
 from atc.tools.tool import Toolset
-from atc.tools.types import OBSERVED
 
 
 def missing_in(refusal: Refusal) -> list[str]:

@@ -17,10 +17,10 @@ from atc.calls.redact import MASK, MASKED
 from atc.probing.call_policy import Runner
 from atc.probing.record import Record
 from atc.schemas.infer.shape import Shape
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import alternatives, loosest
+from atc.schemas.types import EVIDENCE
 from atc.schemas.validate import types_of
-from atc.tools.protocol import JsonSchema
-from atc.tools.types import EVIDENCE
 
 Kind = Literal[
     "added",

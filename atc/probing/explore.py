@@ -14,7 +14,6 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.errors import BudgetExceeded, ModelError
-from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.models.base import Message, Model
 from atc.probing.arguments import NONSENSE
 from atc.probing.call_policy import Meter, Runner, Trial
@@ -37,11 +36,12 @@ from atc.probing.record import Instance, Record, hidden, key_of, printable
 from atc.programs.extract import extract
 from atc.prompting import fenced, prompt
 from atc.result import Effect
+from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.schemas.infer.shape import mask
+from atc.schemas.protocol import Protocol, parameters_of
+from atc.schemas.types import OBSERVED
 from atc.settings import Settings
-from atc.tools.protocol import Protocol, parameters_of
 from atc.tools.stubs import render_stub
-from atc.tools.types import OBSERVED
 
 MAX_REFUSALS = 4
 MAX_HELPERS = 3

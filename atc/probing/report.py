@@ -13,7 +13,7 @@ from atc.models.budget import Budget as ModelBudget
 from atc.probing.call_policy import Meter
 from atc.probing.document import protocol_of
 from atc.probing.record import Record, State
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 
 

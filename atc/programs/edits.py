@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from atc.programs.program import Program
 from atc.programs.rules import DEFAULT, Rules
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What the repair rules know beside the program.

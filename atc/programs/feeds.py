@@ -13,14 +13,14 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
-from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import ITEM, NOTHING, UNKNOWN, Origin, Value
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
 from atc.records import Feed, FeedKind
 from atc.result import Call
-from atc.tools.protocol import Parameter, Protocol, parameters_of
+from atc.schemas.identifiers import THINGS, is_identifier, words_of
+from atc.schemas.protocol import Parameter, Protocol, parameters_of
 
 MAX_FEEDS, MAX_INSIDE = 3, 10
 """Of one argument as a whole, and of the places within it. How many more there are is said."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from atc.lazy import lazy
 from atc.programs.analysis.flow import Flow
 from atc.programs.syntax import sets_answer
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 MAX_SOURCE = 60_000
 """Characters of a program; a longer one is refused unread."""

@@ -9,16 +9,16 @@ from typing import Any, NamedTuple
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
 from atc.facts import Finding
-from atc.graph.identifiers import THINGS, is_identifier, words_of
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import ITEM, MEMBER, Origin, Step
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
 from atc.records import Answered, Drift, Invocation, Observed, trimmed
 from atc.result import Call, Effect
+from atc.schemas.identifiers import THINGS, is_identifier, words_of
+from atc.schemas.protocol import Protocol
 from atc.tools.paged import NoList, read_page
 from atc.tools.paging import SIZE, Paging, flat, is_positional, paging_of
-from atc.tools.protocol import Protocol
 
 MISSING = object()
 MAX_BRANCHES = 200

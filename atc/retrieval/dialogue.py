@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from atc.errors import UsageError
 from atc.models.base import Message, Role
 from atc.prompting import fenced, prompt
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 STOP = "<stop_retrieval>"
 TOP = 5

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from atc.errors import ToolIndexError
 from atc.graph.suppliers import fields_of
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 MAX_FIELD = 4_000
 """Characters of a field that count: no tool gains by a description without end."""

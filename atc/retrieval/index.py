@@ -21,8 +21,8 @@ from atc.retrieval.search import Hit, Mode, search_rows, search_snapshot
 from atc.retrieval.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.retrieval.vectors import Encoder, Floats
 from atc.retrieval.words import words
+from atc.schemas.protocol import Protocol
 from atc.scorer_names import SCORERS, WITHOUT_VECTORS
-from atc.tools.protocol import Protocol
 
 __all__ = ["Hit", "Mode", "ToolIndex"]
 

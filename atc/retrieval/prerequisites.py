@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from atc.graph.edges import Feed
-from atc.graph.identifiers import GENERIC, NAMES, VERBS, names_a_supplier, words_of
 from atc.graph.suppliers import Scope, Supplier, is_handed_out
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.retrieval.documents import service_of
 from atc.retrieval.index import ToolIndex
-from atc.tools.protocol import Parameter, Protocol, parameters_of
+from atc.schemas.identifiers import GENERIC, NAMES, VERBS, names_a_supplier, words_of
+from atc.schemas.protocol import Parameter, Protocol, parameters_of
 
 CANDIDATES = 40
 """Tools that are looked at for one argument: the likeliest by their words."""

@@ -29,7 +29,7 @@ from atc.retrieval.documents import (
 )
 from atc.retrieval.lexical import Counts, LexicalIndex, count, merge
 from atc.retrieval.vectors import Nearest, Vectors
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 
 Progress = Callable[[str, int, int], None]

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from bm25s.stopwords import STOPWORDS_EN_PLUS
 
-from atc.graph.identifiers import humps, singular
+from atc.schemas.identifiers import humps, singular
 from atc.unicode_forms import normalized
 
 MAX_TEXT = 50_000

@@ -15,7 +15,7 @@ from typing import Any
 from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.packing import pack
-from atc.tools.names import ALL_PAGES, RESERVED_NAMES
+from atc.schemas.names import ALL_PAGES, RESERVED_NAMES
 from atc.unicode_forms import normalized
 
 MAX_NAME = 200

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.validate import both, common_types, pointed, types_of
-from atc.tools.protocol import JsonSchema
 
 CHOICES = ("anyOf", "oneOf")
 MAX_ALTERNATIVES = 60
@@ -278,7 +278,7 @@ _MAX_NUMBER = 10**6
 def limits_of(schema: JsonSchema) -> str:
     """``1 to 100``, ``at most 20 characters``, ``pattern ^a+$``; empty where there is none that is short.
 
-    The text comes from outside: write it with :func:`atc.tools.types.one_line`.
+    The text comes from outside: write it with :func:`atc.schemas.types.one_line`.
     """
     parts = [
         _beyond("more than", _number(schema, "exclusiveMinimum")),

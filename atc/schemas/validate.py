@@ -20,7 +20,7 @@ import jsonschema_rs
 from atc.errors import ToolImportError
 from atc.packing import holds_bytes, pack, unpack
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
-from atc.tools.protocol import JsonSchema, bytes_problem, for_validator
+from atc.schemas.protocol import JsonSchema, bytes_problem, for_validator
 
 _MAPS = ("properties", "patternProperties", "dependentSchemas", "$defs")
 _CHOICES = ("anyOf", "oneOf")

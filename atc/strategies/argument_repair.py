@@ -15,7 +15,7 @@ from atc.errors import BudgetExceeded, ModelError, ModelUnavailable, UsageError
 from atc.models.base import Message
 from atc.packing import as_text
 from atc.prompting import fenced, prompt
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 
 if TYPE_CHECKING:
     from atc.strategies.run import Run

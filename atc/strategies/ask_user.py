@@ -20,7 +20,7 @@ from atc.errors import CallRefused, InputNeeded, ToolError
 from atc.facts import Fault
 from atc.records import FaultCase
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 from atc.traces.events import Emit
 

@@ -13,12 +13,12 @@ from atc.catalogue import Catalogue
 from atc.errors import ModelUnavailable, ToolError
 from atc.models.base import bounded_tokens
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.strategies.ask_user import NAME as ASK_USER
 from atc.strategies.ask_user import is_ask_user
 from atc.strategies.look import NAME as LOOK
 from atc.strategies.look import is_look
 from atc.tools.paging import ALL_PAGES
-from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Tool, Toolset
 

@@ -28,9 +28,9 @@ from atc.records import FaultCase, Invocation
 from atc.result import Call, Effect
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names, name_problem, packed
+from atc.schemas.protocol import Protocol
 from atc.strategies.preamble import cut
 from atc.strategies.previews import previews
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 from atc.traces.stores.base import StoredRun
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from atc.graph.identifiers import is_identifier
+from atc.schemas.identifiers import is_identifier
 from atc.schemas.infer.text import mask_leaf, name_within
 from atc.settings import ShowValues
 

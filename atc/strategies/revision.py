@@ -26,7 +26,7 @@ from atc.records import Answered, FaultCase, Invocation, Observed, Record
 from atc.result import Call, Effect, Revision
 from atc.settings import Settings, ShowValues
 from atc.strategies.previews import LEFT_OUT, call_shown, shown
-from atc.tools.fit import Fit, Fitter, json_documents
+from atc.tools.stub_budget import Fit, Fitter, json_documents
 from atc.tools.tool import Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------

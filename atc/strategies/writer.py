@@ -25,9 +25,9 @@ from atc.strategies.look import PROTOCOL as LOOK
 from atc.strategies.look import ends_with_look, with_names
 from atc.strategies.revision import FEEDBACK, PromptRoom, RevisionPrompt, edits_of, notes_on
 from atc.strategies.run import Run
-from atc.tools.fit import Fit, Fitter, json_documents
-from atc.tools.grades import WHOLE
 from atc.tools.paging import ALL_PAGES
+from atc.tools.short_stubs import WHOLE
+from atc.tools.stub_budget import Fit, Fitter, json_documents
 from atc.tools.tool import Tool, Toolset
 
 EXAMPLES = {"plain": "example_task_plain", "stubs": "example_task", "json": "example_task_json"}

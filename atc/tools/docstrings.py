@@ -14,7 +14,7 @@ from typing import Any
 
 import typing_extensions
 
-from atc.tools.protocol import Status
+from atc.schemas.protocol import Status
 
 
 @dataclass(frozen=True)

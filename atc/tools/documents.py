@@ -18,9 +18,9 @@ from pydantic import ValidationError
 
 from atc.errors import ToolImportError
 from atc.files import resource_dir
+from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.parse import MAX_BYTES, parse_document
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 
 SCHEMA_FILE = "protocol.schema.json"
@@ -106,7 +106,7 @@ def dump_protocols(protocols: Toolset | Iterable[Protocol], directory: str | Pat
 
 
 def protocol_schema() -> dict[str, Any]:
-    """The JSON Schema of a protocol document, made from :class:`~atc.tools.protocol.Protocol`."""
+    """The JSON Schema of a protocol document, made from :class:`~atc.schemas.protocol.Protocol`."""
     one = Protocol.model_json_schema()
     definitions = one.pop("$defs", {})
     return {

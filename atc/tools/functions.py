@@ -39,12 +39,12 @@ from pydantic_core.core_schema import (
 from atc.errors import ToolError, ToolImportError
 from atc.packing import holds_bytes
 from atc.result import Effect
+from atc.schemas.protocol import Example, JsonSchema, Protocol, Source
+from atc.schemas.types import VALUE_NAMES, value_names
 from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, keys_of, read_docstring, with_modern_typeddicts
-from atc.tools.protocol import Example, JsonSchema, Protocol, Source
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool, Toolset
-from atc.tools.types import VALUE_NAMES, value_names
 
 MAX_MESSAGE = 20_000
 """Characters of a function's own exception that are looked at; the broker masks them and passes on fewer."""

@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.graph.identifiers import NAMES, is_identifier, words_of
 from atc.graph.suppliers import Suppliers
+from atc.schemas.identifiers import NAMES, is_identifier, words_of
+from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 from atc.schemas.reading import CHOICES, Reader
-from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 MAX_KEYS = 48
 """Keys of a tool that are ranked, on average over the tools of a prompt."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from atc.schemas.protocol import Protocol
 from atc.tools.paging import (
     ADDRESS,
     DONE,
@@ -20,7 +21,6 @@ from atc.tools.paging import (
     is_positional,
     paging_fields,
 )
-from atc.tools.protocol import Protocol
 
 _OF_PAGE = frozenset({"next", "nextpage", "nextpagenumber"})
 _OF_OFFSET = frozenset({"next", "nextoffset", "nextstart", "nextstartat", "offset"})

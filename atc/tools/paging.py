@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from atc.graph.identifiers import words_of
 from atc.result import Effect
+from atc.schemas.identifiers import words_of
+from atc.schemas.names import ALL_PAGES as ALL_PAGES
+from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 from atc.schemas.reading import alternatives
 from atc.schemas.validate import resolve, types_of
-from atc.tools.names import ALL_PAGES as ALL_PAGES
-from atc.tools.protocol import JsonSchema, Protocol, parameters_of
 
 PAGE = frozenset({"page", "pagenumber", "pagenum", "pageno", "pageindex", "currentpage"})
 OFFSET = frozenset({"offset", "skip", "pageoffset", "recordoffset", "startat", "startindex", "startrow", "firstresult"})

@@ -19,12 +19,12 @@ from atc.errors import ToolImportError
 from atc.invisible import legible, written
 from atc.packing import as_text
 from atc.result import Effect
+from atc.schemas.names import NAMED, has_lost_letters
+from atc.schemas.observed import has_more, is_observed, times_text
+from atc.schemas.protocol import Example, JsonSchema, Parameter, Protocol, Status, parameters_of, takes_bytes
 from atc.schemas.reading import Reader, limits_of
-from atc.tools.names import NAMED, has_lost_letters
-from atc.tools.observed import has_more, is_observed, times_text
+from atc.schemas.types import TypeWriter, camel, inline_type, names_of_values, one_line, sentences
 from atc.tools.paging import paging_line
-from atc.tools.protocol import Example, JsonSchema, Parameter, Protocol, Status, parameters_of, takes_bytes
-from atc.tools.types import TypeWriter, camel, inline_type, names_of_values, one_line, sentences
 
 MAX_QUESTION, MAX_PROGRAM, MAX_LINES = 120, 400, 8
 """Characters of a question and of a program, and lines of a program, that are shown; of a longer one, nothing is."""
@@ -207,7 +207,7 @@ def _plain_stub(
 
 
 def observed_returns(returns: JsonSchema | None) -> str:
-    """What stands before a response that no document describes (:mod:`atc.tools.observed`)."""
+    """What stands before a response that no document describes (:mod:`atc.schemas.observed`)."""
     more = ", with more keys" if has_more(returns) else ""
     return f"Returned before{times_text(returns)}{more}, not documented"
 

@@ -24,7 +24,7 @@ from typing import Any
 from pydantic import BaseModel, TypeAdapter
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 
 MAX_DEPTH = 100
 MAX_ITEMS = 200_000

@@ -19,8 +19,8 @@ from typing import Protocol as Interface
 
 from atc.errors import UsageError
 from atc.result import Effect
-from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol, SourceKey, called_after_sources, parameters_of
+from atc.schemas.names import MAX_NAME, tool_name
+from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
 
 
 class Transport(Interface):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from atc.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
-from atc.tools.names import parameter_name
+from atc.schemas.names import parameter_name
 from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (
     answer,

@@ -9,8 +9,8 @@ from atc.errors import UsageError
 from atc.graph.edges import Evidence, Path
 from atc.graph.suppliers import expression_of, fields_of
 from atc.records import FeedFacts, SketchFacts, Why
+from atc.schemas.protocol import JsonSchema, Protocol, called_after_sources, parameters_of
 from atc.schemas.validate import resolve
-from atc.tools.protocol import JsonSchema, Protocol, called_after_sources, parameters_of
 
 WORDS: Mapping[Evidence, str] = {
     "corrected": "you say so",

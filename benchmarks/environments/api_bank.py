@@ -25,8 +25,8 @@ from typing import Any
 from atc.calls.json_values import canonical
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
-from atc.tools.names import tool_name
-from atc.tools.protocol import JsonSchema, Protocol, Provenance, Source
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.api_bank_service import Services
 from benchmarks.environments.api_bank_words import TODAY, alike, fits, in_text, is_moment, leaves, measured, typed

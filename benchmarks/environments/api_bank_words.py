@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from atc.errors import ToolError
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 
 Row = dict[str, Any]
 

@@ -19,7 +19,7 @@ from typing import Any
 from atc.calls.json_values import canonical
 from atc.errors import EnvironmentProblem, ToolError, UsageError
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset, Transport
 
 GoldCall = tuple[str, dict[str, Any]]

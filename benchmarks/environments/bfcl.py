@@ -25,9 +25,9 @@ from typing import Any
 from atc.calls.json_values import canonical
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.schemas.validate import problems
-from atc.tools.names import tool_name
-from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served
 from benchmarks.environments.comptoolbench import leaves

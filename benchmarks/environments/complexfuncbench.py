@@ -24,8 +24,8 @@ from typing import Any
 from atc.errors import ToolError
 from atc.result import Effect
 from atc.schemas.infer.shape import Shape
-from atc.tools.names import tool_name
-from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served
 

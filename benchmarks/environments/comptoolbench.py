@@ -21,7 +21,7 @@ from typing import Any
 from atc.calls.json_values import canonical
 from atc.errors import ToolError
 from atc.result import Effect
-from atc.tools.protocol import Example, Protocol, Provenance, Source
+from atc.schemas.protocol import Example, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import check
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served

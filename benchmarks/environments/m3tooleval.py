@@ -15,8 +15,8 @@ from typing import Any
 
 from atc.errors import ToolError
 from atc.result import Effect
-from atc.tools.names import tool_name
-from atc.tools.protocol import Example, JsonSchema, Protocol, Provenance, Source
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import Example, JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.atlas import check
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, calculate, served

@@ -32,8 +32,8 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem, ToolError, UsageError
+from atc.schemas.protocol import JsonSchema, Protocol
 from atc.schemas.validate import types_of
-from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, GoldCall, Task, served

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from datetime import date, timedelta
 from typing import Any
 
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import whole
 from atc.schemas.validate import problems, resolve, types_of
-from atc.tools.protocol import JsonSchema
 
 Json = dict[str, Any]
 Place = tuple[str, ...]

@@ -22,8 +22,8 @@ from typing import Any
 
 from atc.calls.json_values import canonical
 from atc.errors import ToolError
+from atc.schemas.protocol import JsonSchema, Protocol
 from atc.schemas.validate import problems, types_of
-from atc.tools.protocol import JsonSchema, Protocol
 from benchmarks.environments.restbench_schemas import made, number
 
 Json = dict[str, Any]

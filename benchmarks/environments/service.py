@@ -16,8 +16,8 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_type_hints
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from atc.errors import ToolError
+from atc.schemas.protocol import Protocol
 from atc.tools.openapi import import_openapi
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import served
 

@@ -19,8 +19,8 @@ from typing import Any
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
 from atc.schemas.infer.shape import Shape
-from atc.tools.names import tool_name
-from atc.tools.protocol import JsonSchema, Protocol, Provenance, Source
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import JsonSchema, Protocol, Provenance, Source
 from benchmarks.environments.base import DataFolder, Task
 from benchmarks.environments.restbench import PathEnvironment, labelled, operation_of, read_operations
 from benchmarks.environments.restbench_service import Operation, counted

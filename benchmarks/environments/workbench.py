@@ -18,8 +18,8 @@ from typing import Any
 
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
-from atc.tools.names import tool_name
-from atc.tools.protocol import JsonSchema, Protocol, Provenance, Source
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import JsonSchema, Protocol, Provenance, Source
 from atc.tools.tool import Tool, Toolset
 from benchmarks.environments.base import DataFolder, Environment, Episode, Gold, Task, served
 from benchmarks.environments.workbench_service import ANALYTICS, WRITES, Office, call

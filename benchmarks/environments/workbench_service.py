@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from atc.errors import ToolError
-from atc.tools.protocol import JsonSchema
+from atc.schemas.protocol import JsonSchema
 from benchmarks.environments.workbench_tables import Row, Table, choice, day, moment, within
 
 CALENDAR, EMAIL, ANALYTICS = "calendar", "email", "analytics"

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 
 from atc.errors import ToolImportError
 from atc.result import Effect
+from atc.schemas.names import UniqueNames, tool_name
 from atc.tools.mcp.importer import protocol_of
-from atc.tools.names import UniqueNames, tool_name
 from benchmarks.fuzzing.stubs import check_stubs
 from benchmarks.fuzzing.target import Broken, Target
 

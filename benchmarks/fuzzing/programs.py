@@ -10,7 +10,7 @@ from atc.programs.edits import RepairContext
 from atc.programs.program import NotParsed, Program, parse
 from atc.programs.repair.pipeline import repair_program
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from benchmarks.fuzzing.target import Broken, Target
 
 

@@ -6,9 +6,9 @@ import ast
 from collections.abc import Sequence
 
 from atc.errors import ToolImportError
+from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import problems
-from atc.tools.fit import json_documents
-from atc.tools.protocol import Protocol, parameters_of
+from atc.tools.stub_budget import json_documents
 from atc.tools.stubs import render_stubs
 from benchmarks.fuzzing.target import Broken
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.errors import EnvironmentProblem
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol, parameters_of
 from benchmarks.systems.base import ANSWER_FORM, Answer, Job, System
 
 PEERS_FORM = f"Use the tools. {ANSWER_FORM}"

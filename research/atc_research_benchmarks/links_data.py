@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from benchmarks.retrieval_data import protocol_of, records
 
 Pair = tuple[str, str]

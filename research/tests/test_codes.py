@@ -16,7 +16,7 @@ from atc.cli import app
 from atc.retrieval.co_usage import CoUsage
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.vectors import Floats
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_measures import CodeFigures, better, held_out, measured
 from atc_research.toolweaver.tokenizer import coded, tokenize

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from atc.cli import app
 from atc.retrieval.index import ToolIndex
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts, write_codes
 from tests.support.retrieval import HashedWords

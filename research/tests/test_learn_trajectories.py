@@ -14,7 +14,7 @@ from atc.models.fake import FakeModel
 from atc.retrieval.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.planner import QueryPlanner
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc_research.toolqp.hints import LEVELS, hints, names_tool, without_name
 from atc_research.toolqp.paper_planner import PAPER
 from atc_research.toolqp.trajectories import DEPTH, QUERIES, RANK_THRESHOLD, Skipped, Synthesiser, Trajectory

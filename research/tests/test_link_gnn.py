@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from atc.errors import UsageError
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc_research.extras import TRAIN
 from atc_research.naviagent.link_features import Matrix
 from atc_research.naviagent.link_model import read_predictions

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from atc.errors import UsageError
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc_research.naviagent.link_fit import Examples, fit, none
 from atc_research.naviagent.link_model import LinkModel, shipped
 from atc_research.naviagent.links import MAX_TOOLS, OwnModel, TooLittle, Used, area, retrain

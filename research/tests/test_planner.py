@@ -58,7 +58,7 @@ def test_documents_teach_verified_queries_that_name_no_tool(turns: Turns) -> Non
 
 def test_a_task_whose_documents_say_nothing_is_skipped() -> None:
     from atc.retrieval.index import ToolIndex
-    from atc.tools.protocol import Protocol
+    from atc.schemas.protocol import Protocol
 
     index = ToolIndex.build([("a/x", Protocol(name="x", description="", parameters={}))])
     found = asyncio.run(DocumentSynthesiser(index).make(Example("1", "do it", ("a/x",))))

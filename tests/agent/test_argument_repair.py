@@ -14,7 +14,7 @@ from atc.graph.edges import Learnt
 from atc.models.fake import FakeModel
 from atc.programs.lessons.reading import lessons_of
 from atc.result import Effect
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from atc.tools.tool import Tool
 from tests.support.agent import agent
 from tests.support.tools import make_tool

@@ -19,7 +19,7 @@ from atc.errors import UsageError
 from atc.graph.edges import Counts, Evidence, Learnt
 from atc.graph.lessons import Lessons
 from atc.records import FeedFacts, SketchFacts
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Tool
 from tests.support.tools import NUMBER, make_tool
 

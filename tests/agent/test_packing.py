@@ -26,11 +26,11 @@ from atc.result import Effect
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.service import messages
 from atc.schemas.infer.shape import mask
+from atc.schemas.protocol import without_bytes
 from atc.schemas.validate import problems
 from atc.strategies.say import value_text
 from atc.strict_json import parse
 from atc.tools.functions import tool_from_function
-from atc.tools.protocol import without_bytes
 from atc.tools.stubs import render_stub
 from tests.support.agent import agent
 from tests.support.broker import WRITE, House

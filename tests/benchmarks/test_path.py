@@ -9,7 +9,7 @@ import pytest
 
 from atc.errors import ToolError
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.environments.base import Episode, GoldCall, served
 

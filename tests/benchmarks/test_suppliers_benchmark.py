@@ -11,8 +11,8 @@ import pytest
 
 from atc.errors import UsageError
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.tools.openapi import read_openapi
-from atc.tools.protocol import Protocol
 from benchmarks.suppliers import (
     LABELS,
     Argument,

@@ -16,7 +16,7 @@ from atc.calls.pages import Pages
 from atc.errors import ToolError
 from atc.outcome import Outcome, ProgramError
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Answered, PagedTransport, Tool
 from tests.support.broker import House
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.calls.argument_repairs import Complaint, is_grounded
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -27,8 +27,8 @@ from atc.permissions import Who
 from atc.permissions.guard import Guard, is_odd
 from atc.records import Replacement, SameCall
 from atc.result import Effect
+from atc.schemas.protocol import Source, SourceKey
 from atc.tools.mcp.spec import read_specs
-from atc.tools.protocol import Source, SourceKey
 from atc.tools.tool import Tool, Toolset
 from tests.support.broker import READ, WRITE
 from tests.support.permissions import written

@@ -11,7 +11,7 @@ import pytest
 from atc.cli import graph
 from atc.graph.edges import Learnt
 from atc.graph.lessons import Lessons
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.sources import open_tools
 from atc.wording.sketches import WORDS
 from tests.support.cli import atc

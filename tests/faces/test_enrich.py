@@ -26,7 +26,7 @@ from atc.faces.mcp_server.gateway import Gateway
 from atc.faces.mcp_server.requests import ToolRequest
 from atc.result import Effect
 from atc.schemas.infer.outline import outline_of
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from tests.support.tools import NUMBER, make_tool
 
 TEXT = {"type": "string"}

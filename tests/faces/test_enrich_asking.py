@@ -18,7 +18,7 @@ from atc.faces.mcp_server.probing import approval_at_start, probe_reads
 from atc.faces.mcp_server.server import Face
 from atc.permissions import Permissions
 from atc.result import Effect
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User
 from tests.support.tools import make_tool
 

@@ -17,7 +17,7 @@ from atc.faces.mcp_server.gateway import Gateway, Options
 from atc.faces.mcp_server.server import footprint
 from atc.models.messages import bounded_tokens
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.cli import atc
 from tests.support.mcp import raw_server, reading
 from tests.support.mcp_face import LEGACY, MODERN, connected

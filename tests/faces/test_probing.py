@@ -14,7 +14,7 @@ from atc.calls.redact import Redactor
 from atc.errors import UsageError
 from atc.faces.mcp_server.probing import BUDGET, probe_definition, probe_reads, probed
 from atc.result import Effect
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from tests.support.tools import make_tool
 
 NAMES = {"type": "string", "enum": ["a", "b"]}

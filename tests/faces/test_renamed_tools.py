@@ -12,9 +12,9 @@ from atc.calls.approval import ApprovalRequest
 from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.gateway import Gateway
 from atc.result import Effect
+from atc.schemas.protocol import Source
 from atc.settings import Settings
 from atc.tools.mcp.importer import told_apart
-from atc.tools.protocol import Source
 from atc.tools.tool import Tool, Toolset
 from tests.support.tools import make_tool
 

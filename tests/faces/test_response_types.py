@@ -12,7 +12,7 @@ from atc.calls.approval import Refusal
 from atc.errors import ToolError
 from atc.faces.mcp_server.client import ClientId
 from atc.faces.mcp_server.gateway import Gateway
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from atc.tools.tool import Tool
 from tests.support.tools import NUMBER, make_tool
 

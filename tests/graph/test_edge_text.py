@@ -11,7 +11,7 @@ from hypothesis import strategies as some
 from atc.errors import UsageError
 from atc.graph.edges import Evidence
 from atc.graph.suppliers import fields_of
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.wording.sketches import WORDS, known_tool, path_text, place_text, read_feed
 from tests.support.graphs import a_tool
 

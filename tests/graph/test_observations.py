@@ -17,8 +17,8 @@ from atc import Catalogue, Settings, Tool, Toolset
 from atc.graph import lessons
 from atc.graph.lessons import Lessons, Observations
 from atc.schemas.infer.outline import is_field_name
-from atc.tools.observed import has_more, times_seen, times_text
-from atc.tools.protocol import JsonSchema, Source
+from atc.schemas.observed import has_more, times_seen, times_text
+from atc.schemas.protocol import JsonSchema, Source
 from atc.tools.stubs import render_stub
 from tests.support.tools import make_tool
 

@@ -16,8 +16,8 @@ from atc.graph.search import best_paths
 from atc.graph.suppliers import Supplier, must_be_given
 from atc.graph.tool_graph import ToolGraph
 from atc.pages.tool_graph.drawing import edges_of
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.openapi import import_openapi
-from atc.tools.protocol import Protocol, Source
 from atc_research.naviagent.subgraph import tree_in_words
 
 _INTEGER: dict[str, Any] = {"type": "integer"}

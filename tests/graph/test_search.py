@@ -16,7 +16,7 @@ from atc.graph.search import Prices, ToolPath, best_paths, paths_between
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.schemas.protocol import JsonSchema, Protocol
 
 CITIES: JsonSchema = {
     "type": "object",

@@ -28,7 +28,7 @@ from atc.graph.tool_graph import ToolGraph
 from atc.graph.weights import LONG_TERM, score_after, weight_now
 from atc.programs.lessons.reading import lessons_of
 from atc.schemas.infer.outline import outline_of
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from tests.programs.test_lessons import Run
 from tests.support.graph import CITIES, DAY, EDGE, NOW, TOOLS, lessons, tool, tools
 

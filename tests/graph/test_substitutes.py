@@ -12,7 +12,7 @@ from atc.graph.edges import Counts, Learnt, Place
 from atc.graph.substitutes import MOST, may_repeat, same_parameters, substitutes_of
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 
 TEXT, NUMBER, WHOLE = {"type": "string"}, {"type": "number"}, {"type": "integer"}
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from atc.graph.identifiers import affinity, is_plural, owner_of
 from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import Scope, Supplier
 from atc.graph.tool_graph import ToolGraph
 from atc.prompting import prompt
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.identifiers import affinity, is_plural, owner_of
+from atc.schemas.protocol import Protocol, Source
 
 
 def hints_for(tools: Sequence[Protocol]) -> Mapping[str, Mapping[str, str]]:

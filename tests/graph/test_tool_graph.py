@@ -14,7 +14,7 @@ from atc.graph.structure import suppliers_of
 from atc.graph.suppliers import ECHO, has_place, is_handed_out
 from atc.graph.tool_facts import MAX_PLACES, MAX_TOOLS, ToolFacts, found_by
 from atc.graph.tool_graph import MAX_TAUGHT, ToolGraph
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 
 def tool(name: str, *arguments: str, returns: Any = None, optional: tuple[str, ...] = ()) -> Protocol:

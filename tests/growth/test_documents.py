@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from atc.tools.names import UniqueNames, operation_names
+from atc.schemas.names import UniqueNames, operation_names
 from atc.tools.openapi import read_openapi
 from atc.tools.openapi.answers import value_of
 from atc.tools.openapi.plan import Operation

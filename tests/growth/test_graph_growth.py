@@ -15,7 +15,7 @@ from atc.graph.store import GraphStore
 from atc.graph.substitutes import may_repeat
 from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.stubs import render_stubs
 from tests.growth.harness import assert_linear
 

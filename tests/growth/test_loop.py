@@ -16,8 +16,8 @@ from atc.faces.mcp_server.gateway import Gateway
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
 from atc.sandboxes.inputs import MAX_INPUTS
+from atc.schemas.protocol import Protocol, Source
 from atc.settings import Settings
-from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Transport
 from tests.growth.harness import STALL_S, assert_no_stall
 

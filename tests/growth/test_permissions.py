@@ -20,8 +20,8 @@ from atc.permissions.guard import Limiter, Limiters
 from atc.permissions.patterns import MAX_JUDGED, Reader, effect_of, literal, pattern_problem, patterns_of, reading_of
 from atc.permissions.permissions import allowing, quoted
 from atc.result import Effect
-from atc.tools.protocol import Protocol, Source
-from atc.tools.telltales import disguised_telltale
+from atc.schemas.protocol import Protocol, Source
+from atc.schemas.telltales import disguised_telltale
 from atc.tools.tool import Tool, Toolset
 from tests.growth.harness import assert_linear, slowness
 from tests.support.permissions import written

@@ -13,7 +13,7 @@ from atc.programs.check.checker import Checker
 from atc.programs.edits import RepairContext
 from atc.programs.program import Program
 from atc.programs.repair.pipeline import repair_program
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.growth.harness import assert_linear
 
 _FIND = Protocol(

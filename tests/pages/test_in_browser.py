@@ -17,7 +17,7 @@ from atc.pages.tool_graph.page import html_of, svg_of
 from atc.pages.tool_menu.page import html_of as menu_of
 from atc.probing.report import Line, Report, write_page
 from atc.retrieval.index import ToolIndex
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.browser import Page, browsing
 from tests.support.graphs import GivenGraph, a_feed, a_tool
 

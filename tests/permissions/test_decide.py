@@ -16,7 +16,7 @@ from hypothesis import strategies as some
 from atc.permissions import Decision, Permissions, Who
 from atc.permissions.facts import Grant
 from atc.result import Effect
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 from tests.support.permissions import written
 

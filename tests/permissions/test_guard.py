@@ -16,8 +16,8 @@ from atc.permissions import Permissions, Who
 from atc.permissions.audit import AuditLog
 from atc.permissions.guard import HOUR_S, Guard, Limiter
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Toolset
 from tests.support.permissions import file_of, written
 from tests.support.tools import make_tool

@@ -14,7 +14,7 @@ from atc.permissions.conditions import condition_of
 from atc.permissions.guard import Guard
 from atc.permissions.patterns import MAX_JUDGED, MAX_NAME, MAX_WORK, Reader, patterns_of, reading_of
 from atc.result import Effect
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from tests.support.permissions import written
 
 PUT = Protocol(name="put", effect=Effect.WRITE, source=Source(kind="mcp", location="hub", operation="put"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atc.probing.document import protocol_of
 from atc.probing.record import Instance, Record
-from atc.tools.protocol import Example, Protocol
+from atc.schemas.protocol import Example, Protocol
 
 PROGRAM = "answer = get_lake(lake_id=3)"
 

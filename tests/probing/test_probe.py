@@ -13,9 +13,9 @@ import pytest
 from atc.calls.contract import CallReply
 from atc.errors import ToolError
 from atc.probing.prober import probe
+from atc.schemas.protocol import Provenance
 from atc.tools.documents import load_protocols, protocol_schema
 from atc.tools.functions import tool
-from atc.tools.protocol import Provenance
 from atc.tools.stubs import render_stubs
 from atc.tools.tool import Toolset
 from tests.support.probe import Oracle, Says, Service, line, probed, running, states

@@ -10,7 +10,7 @@ import pytest
 from atc.errors import CallRefused, ToolError
 from atc.probing.call_policy import Budget, Door, Meter, metered, why_not
 from atc.result import Effect
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Toolset
 from tests.support.tools import make_tool
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from atc.probing.arguments import ArgumentEvidence
 from atc.probing.error_messages import MAX_DETAILS, read_error_message
+from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from tests.support.probe_services import FASTAPI
 from tests.support.time import little_work

@@ -8,7 +8,7 @@ import pytest
 
 from atc.probing.candidates import Candidate, Seen, call_of, literal_call, program_for
 from atc.result import Effect
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol, parameters_of
 from tests.support.sandbox import in_sandbox
 
 

@@ -9,7 +9,7 @@ import pytest
 from atc.calls.approval import ApprovalRequest
 from atc.errors import UsageError
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 from tests.support.probe import Oracle, Service, line, probed, prober, python, running, states
 from tests.support.probe_services import LIBRARY, add_library

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from atc.graph.identifiers import affinity, words_of
 from atc.probing.candidates import (
     MAX_COMBINATIONS,
     Candidate,
@@ -18,6 +17,7 @@ from atc.probing.candidates import (
     is_word,
     least_sure,
 )
+from atc.schemas.identifiers import affinity, words_of
 from tests.support.time import little_work
 
 # -- which value fits which argument ----------------------------------------------------------------------------------

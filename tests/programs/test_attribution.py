@@ -18,7 +18,7 @@ from atc.programs.program import Program
 from atc.result import Call, Effect
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.tools.protocol import parameters_of
+from atc.schemas.protocol import parameters_of
 from tests.support.tools import make_tool
 
 TEXT, NUMBER = {"type": "string"}, {"type": "integer"}

@@ -12,7 +12,7 @@ from atc.facts import Finding
 from atc.programs.check.checker import Checker
 from atc.programs.check.policy import policy_findings
 from atc.programs.program import Program
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 
 CITY = {
     "type": "object",

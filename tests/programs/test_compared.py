@@ -10,7 +10,7 @@ from atc import Agent, FakeModel, Toolset
 from atc.models.base import Message
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.tools import make_tool
 
 STATUS = {"$ref": "#/$defs/Status"}

@@ -19,7 +19,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.programs.dialects.awaits import in_plain_python, unclear_tools
 from atc.programs.edits import Edit, Rewrite, apply
 from atc.programs.program import Program
-from atc.tools.protocol import Source
+from atc.schemas.protocol import Source
 from benchmarks.atlas import AtlasTask, load_tasks
 from tests.support.tools import Behind
 

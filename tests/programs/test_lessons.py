@@ -15,8 +15,8 @@ from atc.programs.lessons.reading import all_lessons, lessons_of
 from atc.records import ArgumentRepair
 from atc.result import Call, Effect, Result, Revision
 from atc.schemas.infer.outline import outline_of
-from atc.tools.observed import is_documented
-from atc.tools.protocol import JsonSchema, Protocol
+from atc.schemas.observed import is_documented
+from atc.schemas.protocol import JsonSchema, Protocol
 from atc.traces.events import Event
 from atc.traces.stores.files import FileRun, FileTrace
 from tests.support.graph import CITIES, TOOLS, tool, tools

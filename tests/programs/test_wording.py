@@ -23,7 +23,7 @@ from atc.records import FaultCase, FaultKind, FindingCase, FindingKind, Place, t
 from atc.result import Call, Effect, Revision
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.strategies.revision import RevisionPrompt
-from atc.tools.fit import Fit
+from atc.tools.stub_budget import Fit
 from benchmarks.atlas import load_tasks
 from benchmarks.attribution import POLICY, cases
 from benchmarks.check import Bench, mutants

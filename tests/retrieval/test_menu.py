@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.menu import MAX_NAME, Entry, Menu
 from atc.retrieval.snapshot import Snapshot
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol
 
 TOPICS = {

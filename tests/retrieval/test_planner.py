@@ -27,7 +27,7 @@ from atc.retrieval.planner import (
     with_providers,
 )
 from atc.retrieval.prerequisites import Prerequisite, Prerequisites
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from atc_research.toolqp.paper_planner import PAPER, SampledPlanner
 from atc_research.toolqp.rewards import recall
 from tests.support.retrieval import HashedWords, protocol

@@ -11,7 +11,7 @@ from atc import Toolset
 from atc.atlas import atlas_toolset
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.retrieval.index import Mode, ToolIndex
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol, some
 from tests.support.tools import make_tool
 

@@ -13,7 +13,7 @@ from atc import Toolset
 from atc.errors import UsageError
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.retriever import IndexRetriever
-from atc.tools.protocol import Example, Protocol, Source
+from atc.schemas.protocol import Example, Protocol, Source
 from atc.tools.tool import Tool
 from tests.support.retrieval import files
 

@@ -8,7 +8,7 @@ import pytest
 
 from atc.retrieval.documents import MAX_FIELD, document_fields, text_for_encoder
 from atc.retrieval.words import MAX_WORD, words
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 from tests.support.retrieval import protocol
 
 

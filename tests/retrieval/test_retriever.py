@@ -12,8 +12,8 @@ from atc.errors import UsageError
 from atc.models.fake import FakeModel
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.retriever import IndexRetriever
+from atc.schemas.protocol import Protocol
 from atc.sketch import Sketch
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 from tests.support.tools import make_tool
 

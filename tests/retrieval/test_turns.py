@@ -19,7 +19,7 @@ from atc.retrieval.dialogue import (
     show_results,
     worked_example,
 )
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc_research.toolqp.paper_planner import PAPER
 from tests.support.time import little_work
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from atc.errors import UsageError
 from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES, MAX_VALUES
 from atc.schemas.infer.shape import Shape
+from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema, problems
-from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 from tests.support.time import little_work
 

@@ -10,7 +10,7 @@ import pytest
 from atc.probing.document import shortened
 from atc.schemas.infer.outline import MAX_PARTS, outline_of
 from atc.schemas.infer.shape import Shape
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.stubs import render_stub
 from tests.schemas.test_infer import field, fits, schema_of
 

@@ -14,9 +14,9 @@ import pytest
 
 from atc import Result, RunFailed, ToolError, Toolset, tool
 from atc.calls.broker import CallPolicy
+from atc.schemas.protocol import Source
 from atc.tools.bugs import is_bug
 from atc.tools.functions import tool_from_function
-from atc.tools.protocol import Source
 from atc.tools.tool import Tool
 from tests.support.agent import agent
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from atc.errors import ToolError
+from atc.schemas.protocol import Protocol
 from atc.strategies.find_tools import AT_ONCE, IN_ALL, Finder
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
 
 

@@ -9,9 +9,9 @@ import pytest
 from atc import Agent, Toolset
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
+from atc.schemas.protocol import Protocol
 from atc.strategies.find_tools import MAX_ASKS
 from atc.strategies.writer import Writer
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 from tests.support.tools import make_tool
 

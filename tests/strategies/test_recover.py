@@ -21,8 +21,8 @@ from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.probing.document import Store
 from atc.result import Effect
+from atc.schemas.protocol import Source
 from atc.tools.documents import DRIFTED, dump_protocols
-from atc.tools.protocol import Source
 from atc.tools.tool import Tool, Toolset
 from tests.support.tools import make_tool
 

@@ -10,8 +10,8 @@ from atc.graph.edges import Counts, Learnt
 from atc.graph.tool_graph import ToolGraph
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.strategies.writer import Writer
-from atc.tools.protocol import Protocol
 from atc.tools.stubs import observed_returns
 from atc.tools.tool import Tool
 from tests.support.tools import make_tool

@@ -13,7 +13,7 @@ from atc.graph.suppliers import Suppliers
 from atc.models.fake import FakeModel
 from atc.models.messages import Message
 from atc.strategies.writer import DEFAULT_OPTIONS, Writer, WritingOptions
-from atc.tools.fit import Fitter
+from atc.tools.stub_budget import Fitter
 from tests.support.writer import run_of
 
 GOOD = "```python\nanswer = len(find_cities(name='Lyon'))\n```"

@@ -19,7 +19,7 @@ from atc.programs.program import Program
 from atc.prompting import prompt
 from atc.result import Revision
 from atc.strategies.writer import DEFAULT_OPTIONS, Writer, WritingOptions
-from atc.tools.fit import SEPARATOR
+from atc.tools.stub_budget import SEPARATOR
 from atc.tools.stubs import whole_stub
 from tests.support.writer import writer_of
 

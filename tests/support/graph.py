@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from atc.graph.lessons import Lessons
-from atc.tools.protocol import JsonSchema, Protocol, Source
+from atc.schemas.protocol import JsonSchema, Protocol, Source
 
 DAY = 86_400.0
 NOW = 20_000 * DAY

@@ -8,7 +8,7 @@ from typing import Any
 from atc.graph.edges import NOTHING_LEARNT, Evidence, Feed, Learnt, Substitute
 from atc.graph.suppliers import Supplier
 from atc.graph.tool_graph import ToolGraph
-from atc.tools.protocol import Protocol, Source
+from atc.schemas.protocol import Protocol, Source
 
 
 def a_tool(name: str, *parameters: str, description: str = "", service: str = "shop", **returns: Any) -> Protocol:

@@ -9,7 +9,7 @@ from atc.learn.examples import Example
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.retrieval.index import ToolIndex
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 TOOLS = {
     "travel/find_city": ("Look up a town and its identifier.", ["text"]),

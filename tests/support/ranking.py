@@ -7,7 +7,7 @@ from pathlib import Path
 
 from atc.learn.examples import Pair
 from atc.retrieval.index import ToolIndex
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol
 
 DOCUMENTED = "weather invoice movie hotel train recipe music photo parcel garden".split()

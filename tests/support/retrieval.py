@@ -14,7 +14,7 @@ from atc.errors import EncoderUnavailable
 from atc.retrieval.index import ToolIndex
 from atc.retrieval.vectors import normalised
 from atc.retrieval.words import STOP_WORDS, words
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 SAME = {"automobile": "car", "forecast": "weather"}
 """Words that mean the same to the encoder."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from atc.errors import ToolError
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
 from benchmarks.attempt import attempt
 from benchmarks.environments import Environment, Episode, Gold, Task

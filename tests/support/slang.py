@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atc.learn.examples import Pair
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from tests.support.retrieval import protocol, some
 
 SLANG = {"drizzle": "get_weather", "wheels": "rentVehicle", "dues": "list_invoices", "flick": "search_movies"}

@@ -26,7 +26,7 @@ from cryptography.x509.oid import NameOID
 
 from atc.learn.examples import Pair
 from atc.retrieval.index import ToolIndex
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from benchmarks import batch_kills
 from tests.support import docker, mcp, openapi, probe, ruler, service, slang
 from tests.support.docs import ROOT

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc.result import Effect
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
 
 NUMBER = {"type": "integer"}

@@ -10,10 +10,10 @@ import pytest
 
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
+from atc.schemas.protocol import Protocol
 from atc.schemas.validate import problems
-from atc.tools.fit import Fitter
 from atc.tools.openapi import import_openapi
-from atc.tools.protocol import Protocol
+from atc.tools.stub_budget import Fitter
 from atc.tools.stubs import render_stub
 from tests.support.openapi import document, operation
 

@@ -11,8 +11,8 @@ import pytest
 from atc.errors import ToolImportError
 from atc.files import resource_dir
 from atc.result import Effect
+from atc.schemas.protocol import Example, Protocol, Provenance, Source, Status
 from atc.tools.documents import SCHEMA_FILE, dump_protocols, load_protocols, protocol_schema
-from atc.tools.protocol import Example, Protocol, Provenance, Source, Status
 from atc.tools.tool import Toolset
 
 PROTOCOL = Protocol(

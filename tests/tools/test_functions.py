@@ -21,9 +21,9 @@ from typing_extensions import ReadOnly, TypedDict
 from atc.errors import ToolError, ToolImportError
 from atc.programs.analysis.values import shape_at
 from atc.result import Effect
+from atc.schemas.protocol import Protocol, Provenance
 from atc.schemas.validate import problems
 from atc.tools.functions import tool, tool_from_function
-from atc.tools.protocol import Protocol, Provenance
 from atc.tools.stubs import render_stub
 from atc.tools.tool import Toolset
 

@@ -23,10 +23,10 @@ from atc.cli import app
 from atc.errors import ToolError, ToolImportError
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.schemas.protocol import Provenance, parameters_of
 from atc.schemas.validate import problems
 from atc.tools.mcp.spec import Secrets, ServerSpec
 from atc.tools.mcp.transport import value_of
-from atc.tools.protocol import Provenance, parameters_of
 from atc.tools.sources import open_tools
 from tests.support.mcp import called, entry, gone, one, raw_server, reading, refused, shop_command, shop_over_http
 

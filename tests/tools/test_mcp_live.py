@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 from atc import Agent, Toolset
 from atc.errors import ToolError, ToolImportError, UsageError
 from atc.models.fake import FakeModel
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.mcp.importer import labels_of, told_apart
 from atc.tools.mcp.lists import KeptList, KeptLists, server_key
 from atc.tools.mcp.live import LiveTools, live_tools
 from atc.tools.mcp.live_server import MOST_S, Backoff, Limits
 from atc.tools.mcp.spec import read_specs
-from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import PROGRESS, Progress
 from tests.support.mcp import entry, gone, one, raw_server, reading
 

@@ -8,9 +8,9 @@ import pytest
 
 from atc.atlas import atlas_toolset
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.tools.paged import NoList, arguments_of_url, is_url, read_page
 from atc.tools.paging import Paging, paging_line, paging_of
-from atc.tools.protocol import Protocol
 from atc.tools.stubs import render_stub
 
 TEXT, NUMBER, FLAG = {"type": "string"}, {"type": "integer"}, {"type": "boolean"}

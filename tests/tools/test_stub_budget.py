@@ -14,12 +14,12 @@ from atc.graph.structure import suppliers_of
 from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.result import Effect
+from atc.schemas.protocol import Parameter, Protocol, Source
 from atc.schemas.reading import Reader, limits_of
-from atc.tools import grades
-from atc.tools.fit import SEPARATOR, Fit, Fitter
-from atc.tools.grades import LADDER, short_stub
+from atc.tools import short_stubs
 from atc.tools.outline import Outline
-from atc.tools.protocol import Parameter, Protocol, Source
+from atc.tools.short_stubs import LADDER, short_stub
+from atc.tools.stub_budget import SEPARATOR, Fit, Fitter
 from atc.tools.stubs import render_stub
 
 ATLAS = atlas_toolset(Atlas()).protocols
@@ -129,7 +129,7 @@ def test_arguments_that_are_required_or_named_stay_and_the_others_are_counted() 
 
 def test_the_values_of_an_argument_are_all_named_where_there_is_room_for_notes() -> None:
     states = [f"state number {n}" for n in range(12)]
-    assert grades.MAX_ENUM < len("".join(states)) < grades.MAX_CHOICES
+    assert short_stubs.MAX_ENUM < len("".join(states)) < short_stubs.MAX_CHOICES
     one = tool("look", None, ("state",), state={"type": "string", "enum": states})
     for grade in LADDER[1:]:
         text = short_stub(one, grade, Outline([one], {}, ""), {}, set()).text
@@ -250,7 +250,7 @@ def test_schemas_that_unfold_without_end_are_cut(inner: Any, cycle: bool, monkey
 
 
 def test_each_grade_of_a_tool_is_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from atc.tools import fit as module
+    from atc.tools import stub_budget as module
 
     written: list[Any] = []
     plain = module.short_stub
@@ -330,4 +330,4 @@ def test_a_limit_stands_with_its_argument_and_is_not_repeated() -> None:
 
 def test_a_description_is_no_mark_of_what_was_cut() -> None:
     key = {"type": "string", "description": "optional, may be left out"}
-    assert grades.keys_text({}, {"type": "object", "properties": {"a": key}}) == "{a}"
+    assert short_stubs.keys_text({}, {"type": "object", "properties": {"a": key}}) == "{a}"

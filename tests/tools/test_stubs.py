@@ -9,11 +9,11 @@ import pytest
 
 from atc.graph.suppliers import fields_of
 from atc.result import Effect
+from atc.schemas.protocol import Example, Protocol, Status, original_arguments, parameters_of
 from atc.schemas.reading import whole
+from atc.schemas.types import TypeWriter, inline_type
 from atc.schemas.validate import problems
-from atc.tools.protocol import Example, Protocol, Status, original_arguments, parameters_of
 from atc.tools.stubs import render_stub, whole_stub
-from atc.tools.types import TypeWriter, inline_type
 
 
 def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from atc.errors import ToolImportError
 from atc.graph.structure import suppliers_of
 from atc.graph.tool_graph import ToolGraph
+from atc.schemas.protocol import Example, Protocol, Status
+from atc.schemas.types import camel, one_line, sentences
 from atc.tools import stubs
-from atc.tools.fit import Fitter
-from atc.tools.grades import LADDER, NAME, short_stub
 from atc.tools.outline import Outline
-from atc.tools.protocol import Example, Protocol, Status
+from atc.tools.short_stubs import LADDER, NAME, short_stub
+from atc.tools.stub_budget import Fitter
 from atc.tools.stubs import render_stub, render_stubs
-from atc.tools.types import camel, one_line, sentences
 
 
 def protocol(returns: Any = None, name: str = "look", **fields: Any) -> Protocol:

@@ -31,13 +31,13 @@ from atc.faces.mcp_server.requests import Answer, ToolRequest
 from atc.faces.mcp_server.server import Face
 from atc.packing import pack
 from atc.result import Effect
+from atc.schemas.observed import MAX_DEPTH, MAX_NODES, is_documented
+from atc.schemas.protocol import JsonSchema, Protocol
+from atc.schemas.types import OBSERVED
 from atc.schemas.validate import resolve, types_of
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.transport import HEARD, McpTransport
-from atc.tools.observed import MAX_DEPTH, MAX_NODES, is_documented
-from atc.tools.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset
-from atc.tools.types import OBSERVED
 from atc.traces.stores.base import new_run_id
 
 # -- lenient schemas of what was observed, and answers made to fit them ------------------------------------------------
@@ -53,7 +53,7 @@ def filled_schema(shape: JsonSchema | None) -> JsonSchema | None:
     """The output schema for a response of a shape; ``None`` where that says no more than that it is text or nothing.
 
     Args:
-        shape: of keys and types (:mod:`atc.tools.observed`); whatever else stands in it is left out.
+        shape: of keys and types (:mod:`atc.schemas.observed`); whatever else stands in it is left out.
     """
     root = resolve(shape, shape) if shape else {}
     kinds = _types(root)

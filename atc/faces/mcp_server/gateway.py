@@ -31,8 +31,8 @@ from atc.resources import Resources
 from atc.retrieval.retriever import IndexRetriever
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
-from atc.tools.fit import Fit, Fitter
 from atc.tools.mcp.live import LiveTools
+from atc.tools.stub_budget import Fit, Fitter
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
 from atc.traces.events import Event

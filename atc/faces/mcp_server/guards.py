@@ -16,8 +16,8 @@ from atc.permissions import Caller, Permissions
 from atc.permissions.agent_permissions import permissions_named
 from atc.permissions.audit import AuditLog
 from atc.permissions.guard import Ask, Guard, Limiters
+from atc.schemas.names import RESERVED_NAMES
 from atc.settings import Settings
-from atc.tools.names import RESERVED_NAMES
 from atc.tools.tool import Toolset
 
 MAX_KEPT = 100

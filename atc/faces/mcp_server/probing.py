@@ -32,10 +32,10 @@ from atc.probing import Budget, Prober
 from atc.probing.call_policy import why_not
 from atc.prompting import prompt
 from atc.result import Effect
+from atc.schemas.observed import is_documented, says_nothing, times_seen
+from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.fit import Fitter
-from atc.tools.observed import is_documented, says_nothing, times_seen
-from atc.tools.protocol import Protocol
+from atc.tools.stub_budget import Fitter
 from atc.tools.tool import Answered, Tool, Toolset, Transport
 from atc.traces.stores.base import new_run_id
 

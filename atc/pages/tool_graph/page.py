@@ -11,8 +11,8 @@ from atc.graph.edges import Evidence, Feed, Learnt, Substitute
 from atc.graph.suppliers import fields_of
 from atc.pages.kit import page_of, render
 from atc.pages.tool_graph.drawing import HEIGHT, ORDER, WIDTH, Drawing, Edge, Layout, layout_of
+from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.validate import types_of
-from atc.tools.protocol import Protocol, parameters_of
 from atc.wording.sketches import WORDS, WORDS_OF_SUBSTITUTES, path_text
 
 _MOST_TEXT, _MOST_FIELDS, _MOST_ARGUMENTS, _MOST_FEEDS = 600, 80, 80, 20

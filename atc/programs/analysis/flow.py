@@ -40,7 +40,7 @@ from atc.programs.syntax import (
     span_of,
     suppresses_lookups,
 )
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Walk the statements of a program: what each does to the names that are known.

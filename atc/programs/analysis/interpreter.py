@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from atc.programs.analysis.values import NOTHING, Arguments, Cell, Function, Origin, Scope, Value, join
 from atc.programs.syntax import Span, span_of
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.tools.paging import Paging, paging_of
-from atc.tools.protocol import Protocol
 
 MAX_STEPS = 40_000
 """Statements and expressions looked at before the analysis gives up; :attr:`Interpreter.complete` tells."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from atc.records import Place
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import allows_more, alternatives
+from atc.schemas.types import EVIDENCE, LEFT_OUT, OBSERVED
 from atc.schemas.validate import types_of
-from atc.tools.protocol import JsonSchema
-from atc.tools.types import EVIDENCE, LEFT_OUT, OBSERVED
 
 Step = str | Literal[0, 1]
 ITEM: Literal[0] = 0

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from atc.facts import Finding
-from atc.graph.identifiers import VERBS, words_of
 from atc.programs.analysis.builtins import not_paged
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
@@ -24,13 +23,14 @@ from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import binds, names_in, reads_one_of
 from atc.records import FindingKind, Severity
 from atc.result import Effect
+from atc.schemas.identifiers import VERBS, words_of
+from atc.schemas.protocol import JsonSchema, Parameter, Protocol, original_arguments, parameters_of
 from atc.schemas.reading import allows_more
 from atc.schemas.repair import SPELLING, repair_arguments
 from atc.schemas.repair.places import Place
 from atc.schemas.repair.spelling import respelt, spelling_key
 from atc.schemas.validate import problems
 from atc.tools.paging import ALL_PAGES, paging_of
-from atc.tools.protocol import JsonSchema, Parameter, Protocol, original_arguments, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The names of a program: which it binds, and which one a name that is nowhere bound can only mean.

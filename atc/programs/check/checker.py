@@ -34,8 +34,8 @@ from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, sets_answer, span_of
 from atc.records import FindingCase, FindingKind, Place
 from atc.result import Call
-from atc.tools.protocol import Protocol, parameters_of
-from atc.tools.types import EVIDENCE, OBSERVED
+from atc.schemas.protocol import Protocol, parameters_of
+from atc.schemas.types import EVIDENCE, OBSERVED
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What the tools answered in a run so far. It beats what their documents say, for wording and types; by itself it makes

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from atc.facts import Finding
-from atc.graph.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.graph.suppliers import fields_of, places_of
 from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
@@ -23,8 +22,9 @@ from atc.programs.rules import DEFAULT, Rules
 from atc.programs.words import has_word
 from atc.records import FindingKind
 from atc.result import Effect
+from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
+from atc.schemas.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, parameters_of
 from atc.schemas.repair.places import Place
-from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, parameters_of
 
 _RULES = {"invented_id": "invented-id", "name_for_id": "name-for-id"}
 """The rule of each kind of finding about an argument."""

@@ -20,7 +20,7 @@ from atc.programs.check.provenance import addresses_in
 from atc.programs.program import Program
 from atc.programs.syntax import Span, span_of
 from atc.records import FaultCase
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What an expression may have been computed from, by names alone: a slice of the program, backwards.

@@ -22,8 +22,8 @@ from atc.programs.edits import Edit, Rewrite, apply, end_of, start_of
 from atc.programs.program import Program
 from atc.programs.syntax import is_generator
 from atc.result import Effect
+from atc.schemas.protocol import Protocol
 from atc.tools.paging import ALL_PAGES
-from atc.tools.protocol import Protocol
 
 _ASYNC_DEF = re.compile(r"async[ \t]+(?=def\b)")
 _AWAIT = re.compile(r"await[ \t]*")

@@ -18,8 +18,8 @@ from atc.facts import Finding
 from atc.programs.edits import Edit, Position, Rewrite, end_of, start_of
 from atc.programs.program import Program
 from atc.programs.syntax import binds
-from atc.tools.names import MAX_NAME, tool_name
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.names import MAX_NAME, tool_name
+from atc.schemas.protocol import Protocol, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # A program's nodes and the text between them, as the dialects need both to keep every line where it is.

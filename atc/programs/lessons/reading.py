@@ -13,7 +13,7 @@ from atc.graph.lessons import Fields, Lessons
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.programs.responses import blames_arguments
 from atc.result import Call, Result
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol, parameters_of
 from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
 

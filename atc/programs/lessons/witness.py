@@ -21,7 +21,7 @@ from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
 from atc.programs.syntax import span_of
 from atc.result import Effect
-from atc.tools.protocol import Protocol, parameters_of
+from atc.schemas.protocol import Protocol, parameters_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Which conditions of a program decide on its answer: ``"yes" if rain > 1 else "no"`` rests on ``rain`` as well.

@@ -27,9 +27,9 @@ from atc.programs.program import Program
 from atc.programs.repair import frame
 from atc.programs.syntax import span_of
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema, parameters_of
 from atc.schemas.repair.spelling import respelt, spelling_key
 from atc.schemas.validate import types_of
-from atc.tools.protocol import JsonSchema, parameters_of
 
 MAX_UNKNOWN = 50
 """Unknown arguments of one call of which it is asked what they mean."""

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from atc.graph.identifiers import (
+from atc.schemas.identifiers import (
     CONTAINERS,
     COORDINATES,
     GENERIC,
@@ -34,8 +34,8 @@ from atc.schemas.infer.evidence import Node, Objects
 from atc.schemas.infer.keys import dictionary
 from atc.schemas.infer.shape import Shape, merged_nodes
 from atc.schemas.infer.text import listed, looks_secret, may_be_name
-from atc.tools.protocol import JsonSchema
-from atc.tools.types import EVIDENCE, OBSERVED
+from atc.schemas.protocol import JsonSchema
+from atc.schemas.types import EVIDENCE, OBSERVED
 
 MAX_DIGITS = 2
 """Digits that may stand together in a name (``address_2``)."""
@@ -213,7 +213,7 @@ class Outline(BaseModel):
     def schema_seen(self) -> JsonSchema:
         """The JSON Schema of what was observed; empty where that says nothing.
 
-        It enforces nothing: its types are marked as observed (:data:`atc.tools.types.OBSERVED`), others are allowed.
+        It enforces nothing: its types are marked as observed (:data:`atc.schemas.types.OBSERVED`), others are allowed.
         ``required`` are the fields that every object had. Counts stand beside each part.
         """
         return _schema(self, self.seen) if self.types.keys() - {"null"} else {}

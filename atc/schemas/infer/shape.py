@@ -52,7 +52,7 @@ from atc.schemas.infer.text import (
     may_be_name,
     unit,
 )
-from atc.tools.types import EVIDENCE
+from atc.schemas.types import EVIDENCE
 
 Schema = dict[str, Any]
 SURE = 2

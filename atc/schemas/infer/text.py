@@ -17,8 +17,8 @@ from functools import lru_cache
 from typing import Any
 
 from atc.calls.redact import MASKED, Redactor, looks_secret, masked_text
-from atc.graph.identifiers import HANDED_OUT, REGISTERED, THINGS, is_identifier, split
 from atc.packing import pack
+from atc.schemas.identifiers import HANDED_OUT, REGISTERED, THINGS, is_identifier, split
 
 MAX_FORMAT_LENGTH = 2000
 """Characters of a string that is looked at; a longer one is plain text."""

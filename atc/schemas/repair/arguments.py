@@ -22,6 +22,7 @@ from typing import Any
 from atc.packing import as_text
 from atc.records import ArgumentRepair, RepairKind
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.repair.formats import (
     MISSING,
     as_type,
@@ -35,7 +36,6 @@ from atc.schemas.repair.formats import (
 from atc.schemas.repair.places import MAX_DEPTH, Gate, Place, TooMuch, gate_of
 from atc.schemas.repair.spelling import MAX_NEAR, is_spelling, kinship, like, nearest, respelt, value_key
 from atc.schemas.validate import MAX_PROBLEMS, Problem, problems
-from atc.tools.protocol import JsonSchema
 
 MAX_SHOWN = 200
 """Characters of a value or a name in a repair."""

@@ -15,8 +15,8 @@ from math import isfinite
 from typing import Any, Final, NoReturn
 
 from atc.packing import is_small, json_text, may_hold_whole_float
+from atc.schemas.protocol import takes_bytes
 from atc.schemas.repair.places import Place
-from atc.tools.protocol import takes_bytes
 
 MISSING: Final = object()
 """There is no such value."""

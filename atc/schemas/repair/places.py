@@ -10,10 +10,10 @@ from typing import Any
 
 from atc.packing import holds_bytes, pack
 from atc.schemas.cost import MAX_STEPS, steps
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import allows_more
+from atc.schemas.types import value_names
 from atc.schemas.validate import TOO_MUCH, part_validator, pointed, schema_key, types_of
-from atc.tools.protocol import JsonSchema
-from atc.tools.types import value_names
 
 MAX_FOLLOWED = 20
 """References that lead to one another; a schema may refer to itself."""

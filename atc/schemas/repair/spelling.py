@@ -17,10 +17,10 @@ from itertools import count
 from typing import Any
 from unicodedata import category, normalize
 
-from atc.graph.identifiers import singular, split, words_of
+from atc.schemas.identifiers import singular, split, words_of
+from atc.schemas.protocol import JsonSchema
 from atc.schemas.repair.formats import MISSING, duration_in_unit, number_of
 from atc.schemas.repair.places import MAX_DEPTH, Gate, Place, gate_of
-from atc.tools.protocol import JsonSchema
 
 MAX_NEAR = 16
 """Unknown keys of one object that are compared letter by letter; where there are more, their spelling alone counts."""

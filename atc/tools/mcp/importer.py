@@ -15,16 +15,16 @@ from atc.blocking import wait_for
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
 from atc.extras import install_command
 from atc.result import Effect
+from atc.schemas.names import MAX_NAME, UniqueNames, tool_name
+from atc.schemas.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, without_bytes
+from atc.schemas.protocol import Source as ToolSource
 from atc.schemas.reading import whole
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.mcp.spec import ServerSpec, Source, read_specs
-from atc.tools.names import MAX_NAME, UniqueNames, tool_name
 from atc.tools.openapi.load import Document, Resolver
 from atc.tools.openapi.schema import Direction, SchemaConverter
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, without_bytes
-from atc.tools.protocol import Source as ToolSource
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from atc.errors import Cause, ToolImportError
 from atc.files import make_private, write_whole
+from atc.schemas.protocol import Protocol
 from atc.tools.mcp.connection import Connection
 from atc.tools.mcp.failures import Unreachable, reason_of
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.streams import MAX_NOTES
-from atc.tools.protocol import Protocol
 
 MAX_TOOLS = 5_000
 """Tools of one server."""

@@ -12,12 +12,12 @@ from types import TracebackType
 from typing import Any, Self
 
 from atc.errors import UsageError
+from atc.schemas.protocol import Protocol
 from atc.tools.documents import drifted_tools, load_protocols
 from atc.tools.mcp.importer import labels_of, told_apart
 from atc.tools.mcp.lists import KeptLists
 from atc.tools.mcp.live_server import Entry, Limits, State
 from atc.tools.mcp.spec import ServerSpec, read_specs
-from atc.tools.protocol import Protocol
 from atc.tools.sources import mcp_source, open_tools
 from atc.tools.tool import Toolset
 

@@ -17,6 +17,8 @@ from mcp import Client
 
 from atc.errors import ToolImportError
 from atc.result import Effect
+from atc.schemas.names import tool_name
+from atc.schemas.protocol import Protocol
 from atc.tools.mcp.connection import Connection, HeldServer, McpServer
 from atc.tools.mcp.failures import Unreachable
 from atc.tools.mcp.importer import protocol_of
@@ -24,8 +26,6 @@ from atc.tools.mcp.lists import KeptList, KeptLists, Listed, ListUnread, listed,
 from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.mcp.transport import McpTransport
-from atc.tools.names import tool_name
-from atc.tools.protocol import Protocol
 from atc.tools.tool import Tool
 
 # -- when a server that failed may be tried again ----------------------------------------------------------------------

@@ -15,9 +15,9 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from atc.errors import ToolImportError, UsageError
+from atc.schemas.protocol import origin_of
 from atc.secret_forms import SecretForms, without_scheme
 from atc.tools.openapi.security import is_header_value, is_token
-from atc.tools.protocol import origin_of
 
 # -- the credentials for a server, and their removal from every text and value that comes from it ----------------------
 
@@ -225,7 +225,7 @@ class ServerSpec:
 
     @property
     def identity(self) -> str:
-        """What stays the same from one start to the next, as :attr:`atc.tools.protocol.SourceKey.server` says it."""
+        """What stays the same from one start to the next, as :attr:`atc.schemas.protocol.SourceKey.server` says it."""
         if self.name or self.url:
             return self.name or origin_of(self.url)
         words = [os.path.basename(self.command[0]) or self.command[0], *self.command[1:]]

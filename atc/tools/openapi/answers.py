@@ -22,7 +22,7 @@ import httpx
 import xmltodict
 
 from atc.errors import TRANSIENT_STATUSES, Cause, Outcome, ToolError, ToolImportError
-from atc.tools.names import UniqueNames
+from atc.schemas.names import UniqueNames
 from atc.tools.openapi.plan import NAMES, ContentKind, Operation, content_kind, essence
 from atc.tools.openapi.security import Credentials
 from atc.tools.openapi.text import clean

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, get_args
 
 from atc.errors import ToolImportError
-from atc.tools.names import NAMED, UniqueNames, parameter_name
+from atc.schemas.names import NAMED, UniqueNames, parameter_name
 from atc.tools.openapi import aws
 from atc.tools.openapi.examples import MISSING, Examples
 from atc.tools.openapi.load import Resolver

@@ -14,7 +14,8 @@ import httpx
 from atc.errors import ToolImportError, UsageError
 from atc.extras import install_command
 from atc.result import Effect
-from atc.tools.names import operation_names, tool_name
+from atc.schemas.names import operation_names, tool_name
+from atc.schemas.protocol import Protocol, Source
 from atc.tools.openapi import aws, swagger2
 from atc.tools.openapi.load import Document, Resolver, load_document
 from atc.tools.openapi.operations import MAX_OPERATIONS, Found, OperationReader, checked_effects, find_operations
@@ -23,7 +24,6 @@ from atc.tools.openapi.security import Credentials, Scheme, read_schemes
 from atc.tools.openapi.servers import checked_base_url, variables_of
 from atc.tools.openapi.transport import HttpService, OperationTransport
 from atc.tools.parse import MAX_BYTES
-from atc.tools.protocol import Protocol, Source
 from atc.tools.tool import Tool, Toolset
 
 _LOG = logging.getLogger(__name__)

@@ -14,8 +14,10 @@ from urllib.parse import unquote
 
 from atc.errors import ToolImportError, UsageError
 from atc.result import Effect
+from atc.schemas.names import function_name, tool_name
+from atc.schemas.protocol import Example, Link, Protocol, Provenance, Source, Status, origin_of
+from atc.schemas.telltales import promises_read, telltale
 from atc.schemas.validate import problems
-from atc.tools.names import function_name, tool_name
 from atc.tools.openapi import swagger2
 from atc.tools.openapi.arguments import ArgumentReader, check_listed
 from atc.tools.openapi.examples import MISSING, Examples, completed
@@ -34,8 +36,6 @@ from atc.tools.openapi.schema import SchemaConverter
 from atc.tools.openapi.security import Scheme
 from atc.tools.openapi.servers import other_place, server_url
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import Example, Link, Protocol, Provenance, Source, Status, origin_of
-from atc.tools.telltales import promises_read, telltale
 
 READING = ("GET", "HEAD", "OPTIONS")
 """Methods that HTTP calls safe."""

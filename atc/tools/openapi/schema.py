@@ -13,7 +13,8 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 from atc.errors import ToolImportError
-from atc.tools.names import UniqueNames
+from atc.schemas.names import UniqueNames
+from atc.schemas.types import VALUE_NAMES, value_names
 from atc.tools.openapi.keywords import (
     CHOICES,
     RIGHT_VALUE,
@@ -29,7 +30,6 @@ from atc.tools.openapi.keywords import (
 )
 from atc.tools.openapi.load import Resolver
 from atc.tools.openapi.text import clean
-from atc.tools.types import VALUE_NAMES, value_names
 
 Direction = Literal["request", "response"]
 _Form = Literal["", "any", "own"]

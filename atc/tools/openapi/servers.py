@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 from atc.errors import UsageError
-from atc.tools.protocol import origin_of
+from atc.schemas.protocol import origin_of
 
 _VARIABLE = re.compile(r"\{([^{}]{1,200})\}")
 _MAX_URL = 8_000

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema
 from atc.tools.functions import EffectName, described, to_answer
 from atc.tools.openapi.text import clean
 from atc.tools.others.offered import (
@@ -26,7 +27,6 @@ from atc.tools.others.offered import (
     need,
     toolset_of,
 )
-from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:

@@ -17,13 +17,13 @@ from pydantic import ValidationError
 
 from atc.errors import EnvironmentProblem, ToolError, ToolImportError, UsageError
 from atc.result import Effect
+from atc.schemas.names import UniqueNames, tool_name
+from atc.schemas.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
+from atc.schemas.telltales import disguised_telltale
 from atc.tools.docstrings import with_modern_typeddicts
 from atc.tools.functions import EffectName, InProcessTransport, failure_of, return_schema
 from atc.tools.mcp.importer import converted
-from atc.tools.names import UniqueNames, tool_name
 from atc.tools.openapi.text import clean
-from atc.tools.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, Source
-from atc.tools.telltales import disguised_telltale
 from atc.tools.tool import GradedTransport, Tool, Toolset
 
 Arguments = dict[str, Any]

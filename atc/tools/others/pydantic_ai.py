@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from atc.blocking import wait_for
 from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema
 from atc.tools.functions import EffectName, described, failure_of
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.others.offered import (
@@ -32,7 +33,6 @@ from atc.tools.others.offered import (
     stated_schema,
     toolset_of,
 )
-from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:

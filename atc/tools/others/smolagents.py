@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from atc.errors import ToolImportError
 from atc.result import Effect
+from atc.schemas.protocol import JsonSchema
 from atc.tools.functions import EffectName
 from atc.tools.others.offered import (
     Candidate,
@@ -21,7 +22,6 @@ from atc.tools.others.offered import (
     stated_schema,
     toolset_of,
 )
-from atc.tools.protocol import JsonSchema
 from atc.tools.tool import Toolset
 
 if TYPE_CHECKING:

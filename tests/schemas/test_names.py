@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.invisible import is_invisible
-from atc.tools.names import MAX_NAME, UniqueNames, operation_names, parameter_name, tool_name
-from atc.tools.protocol import Protocol
+from atc.schemas.names import MAX_NAME, UniqueNames, operation_names, parameter_name, tool_name
+from atc.schemas.protocol import Protocol
 
 
 @pytest.mark.parametrize(

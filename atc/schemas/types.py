@@ -15,10 +15,10 @@ from itertools import chain
 from typing import Any
 
 from atc.invisible import JOINERS, legible, written
+from atc.schemas.names import is_readable_name
+from atc.schemas.protocol import JsonSchema, takes_bytes
 from atc.schemas.reading import CHOICES, Reader, name_of
 from atc.schemas.validate import types_of
-from atc.tools.names import is_readable_name
-from atc.tools.protocol import JsonSchema, takes_bytes
 
 MAX_DEPTH = 8
 MAX_NODES = 5000
@@ -56,7 +56,7 @@ class TypeWriter:
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
         shared: a definition's class has its name without the prefix, for other tools to share it.
-        more: ``root`` is one of :mod:`atc.tools.grades`: a ``...`` marks what was left out, and says this after how
+        more: ``root`` is one of :mod:`atc.tools.short_stubs`: a ``...`` marks what was left out, and says this after how
             much that is; ``None``: it is a schema from outside, with nothing to mark.
     """
 

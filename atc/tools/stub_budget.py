@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from atc.graph.suppliers import Suppliers, hints_from
 from atc.graph.tool_facts import writers
-from atc.tools.grades import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
+from atc.schemas.protocol import Protocol
+from atc.schemas.types import RESERVED
 from atc.tools.outline import Outline, words_of_task
 from atc.tools.paging import paging_line
-from atc.tools.protocol import Protocol
+from atc.tools.short_stubs import DEMONSTRATED, LADDER, NAME, WHOLE, Grade, short_stub
 from atc.tools.stubs import Stub, demonstration, shown_examples, whole_stub
-from atc.tools.types import RESERVED
 
 Count = Callable[[str], Awaitable[int]]
 SEPARATOR = "\n\n\n"
@@ -36,7 +36,7 @@ class Fit:
 
     Attributes:
         text: the stubs.
-        grades: for each tool that is shown, the name of its :class:`~atc.tools.grades.Grade`.
+        grades: for each tool that is shown, the name of its :class:`~atc.tools.short_stubs.Grade`.
         left_out: tools for which there was no room at all.
         tokens: of the text, where it was counted; else an upper bound.
         language: in which the text is written, as a fence names it.

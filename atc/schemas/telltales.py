@@ -10,8 +10,8 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from atc.graph.identifiers import split
 from atc.invisible import without_invisible
+from atc.schemas.identifiers import split
 from atc.unicode_forms import normalized
 
 VERBS = frozenset(

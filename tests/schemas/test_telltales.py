@@ -9,8 +9,8 @@ import pytest
 from atc.errors import UsageError
 from atc.probing.call_policy import why_not
 from atc.result import Effect
+from atc.schemas.telltales import disguised_telltale, promises_read, telltale
 from atc.tools.openapi import import_openapi
-from atc.tools.telltales import disguised_telltale, promises_read, telltale
 from tests.support.openapi import document
 
 

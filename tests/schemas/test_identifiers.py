@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.graph.identifiers import COORDINATES, HANDED_OUT, THINGS, humps, is_identifier, singular, split, words_of
+from atc.schemas.identifiers import COORDINATES, HANDED_OUT, THINGS, humps, is_identifier, singular, split, words_of
 
 
 @pytest.mark.parametrize(

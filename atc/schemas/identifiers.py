@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
-from atc.tools.protocol import Protocol
+from atc.schemas.protocol import Protocol
 
 THINGS = frozenset({"id", "uuid", "guid", "slug"})
 """Last words of what one service calls one thing by. Nobody can guess such a value."""

@@ -25,7 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from atc.packing import TAG
 from atc.result import Effect
-from atc.tools.names import argument_names, tool_name
+from atc.schemas.names import argument_names, tool_name
 
 JsonSchema = dict[str, Any]
 """A JSON Schema (2020-12). ``$ref`` may point into the schema's own ``$defs`` only."""

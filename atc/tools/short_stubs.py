@@ -12,15 +12,15 @@ from typing import Any
 
 from atc.invisible import written
 from atc.result import Effect
+from atc.schemas.names import is_readable_name
+from atc.schemas.observed import is_observed
+from atc.schemas.protocol import JsonSchema, Parameter, Protocol, parameters_of
 from atc.schemas.reading import CHOICES, Reader, limits_of
+from atc.schemas.types import LEFT_OUT, MAX_DEPTH, RESERVED, TypeWriter, camel, one_line
 from atc.schemas.validate import resolve, types_of
-from atc.tools.names import is_readable_name
-from atc.tools.observed import is_observed
 from atc.tools.outline import Outline, Record, names_a_word
 from atc.tools.paging import paging_line
-from atc.tools.protocol import JsonSchema, Parameter, Protocol, parameters_of
 from atc.tools.stubs import Stub, about, guarded, named_there, observed_response, observed_returns, parameter_text
-from atc.tools.types import LEFT_OUT, MAX_DEPTH, RESERVED, TypeWriter, camel, one_line
 
 MAX_ENUM, MAX_CHOICES = 100, 300
 """Characters of the values of an enumeration; of a longer one the first are named in a comment. The second where there

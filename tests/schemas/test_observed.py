@@ -10,9 +10,9 @@ from atc.programs.analysis.values import OPEN, shape_at
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.result import Effect
-from atc.tools.fit import Fitter
-from atc.tools.observed import MAX_KEYS, is_observed, says_nothing, with_shape
-from atc.tools.protocol import Protocol
+from atc.schemas.observed import MAX_KEYS, is_observed, says_nothing, with_shape
+from atc.schemas.protocol import Protocol
+from atc.tools.stub_budget import Fitter
 from atc.tools.stubs import observed_response, observed_returns, render_stub
 
 SHAPE = {

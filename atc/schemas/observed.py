@@ -1,7 +1,7 @@
 """Responses that were observed and that no document describes: marked, so that nothing enforces what is shown.
 
 One answer shows what is there, not what else may be. So a type that was only seen stands under
-:data:`~atc.tools.types.OBSERVED` in place of ``type``: a stub shows it and says so, and to the checks it is open.
+:data:`~atc.schemas.types.OBSERVED` in place of ``type``: a stub shows it and says so, and to the checks it is open.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import Any
 
+from atc.schemas.protocol import JsonSchema, Protocol
+from atc.schemas.types import EVIDENCE, OBSERVED
 from atc.schemas.validate import types_of
-from atc.tools.protocol import JsonSchema, Protocol
-from atc.tools.types import EVIDENCE, OBSERVED
 
 MAX_DEPTH, MAX_KEYS, MAX_NODES = 8, 200, 2_000
 """Levels, keys of one object and schemas of an observed response that are kept: a stranger's tool answered it."""
