@@ -56,8 +56,8 @@ class TypeWriter:
         comment_length: characters of a field's comment; a longer one is left out.
         room: characters of all classes together; what comes after them is ``Any``, see :attr:`full`.
         shared: a definition's class has its name without the prefix, for other tools to share it.
-        more: ``root`` is one of :mod:`atc.tools.short_stubs`: a ``...`` marks what was left out, and says this after how
-            much that is; ``None``: it is a schema from outside, with nothing to mark.
+        more: the schema was shortened: a ``...`` marks what was left out, and says this after how much that is;
+            ``None``: it is a schema from outside, with nothing to mark.
     """
 
     root: JsonSchema

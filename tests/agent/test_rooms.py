@@ -69,3 +69,13 @@ def test_the_records_import_nothing_that_stands_above_them() -> None:
         node for node in ast.walk(ast.parse(MODULES["atc.records"].read_text())) if isinstance(node, ast.ImportFrom)
     ]
     assert {node.module for node in nodes if f"{node.module}.".startswith("atc.")} == {"atc.packing"}
+
+
+def test_schemas_are_below_the_graph_and_the_graph_is_below_the_tools() -> None:
+    above = {"atc.schemas": ("atc.graph.", "atc.tools."), "atc.graph": ("atc.tools.",)}
+    for room, others in above.items():
+        files = sorted((ROOT / room.replace(".", "/")).rglob("*.py"))
+        assert len(files) > 15
+        nodes = (node for file in files for node in ast.walk(ast.parse(file.read_text())))  # also within functions
+        names = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None}
+        assert not [name for name in names if f"{name}.".startswith(others)]
