@@ -8,12 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atc._records.outcome import Outcome, ProgramError
+    from atc._records.prices import Price
+    from atc._records.records import DryRun
     from atc.agent import Agent
     from atc.calls.approval import ApprovalRequest
     from atc.calls.broker import CallPolicy
     from atc.calls.contract import CallReply, CallRequest
-    from atc.catalogue import Catalogue
-    from atc.conversation import Conversation
+    from atc.catalogue.catalogue import Catalogue
+    from atc.catalogue.index.retriever import Retriever
+    from atc.catalogue.sketch import Sketch
     from atc.errors import (
         AtcError,
         BudgetExceeded,
@@ -37,7 +41,6 @@ if TYPE_CHECKING:
         UsageError,
         WritesPlanned,
     )
-    from atc.faces.frameworks import to_langchain, to_pydantic_ai, to_smolagents
     from atc.facts import Fault, Finding
     from atc.models.base import Message, Model, ModelRequest, Reply, WrappedModel
     from atc.models.embedded import EmbeddedModel
@@ -45,23 +48,20 @@ if TYPE_CHECKING:
     from atc.models.images import Image
     from atc.models.openai_compatible import OpenAICompatible
     from atc.models.resolve import open_model
-    from atc.outcome import Outcome, ProgramError
-    from atc.prices import Price
     from atc.probing import Prober, probe
-    from atc.records import DryRun
     from atc.result import Call, Effect, Result, Revision, Usage
-    from atc.retrieval.retriever import Retriever
+    from atc.run.base import Ending, Strategy
+    from atc.run.chain import Chain
+    from atc.run.conversation import Conversation
+    from atc.run.preamble import Turn
+    from atc.run.program_loop import ProgramLoop
+    from atc.run.run import Run
+    from atc.run.writer import WritingOptions
     from atc.sandboxes.conformance import check_sandbox
     from atc.sandboxes.contract import Job, Limits, Sandbox
     from atc.schemas.protocol import Example, Protocol, Source, Status
+    from atc.serve.frameworks import to_langchain, to_pydantic_ai, to_smolagents
     from atc.settings import Settings
-    from atc.sketch import Sketch
-    from atc.strategies.base import Ending, Strategy
-    from atc.strategies.chain import Chain
-    from atc.strategies.preamble import Turn
-    from atc.strategies.program_loop import ProgramLoop
-    from atc.strategies.run import Run
-    from atc.strategies.writer import WritingOptions
     from atc.tools.functions import tool
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset, Transport
@@ -155,8 +155,8 @@ _MODULES = {
     "atc.calls.approval": ("ApprovalRequest",),
     "atc.calls.broker": ("CallPolicy",),
     "atc.calls.contract": ("CallReply", "CallRequest"),
-    "atc.catalogue": ("Catalogue",),
-    "atc.conversation": ("Conversation",),
+    "atc.catalogue.catalogue": ("Catalogue",),
+    "atc.run.conversation": ("Conversation",),
     "atc.errors": (
         "AtcError",
         "BudgetExceeded",
@@ -180,7 +180,7 @@ _MODULES = {
         "UsageError",
         "WritesPlanned",
     ),
-    "atc.faces.frameworks": ("to_langchain", "to_pydantic_ai", "to_smolagents"),
+    "atc.serve.frameworks": ("to_langchain", "to_pydantic_ai", "to_smolagents"),
     "atc.facts": ("Fault", "Finding"),
     "atc.models.base": ("Message", "Model", "ModelRequest", "Reply", "WrappedModel"),
     "atc.models.embedded": ("EmbeddedModel",),
@@ -188,22 +188,22 @@ _MODULES = {
     "atc.models.images": ("Image",),
     "atc.models.openai_compatible": ("OpenAICompatible",),
     "atc.models.resolve": ("open_model",),
-    "atc.outcome": ("Outcome", "ProgramError"),
-    "atc.prices": ("Price",),
+    "atc._records.outcome": ("Outcome", "ProgramError"),
+    "atc._records.prices": ("Price",),
     "atc.probing": ("Prober", "probe"),
-    "atc.records": ("DryRun",),
+    "atc._records.records": ("DryRun",),
     "atc.result": ("Call", "Effect", "Result", "Revision", "Usage"),
-    "atc.retrieval.retriever": ("Retriever",),
+    "atc.catalogue.index.retriever": ("Retriever",),
     "atc.sandboxes.conformance": ("check_sandbox",),
     "atc.sandboxes.contract": ("Job", "Limits", "Sandbox"),
     "atc.settings": ("Settings",),
-    "atc.sketch": ("Sketch",),
-    "atc.strategies.base": ("Ending", "Strategy"),
-    "atc.strategies.chain": ("Chain",),
-    "atc.strategies.run": ("Run",),
-    "atc.strategies.preamble": ("Turn",),
-    "atc.strategies.program_loop": ("ProgramLoop",),
-    "atc.strategies.writer": ("WritingOptions",),
+    "atc.catalogue.sketch": ("Sketch",),
+    "atc.run.base": ("Ending", "Strategy"),
+    "atc.run.chain": ("Chain",),
+    "atc.run.run": ("Run",),
+    "atc.run.preamble": ("Turn",),
+    "atc.run.program_loop": ("ProgramLoop",),
+    "atc.run.writer": ("WritingOptions",),
     "atc.tools.functions": ("tool",),
     "atc.schemas.protocol": ("Example", "Protocol", "Source", "Status"),
     "atc.tools.to_json": ("to_json",),

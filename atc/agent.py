@@ -1,4 +1,4 @@
-"""The agent: a task and tools in, a result out. How it acts is its strategy's (:mod:`atc.strategies.base`)."""
+"""The agent: a task and tools in, a result out. How it acts is its strategy's (:mod:`atc.run.base`)."""
 
 from __future__ import annotations
 
@@ -11,43 +11,52 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
-from atc.answers.opening import open_answer
-from atc.blocking import each_of, wait_for
+from atc._host.blocking import each_of, wait_for
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
+from atc.calls.permissions import agent_permissions
 from atc.calls.question import AskUser, answerer_of, checked_ask_user
 from atc.calls.redact import Redactor
-from atc.catalogue import Catalogue
-from atc.conversation import Conversation, Upcoming
+from atc.catalogue.catalogue import Catalogue
+from atc.catalogue.index.retriever import Retriever
 from atc.errors import UsageError
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images
-from atc.permissions import agent_permissions
-from atc.request import Request, RunOptions, journal_of, request_of, resumable, resumed_request, settings_of, started
-from atc.resources import Resources, catalogue_of, limits_of
+from atc.programs.answers.opening import open_answer
 from atc.result import Result, T
-from atc.retrieval.retriever import Retriever
+from atc.run.ask_user import NAME as ASK_USER
+from atc.run.ask_user import Questions
+from atc.run.base import Strategy, open_strategy, resumed_strategy
+from atc.run.conversation import Conversation, Upcoming
+from atc.run.request import (
+    Request,
+    RunOptions,
+    journal_of,
+    request_of,
+    resumable,
+    resumed_request,
+    settings_of,
+    started,
+)
+from atc.run.resources import Resources, catalogue_of, limits_of
+from atc.run.run import Run
+from atc.run.solving import end, end_with_error, solved
 from atc.sandboxes.contract import Sandbox
 from atc.schemas.names import RESERVED_NAMES
 from atc.settings import Settings
-from atc.strategies.ask_user import NAME as ASK_USER
-from atc.strategies.ask_user import Questions
-from atc.strategies.base import Strategy, open_strategy, resumed_strategy
-from atc.strategies.run import Run
-from atc.strategies.solving import end, end_with_error, solved
-from atc.telemetry import open_telemetry
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
 from atc.traces.events import Event
 from atc.traces.stores import open_store
 from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
+from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
-    from atc.faces.batch.book import TaskResult
-    from atc.faces.batch.limits import Limits
-    from atc.faces.batch.work import Executor
-    from atc.permissions import Permissions
+    from atc.batch.book import TaskResult
+    from atc.batch.limits import Limits
+    from atc.batch.work import Executor
+    from atc.calls.permissions import Permissions
 
 
 class Agent:
@@ -64,7 +73,7 @@ class Agent:
             sync or async; or ``"ask"`` (at the terminal, else as ``"stop"``), ``"stop"`` (the run ends as
             ``needs_input`` and is resumed with the answer) or ``"never"``; by default what the settings say, else
             ``"never"``.
-        strategy: how it solves tasks: a strategy, or the name of one (:func:`atc.strategies.base.open_strategy`); by
+        strategy: how it solves tasks: a strategy, or the name of one (:func:`atc.run.base.open_strategy`); by
             default what the settings say, else ``"chain"``.
         retriever: finds the tools to offer if there are more than ``max_tools``; by default an index of them, as the
             settings say.
@@ -72,7 +81,8 @@ class Agent:
             default the agent makes one.
         sandbox: where programs run: a sandbox, which you close yourself; or a text, as in the setting ``sandbox``.
         policy: the broker's limits; by default from the settings.
-        permissions: rules that say what may be called unasked (:class:`atc.permissions.Permissions`), or a file of
+        permissions: rules that say what may be called unasked (:class:`atc.calls.permissions.Permissions`), or a file
+        of
             them; by default those of the settings.
         answer: the type of every run's value: any type that pydantic takes (``int``, ``list[City]``, a
             model, a union …); or as text ``"number"``, ``"text"``, ``"list"``, ``"yes/no"``, ``"record"``,
@@ -149,7 +159,7 @@ class Agent:
         Args:
             task: what is wanted, in plain words.
             answer: the type of the value, as for :class:`Agent`; by default the agent's.
-            options: ``images``, ``instructions``, ``dry_run`` and ``source`` (:class:`atc.request.RunOptions`).
+            options: ``images``, ``instructions``, ``dry_run`` and ``source`` (:class:`atc.run.request.RunOptions`).
 
         Raises:
             UsageError: the task is empty or far too long, an image cannot be read, the model takes none, or ``answer``
@@ -167,7 +177,8 @@ class Agent:
         return await self._begin(self._request(task, answer=answer, **options))
 
     def conversation(self) -> Conversation:
-        """Begin a conversation: tasks that may each refer to earlier ones (:class:`atc.conversation.Conversation`)."""
+        """Begin a conversation: tasks that may each refer to earlier ones
+        (:class:`atc.run.conversation.Conversation`)."""
         return Conversation(self)
 
     async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:
@@ -208,10 +219,10 @@ class Agent:
 
         Args:
             tasks: texts; or mappings with ``task`` and, where wanted, ``id``, ``answer``, ``images`` and
-                ``instructions`` (:class:`atc.faces.batch.tasks.BatchTask`). All are looked at before any is begun.
+                ``instructions`` (:class:`atc.batch.tasks.BatchTask`). All are looked at before any is begun.
             concurrency: how many at a time.
             ordered: yield them in the order of the tasks; else as they end.
-            limits: budgets over all tasks (:class:`atc.faces.batch.limits.Limits`). What goes past them is not begun;
+            limits: budgets over all tasks (:class:`atc.batch.limits.Limits`). What goes past them is not begun;
                 runs under way are ended by them. ``over`` of a result says so.
             results: a file that gets a line a task; given again, what has ended is not done again, and what was cut off
                 goes on, with nothing done twice.
@@ -246,7 +257,7 @@ class Agent:
         Raises:
             As :meth:`map`; what is wrong with the tasks at once.
         """
-        from atc.faces.batch.batch import run_batch  # all of it comes with it
+        from atc.batch.batch import run_batch  # all of it comes with it
 
         return run_batch(
             self,
@@ -312,7 +323,7 @@ class Agent:
         self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
     ) -> Result[Any]:
         """:meth:`run_program` for asynchronous code."""
-        from atc.given_program import run_given  # the checker comes with it
+        from atc.run.given_program import run_given  # the checker comes with it
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 

@@ -11,8 +11,7 @@ from typing import Any, Literal, Self
 from pydantic import ModelWrapValidatorHandler, PrivateAttr, computed_field, model_validator
 
 from atc import wording
-from atc.errors import Cause
-from atc.records import (
+from atc._records.records import (
     Answered,
     Drift,
     FaultCase,
@@ -30,6 +29,7 @@ from atc.records import (
     Severity,
     Value,
 )
+from atc.errors import Cause
 
 
 class _Worded(Record):

@@ -17,11 +17,9 @@ from pydantic import (
 )
 from typing_extensions import TypeVar
 
-from atc.errors import Cause, RunFailed
-from atc.facts import Fault, Finding
-from atc.packing import pack
-from atc.prices import money_text
-from atc.records import (
+from atc._records.packing import pack
+from atc._records.prices import money_text
+from atc._records.records import (
     ArgumentRepair,
     Arguments,
     BodyError,
@@ -34,6 +32,8 @@ from atc.records import (
     Value,
     value_from_json,
 )
+from atc.errors import Cause, RunFailed
+from atc.facts import Fault, Finding
 from atc.wording import outcomes
 
 T = TypeVar("T", default=Any)
@@ -128,7 +128,7 @@ class Revision(Record):
         rewrites: one note for each change that a repair made to it.
         stage: number of the stage that it belongs to, from 0.
         substituted: for the program that answered: a broken tool, and the tool that it called instead.
-        looked: the values that it ended with for the next program to see, by name (:mod:`atc.strategies.look`).
+        looked: the values that it ended with for the next program to see, by name (:mod:`atc.run.look`).
         warnings: what the check warned about in a program that failed, and no error tells: a value that a service may
             believe, a comparison that is never so.
     """
@@ -207,7 +207,7 @@ class Result(Record, Generic[T]):
         isolation: the sandbox driver and the tier that held for the program that ran last (``process/N``); empty if
             none ran.
         sketch: the tools that were offered, and why; ``None`` if the run ended before, or an older version ran it.
-        dry_run: what a dry run found (:class:`atc.records.DryRun`); ``None`` for any other run.
+        dry_run: what a dry run found (:class:`atc._records.records.DryRun`); ``None`` for any other run.
     """
 
     run_id: str
@@ -276,7 +276,7 @@ class Result(Record, Generic[T]):
 
     def _repr_html_(self) -> str:
         """As a notebook shows it."""
-        from atc.notebook import html_of
+        from atc.wording.notebook import html_of
 
         cost = "" if self.cost is None else money_text(self.cost, self.currency)
         ended = self.status not in ("answered", "planned")

@@ -12,15 +12,15 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from atc import database_address, parts
+from atc._host import database_address, parts
+from atc._host.parts import RETRIEVAL
+from atc._host.trust import TrustedFileSource, is_retired_way
+from atc._records.prices import Price
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.calls.question import AskUserChoice
+from atc.catalogue.scorer_names import SCORERS
 from atc.errors import SettingsError
-from atc.parts import RETRIEVAL
-from atc.prices import Price
 from atc.programs.rules import Rules, parse_rules
-from atc.scorer_names import SCORERS
-from atc.trust import TrustedFileSource, is_retired_way
 
 
 def _names(value: Any) -> Any:
@@ -285,7 +285,7 @@ class Settings(BaseSettings):
 
         Raises:
             SettingsError: a value is wrong; the message names the setting and what it takes. Or ``atc.toml`` sets what
-                needs trust and is not trusted (:mod:`atc.trust`).
+                needs trust and is not trusted (:mod:`atc._host.trust`).
         """
         try:
             return cls(**{name: value for name, value in given.items() if value is not None})

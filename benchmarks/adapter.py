@@ -18,12 +18,12 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from atc.learn.adapter import learn_adapter
-from atc.learn.examples import Pair, TooLittle, part_of
-from atc.retrieval.adapter import Adapter
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.metrics import ndcg
-from atc.retrieval.snapshot import id_digest
+from atc.catalogue.index.adapter import Adapter
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.metrics import ndcg
+from atc.catalogue.index.snapshot import id_digest
+from atc.catalogue.learn.adapter import learn_adapter
+from atc.catalogue.learn.examples import Pair, TooLittle, part_of
 from benchmarks.common import AsJson
 from benchmarks.search_data import TOOLBENCH, CodesData
 

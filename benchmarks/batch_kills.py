@@ -33,7 +33,7 @@ from typing import Annotated, Any
 import typer
 
 from atc import Agent, tool
-from atc.faces.batch.on_ray import OnRay
+from atc.batch.on_ray import OnRay
 from atc.models.fake import FakeModel
 from atc.models.messages import Message
 from atc.settings import Settings

@@ -45,9 +45,9 @@ from atc.errors import ToolError, UsageError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
 from atc.result import Effect
-from atc.strategies.base import Ending
-from atc.strategies.chain import Chain
-from atc.strategies.run import Run
+from atc.run.base import Ending
+from atc.run.chain import Chain
+from atc.run.run import Run
 from atc.tools.tool import Tool, Toolset, Transport
 from benchmarks.atlas import AtlasTask, ReferenceRun, check, load_tasks, reference_answer
 from benchmarks.broken_twins import READS, TWINS, WRITES, twins_of

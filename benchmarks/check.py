@@ -231,7 +231,7 @@ def _camel(name: str) -> str:
 
 
 def _all_fields(protocols: Protocols) -> set[str]:
-    from atc.graph.suppliers import fields_of
+    from atc.catalogue.graph.suppliers import fields_of
 
     return {step for protocol in protocols.values() for path in fields_of(protocol.returns) for step in path}
 

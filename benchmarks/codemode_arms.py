@@ -15,9 +15,9 @@ from typing import Any
 import mcp_types as types
 from mcp.server import Server, ServerRequestContext
 
-from atc.faces.mcp_server.client import ClientId
-from atc.faces.mcp_server.gateway import Gateway
-from atc.packing import unpack
+from atc._records.packing import unpack
+from atc.serve.mcp.client import ClientId
+from atc.serve.mcp.gateway import Gateway
 from benchmarks.codemode_desk import Context, Desk, Said, as_shown
 from benchmarks.codemode_tasks import CodeTask, layers
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from atc.cli.console import err
 from atc.errors import EnvironmentProblem
-from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.server import Face
+from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from atc.tools.tool import Toolset
 from benchmarks import codemode_arms as arms

@@ -109,8 +109,8 @@ print(len(live.tools), time.process_time() - before)
 _SEARCH = """
 import asyncio, json, os, sys, time
 from pathlib import Path
-from atc.faces.mcp_server.client import ClientId
-from atc.faces.mcp_server.gateway import Gateway
+from atc.serve.mcp.client import ClientId
+from atc.serve.mcp.gateway import Gateway
 from atc.settings import Settings
 from atc.tools.mcp.live import live_tools
 

@@ -17,9 +17,9 @@ from typing import Any
 from mcp import Client
 
 from atc.errors import EnvironmentProblem, UsageError
-from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.server import Face
 from atc.schemas.names import UniqueNames
+from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from benchmarks.codemode_desk import as_shown, listed

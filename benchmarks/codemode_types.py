@@ -29,8 +29,8 @@ from typing import Annotated, Any
 
 import typer
 
+from atc.catalogue.graph.lessons import MAX_TEXT
 from atc.cli.console import guarded
-from atc.graph.lessons import MAX_TEXT
 from atc.schemas.infer.outline import Outline, merged, outline_of, vocabulary
 from atc.schemas.observed import is_documented
 from atc.tools.sources import open_tools

@@ -16,11 +16,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from atc._records.outcome import Outcome
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
 from atc.errors import UsageError
-from atc.outcome import Outcome
 from atc.result import Call
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.tools.tool import Toolset, signatures

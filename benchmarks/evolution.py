@@ -25,12 +25,12 @@ import typer
 
 from atc.agent import Agent
 from atc.atlas import Atlas, atlas_toolset
+from atc.catalogue.graph import weights
+from atc.catalogue.graph.edges import NOTHING_LEARNT, Counts, Learnt
+from atc.catalogue.graph.store import GraphStore
+from atc.catalogue.graph.structure import suppliers_of
+from atc.catalogue.graph.suppliers import Supplier
 from atc.errors import ToolError
-from atc.graph import weights
-from atc.graph.edges import NOTHING_LEARNT, Counts, Learnt
-from atc.graph.store import GraphStore
-from atc.graph.structure import suppliers_of
-from atc.graph.suppliers import Supplier
 from atc.models.fake import FakeModel
 from atc.programs.lessons.reading import lessons_of
 from atc.result import Effect, Result

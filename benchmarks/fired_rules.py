@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from atc._records.records import RepairKind
 from atc.programs.rules import IDS
-from atc.records import RepairKind
 from atc.schemas.repair import DEFAULT, JOIN, SPELLING, UNWRAP
 from atc.schemas.repair.arguments import ENUM, FORMAT
 from atc.traces.events import Event

@@ -20,10 +20,10 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from atc.catalogue.graph.edges import Learnt
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph.edges import Learnt
-from atc.graph.tool_graph import ToolGraph
 from atc.schemas.protocol import Protocol
 from benchmarks.common import AsJson, print_json, show
 from benchmarks.retrieval_data import protocol_of, records

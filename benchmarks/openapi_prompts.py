@@ -6,7 +6,7 @@
 name and, with ``--index`` (a gzip JSON-lines file with a ``file`` in each line), the 286 whose names have the smallest
 SHA-1. A document's task is the description of one of its operations, that with the smallest SHA-1 of its name (of a
 document by name twenty tasks, of which the largest figures count); its tools are the twenty that a search by words
-offers an agent for it (:class:`atc.retrieval.retriever.IndexRetriever`).
+offers an agent for it (:class:`atc.catalogue.index.retriever.IndexRetriever`).
 
 * *before*: tokens of the prompt with all twenty stubs whole; *fits*: whether the prompt is within a budget, whole or
   shortened; *ms*: all that the first prompt of 4,000 tokens takes (who supplies what, shortening), in
@@ -39,20 +39,20 @@ import typer
 from atc.atlas import Atlas, atlas_toolset
 from atc.calls.broker import Broker
 from atc.calls.journal import Journal
-from atc.catalogue import Catalogue
+from atc.catalogue.catalogue import Catalogue
+from atc.catalogue.index.retriever import IndexRetriever
 from atc.cli.console import guarded
 from atc.errors import UsageError
 from atc.models.base import Model
 from atc.models.budget import Budget
 from atc.models.fake import FakeModel
 from atc.programs.analysis.flow import Flow
-from atc.resources import Resources
-from atc.retrieval.retriever import IndexRetriever
+from atc.run.resources import Resources
+from atc.run.run import Run
+from atc.run.writer import Writer
 from atc.schemas.protocol import Protocol
 from atc.schemas.reading import Reader
 from atc.settings import Settings
-from atc.strategies.run import Run
-from atc.strategies.writer import Writer
 from atc.tools.openapi import read_openapi
 from atc.tools.outline import records_in
 from atc.tools.stub_budget import SEPARATOR, Fit

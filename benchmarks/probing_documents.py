@@ -25,9 +25,9 @@ from typing import Annotated, Any
 
 import typer
 
+from atc._host.files import write_whole
 from atc.cli.console import err, guarded, print_json
 from atc.errors import UsageError
-from atc.files import write_whole
 from atc.models.base import Model
 from atc.probing.call_policy import Budget
 from atc.probing.prober import Prober

@@ -28,11 +28,11 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from atc.catalogue.index.index import Mode
+from atc.catalogue.index.metrics import ndcg
+from atc.catalogue.index.minilm import MiniLM
 from atc.cli.console import INTERRUPTED, err, guarded, out, print_json
 from atc.errors import EnvironmentProblem, UsageError
-from atc.retrieval.index import Mode
-from atc.retrieval.metrics import ndcg
-from atc.retrieval.minilm import MiniLM
 from atc_research.toolqp.rewards import recall
 from benchmarks.common import AsJson
 from benchmarks.retrieval_data import ALL, MEDIUM, Catalogues, Query

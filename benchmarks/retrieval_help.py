@@ -22,13 +22,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import Progress
 
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.minilm import MiniLM
+from atc.catalogue.index.retriever import IndexRetriever, Way
+from atc.catalogue.index.vectors import Encoder
 from atc.cli.console import err, guarded, print_json
 from atc.errors import ToolError, UsageError
 from atc.models.base import Message, Reply
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.minilm import MiniLM
-from atc.retrieval.retriever import IndexRetriever, Way
-from atc.retrieval.vectors import Encoder
 from atc.schemas.names import UniqueNames
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset

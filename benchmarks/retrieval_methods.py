@@ -13,11 +13,8 @@ from typing import Any
 import bm25s
 import numpy as np
 
-from atc.cli.console import err
-from atc.models.base import Message, Model, Reply, WrappedModel
-from atc.models.resolve import open_model
-from atc.retrieval.index import Mode, ToolIndex
-from atc.retrieval.planner import (
+from atc.catalogue.index.index import Mode, ToolIndex
+from atc.catalogue.index.planner import (
     Fusion,
     QueryPlanner,
     anchored_similarity,
@@ -25,9 +22,12 @@ from atc.retrieval.planner import (
     search_without_plan,
     with_providers,
 )
-from atc.retrieval.prerequisites import SURE, Prerequisites
-from atc.retrieval.vectors import Encoder
-from atc.scorer_names import ScorerName
+from atc.catalogue.index.prerequisites import SURE, Prerequisites
+from atc.catalogue.index.vectors import Encoder
+from atc.catalogue.scorer_names import ScorerName
+from atc.cli.console import err
+from atc.models.base import Message, Model, Reply, WrappedModel
+from atc.models.resolve import open_model
 from benchmarks.retrieval_data import Catalogues
 
 Rank = Callable[["Bench", "Opened", str], Awaitable[list[str]]]
@@ -177,11 +177,11 @@ class Bench:
         self._catalogues, self._folder, self._spec, self._encoder = catalogues, folder, model, encoder
         self._opened: Opened | None = None
         self._model: Model | None = None
-        self._index_code = _digest(*(f"atc/retrieval/{name}.py" for name in _OF_AN_INDEX))
+        self._index_code = _digest(*(f"atc/catalogue/index/{name}.py" for name in _OF_AN_INDEX))
         self._code = _digest(
-            "atc/retrieval/*.py",
+            "atc/catalogue/index/*.py",
             "atc/tools/*.py",
-            "atc/graph/*.py",
+            "atc/catalogue/graph/*.py",
             "prompts/turns_*",
         )
         self._progress = ("", 0)

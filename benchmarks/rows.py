@@ -11,9 +11,9 @@ from typing import Any, Literal
 from pydantic import TypeAdapter
 from pydantic.dataclasses import dataclass
 
+from atc._host.files import write_whole
 from atc.cli.console import err
 from atc.errors import UsageError
-from atc.files import write_whole
 
 Status = Literal["answered", "unsolved", "budget", "crash", "overtime", "exception", "environment"]
 Key = tuple[str, str, str, str, int, str, str]

@@ -21,9 +21,9 @@ from typing import Any
 
 import anyio
 
+from atc._host.files import resource_dir
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import AtcError
-from atc.files import resource_dir
 from atc.sandboxes.channel.frames import SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox

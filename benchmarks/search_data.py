@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
+from atc.catalogue.index import index_store
+from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.minilm import MiniLM
+from atc.catalogue.index.snapshot import DIGEST, Snapshot, digest
+from atc.catalogue.index.vectors import Encoder, Floats, normalised
 from atc.errors import EnvironmentProblem
-from atc.retrieval import index_store
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.minilm import MiniLM
-from atc.retrieval.snapshot import DIGEST, Snapshot, digest
-from atc.retrieval.vectors import Encoder, Floats, normalised
 from benchmarks.retrieval_data import Catalogues, Query
 
 _AT_ONCE = 256
@@ -82,7 +82,7 @@ class KeptVectors:
 
 def main(folder: str, *indexes: str) -> None:
     """Take over the vectors of saved indexes."""
-    from atc.retrieval.minilm import MiniLM
+    from atc.catalogue.index.minilm import MiniLM
 
     kept = KeptVectors(MiniLM(), Path(folder))
     for place in indexes:

@@ -25,9 +25,9 @@ from typing import Annotated, Any
 
 import typer
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox
 from benchmarks.common import AsJson, median, percentile, print_json, show

@@ -26,13 +26,13 @@ import numpy as np
 import typer
 
 from atc.atlas import atlas_toolset
-from atc.catalogue import Catalogue, store_in
+from atc.catalogue.catalogue import Catalogue, store_in
+from atc.catalogue.graph.lessons import Lessons
+from atc.catalogue.graph.store import GraphStore
+from atc.catalogue.index.retriever import IndexRetriever
+from atc.catalogue.index.vectors import Floats, normalised
 from atc.cli.console import guarded, print_json
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph.lessons import Lessons
-from atc.graph.store import GraphStore
-from atc.retrieval.retriever import IndexRetriever
-from atc.retrieval.vectors import Floats, normalised
 from atc.schemas.names import UniqueNames
 from atc.schemas.protocol import Protocol, Source
 from atc.settings import Settings

@@ -26,10 +26,10 @@ from typing import Annotated, Any, Literal, get_args
 
 import typer
 
+from atc.catalogue.graph.suppliers import Supplier, fields_of
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli.console import guarded, out
 from atc.errors import UsageError
-from atc.graph.suppliers import Supplier, fields_of
-from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.schemas.identifiers import words_of
 from atc.schemas.protocol import JsonSchema, Protocol, parameters_of

@@ -18,11 +18,11 @@ from typing import Annotated
 
 import typer
 
+from atc._host.files import resource_dir
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.cli.console import guarded
 from atc.errors import SandboxUnavailable
-from atc.files import resource_dir
-from atc.outcome import Outcome
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process.driver import JailSandbox, Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings

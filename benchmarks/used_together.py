@@ -21,12 +21,12 @@ import numpy as np
 import typer
 from rich.table import Table
 
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.metrics import ndcg
+from atc.catalogue.index.planner import search_without_plan, with_providers
+from atc.catalogue.index.prerequisites import SURE, Prerequisites
 from atc.cli.console import err, guarded, out, print_json
 from atc.errors import UsageError
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.metrics import ndcg
-from atc.retrieval.planner import search_without_plan, with_providers
-from atc.retrieval.prerequisites import SURE, Prerequisites
 from atc_research.toolqp.rewards import recall
 from benchmarks.common import AsJson
 from benchmarks.retrieval_methods import Floor
@@ -251,7 +251,7 @@ class Kept:
 
     def __init__(self, path: Path, limit: int) -> None:
         root = Path(__file__).resolve().parent.parent
-        files = sorted([*root.glob("atc/retrieval/*.py"), root / "benchmarks/used_together.py"])
+        files = sorted([*root.glob("atc/catalogue/index/*.py"), root / "benchmarks/used_together.py"])
         self._version = f"{hashlib.sha256(b''.join(each.read_bytes() for each in files)).hexdigest()[:12]} {limit}"
         self._path, self._lines = path, dict[tuple[str, str], Line]()
         for text in path.read_text().splitlines() if path.is_file() else ():

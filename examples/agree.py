@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from atc import Ending, Fault, ProgramLoop, Run, Strategy
-from atc.strategies.endings import ending_of
+from atc.run.endings import ending_of
 
 
 class Agree(Strategy):

@@ -8,8 +8,8 @@ from itertools import product
 from typing import TypedDict
 
 from atc import Agent, Effect, Protocol, Tool, Toolset, tool
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.retriever import IndexRetriever
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.retriever import IndexRetriever
 
 SERVICES = "billing payroll warehouse helpdesk calendar library fleet hotel clinic school bakery garden".split()
 VERBS = "list get search count export archive create update approve cancel".split()

@@ -1,7 +1,7 @@
 """Python values that a program made, as JSON values; and JSON values from the host, as Python's.
 
 Bytes travel as ``{"$bytes": BASE64}``. An object of the program's own that has this one key alone gets a ``$`` more on
-its way out, and one less on its way in. The host has the same in atc/packing.py.
+its way out, and one less on its way in. The host has the same in atc/_records/packing.py.
 """
 
 import base64

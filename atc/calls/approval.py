@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
 
 from atc import wording
+from atc._records.packing import pack
+from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
 from atc.calls.attempt import Attempt
 from atc.calls.broken_tools import BrokenTools
@@ -24,8 +26,6 @@ from atc.calls.entry import CallKey
 from atc.calls.redact import OwnExceptions, Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused, UsageError
-from atc.packing import pack
-from atc.records import Feed, Invocation, SameCall
 from atc.result import Effect, RefusedBy
 from atc.traces.events import ApprovalAsked, Emit
 from atc.wording import plans
@@ -49,7 +49,7 @@ class ApprovalRequest:
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
         same_as: a call of this run that did, or may have done, the same.
         protocol: of the tool.
-        feeds: where its arguments come from, as far as that can be followed (:class:`atc.records.Feed`).
+        feeds: where its arguments come from, as far as that can be followed (:class:`atc._records.records.Feed`).
         done: the calls with effects that the task has made already.
         wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
     """
@@ -159,7 +159,8 @@ class Judgement(Interface):
 
 
 class Policy(Interface):
-    """Rules that stand before the choice, and are asked about every call, reads too (:mod:`atc.permissions.guard`)."""
+    """Rules that stand before the choice, and are asked about every call, reads too
+    (:mod:`atc.calls.permissions.guard`)."""
 
     def judge(self, request: ApprovalRequest) -> Judgement:
         """Decide what the rules say of a call."""

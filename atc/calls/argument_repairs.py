@@ -18,19 +18,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc import wording
+from atc._host.unicode_forms import normalized
+from atc._records.packing import as_text, holds_bytes
+from atc._records.records import ArgumentRepair
 from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, RepairedFor, call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, ToolError
-from atc.packing import as_text, holds_bytes
-from atc.records import ArgumentRepair
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol, original_arguments
 from atc.schemas.repair import repair_arguments, same_request
 from atc.schemas.validate import problems
-from atc.unicode_forms import normalized
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What may repair the arguments of a call where no rule can (RETO §3.4, Alg. 1, tier 2). The broker has no model.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from atc._records.packing import as_text
+from atc._records.records import SameCall
 from atc.calls.attempt import Attempt
 from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal import Journal
 from atc.errors import CallRefused
-from atc.packing import as_text
-from atc.records import SameCall
 from atc.result import Effect
 from atc.schemas.names import tool_name
 from atc.schemas.protocol import SourceKey

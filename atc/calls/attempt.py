@@ -6,12 +6,12 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._records.packing import as_text, pack
+from atc._records.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause, ToolError
-from atc.packing import as_text, pack
-from atc.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool

@@ -12,6 +12,8 @@ from dataclasses import InitVar, dataclass, field
 from itertools import repeat
 from typing import Any
 
+from atc._records.packing import as_text
+from atc._records.records import Replacement
 from atc.calls.at_most_once import NameNow
 from atc.calls.attempt import Attempt
 from atc.calls.entry import CallEntry, CallKey, same_tool
@@ -19,8 +21,6 @@ from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused
-from atc.packing import as_text
-from atc.records import Replacement
 from atc.schemas.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]

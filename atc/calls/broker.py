@@ -15,6 +15,8 @@ from functools import partial
 from typing import Any
 
 from atc import wording
+from atc._records.packing import pack
+from atc._records.records import Feed, Invocation, Replacement, SameCall
 from atc.calls.approval import AFTER_LOOK, Approval, ApprovalRequest, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call
@@ -27,8 +29,6 @@ from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
-from atc.packing import pack
-from atc.records import Feed, Invocation, Replacement, SameCall
 from atc.result import Call, Effect
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES

@@ -33,6 +33,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from atc._records.records import Replacement
 from atc.calls.entry import (
     CallEntry,
     CallKey,
@@ -60,7 +61,6 @@ from atc.calls.journal_records import (
 )
 from atc.calls.json_values import to_json_value
 from atc.errors import CallRefused, JournalError
-from atc.records import Replacement
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage

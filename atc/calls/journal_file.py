@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from atc._host.files import close_file, lock, unlock
 from atc.errors import JournalError, RunInUse
-from atc.files import close_file, lock, unlock
 
 WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "

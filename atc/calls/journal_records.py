@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, get_args
 
+from atc._records.packing import pack, unpack
+from atc._records.records import Replacement
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
-from atc.packing import pack, unpack
-from atc.records import Replacement
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage

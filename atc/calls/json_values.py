@@ -6,9 +6,9 @@ import json
 import re
 from typing import Any
 
-from atc.packing import TAG, is_small, may_hold_whole_float, pack, unpack
-from atc.strict_json import MAX_INTEGER_DIGITS, TooMany, bound_size, parse
-from atc.unicode_forms import normalized
+from atc._host.unicode_forms import normalized
+from atc._records.packing import TAG, is_small, may_hold_whole_float, pack, unpack
+from atc._records.strict_json import MAX_INTEGER_DIGITS, TooMany, bound_size, parse
 
 __all__ = ["TooMany", "holds_nothing", "is_empty", "json_value_and_text", "to_json_value"]
 
@@ -23,13 +23,13 @@ def to_json_value(value: Any) -> Any:
 
     Raises:
         TooMany: it holds more values than a program is given.
-        ValueError: it has no JSON form that a program could be given (see :func:`atc.strict_json.parse`).
+        ValueError: it has no JSON form that a program could be given (see :func:`atc._records.strict_json.parse`).
     """
     return json_value_and_text(value)[0]
 
 
 def json_value_and_text(value: Any) -> tuple[Any, str]:
-    """:func:`to_json_value`, and the JSON text of what it returns, its bytes tagged (:mod:`atc.packing`).
+    """:func:`to_json_value`, and the JSON text of what it returns, its bytes tagged (:mod:`atc._records.packing`).
 
     Raises:
         TooMany, ValueError: as :func:`to_json_value`.
@@ -98,7 +98,8 @@ _CANONICAL = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=Fals
 def canonical(value: Any) -> str:
     """Return JSON text that is equal exactly for equal values.
 
-    Key order does not count; text is in Unicode normal form C (:mod:`atc.unicode_forms`); a float without a fraction
+    Key order does not count; text is in Unicode normal form C (:mod:`atc._host.unicode_forms`); a float without a
+    fraction
     is the integer (1.0 is 1, as JSON Schema has it), but ``True`` is not 1, and bytes are not their base64 text.
 
     Raises:

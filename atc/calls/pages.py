@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from atc._records.outcome import Outcome
+from atc._records.packing import pack
 from atc.calls.attempt import Attempt
 from atc.calls.broker import Broker
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.json_values import canonical
 from atc.errors import CallRefused
-from atc.outcome import Outcome
-from atc.packing import pack
 from atc.schemas.protocol import Protocol, original_arguments
 from atc.schemas.repair import DEFAULT, repair_arguments
 from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page

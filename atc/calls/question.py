@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal, get_args
 
+from atc._host.invisible import visible
 from atc.calls.abridged import Abridged, abridged
 from atc.errors import UsageError
-from atc.invisible import visible
 
 SHOWN = 2_000
 """Characters of all arguments together that a question shows; ``s`` shows the rest."""

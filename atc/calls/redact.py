@@ -11,9 +11,9 @@ from itertools import groupby
 from typing import Any
 from urllib.parse import unquote
 
-from atc.packing import as_text, is_small, json_text
+from atc._host.secret_forms import SecretForms, without_scheme
+from atc._records.packing import as_text, is_small, json_text
 from atc.result import Call
-from atc.secret_forms import SecretForms, without_scheme
 
 MASK = "[secret]"
 """Stands for a credential that ATC knows; what only looks like a secret becomes :data:`MASKED`."""
@@ -67,7 +67,8 @@ class Redactor:
         """Whether the value that JSON text writes surely holds no secret.
 
         Args:
-            text: as :func:`atc.packing.json_text` writes it. Where it has escapes, only a walk through the value can
+            text: as :func:`atc._records.packing.json_text` writes it. Where it has escapes, only a walk through the
+            value can
                 tell.
         """
         return not self._secrets or ("\\" not in text and self.text(text) == text)

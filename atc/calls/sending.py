@@ -15,11 +15,11 @@ from typing import Any
 
 import tenacity
 
+from atc._records.records import Feed
 from atc.calls.attempt import Attempt
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply
 from atc.errors import CallRefused, Cause, InputNeeded, ToolError
-from atc.records import Feed
 from atc.result import Call, Effect
 from atc.schemas.protocol import original_arguments
 from atc.schemas.validate import ensure_valid_schema

@@ -19,20 +19,20 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from atc._records.prices import money_text
+from atc.batch.batch import Batch
+from atc.batch.book import Book, TaskResult
+from atc.batch.limits import Limits
+from atc.batch.tasks import BatchTask, lines_of, read_tasks
+from atc.batch.work import Executor, Here
 from atc.calls.approval import ApprovalRequest, Approve, Refusal
+from atc.calls.permissions import Permissions
+from atc.calls.permissions.agent_permissions import permissions_of
 from atc.calls.question import AskUserChoice
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
-from atc.faces.batch.batch import Batch
-from atc.faces.batch.book import Book, TaskResult
-from atc.faces.batch.limits import Limits
-from atc.faces.batch.tasks import BatchTask, lines_of, read_tasks
-from atc.faces.batch.work import Executor, Here
 from atc.models.resolve import prepare_model
-from atc.permissions import Permissions
-from atc.permissions.agent_permissions import permissions_of
-from atc.prices import money_text
 from atc.settings import Settings
 from atc.traces.stores import RunStore, open_store
 
@@ -172,7 +172,7 @@ def _cluster(opened: AgentOptions, on: str, store: RunStore) -> Executor:
     where, _, address = on.partition(":")
     if where != "ray":
         raise UsageError(f"--on takes ray or ray:ADDRESS, not {on!r:.100}")
-    from atc.faces.batch.on_ray import OnRay
+    from atc.batch.on_ray import OnRay
 
     return OnRay(opened, address=address or None, store=store)
 

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.menu import WIDTH, Entry, Menu
+from atc.catalogue.index.menu import Path as Place
 from atc.cli import options
 from atc.cli.console import Force, clean, err, guarded, out, print_json, short, stages, writable, write
 from atc.cli.find import index_of
 from atc.errors import UsageError
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.menu import WIDTH, Entry, Menu
-from atc.retrieval.menu import Path as Place
 from atc.settings import Settings
 from atc.tools.sources import FORMS
 
@@ -234,7 +234,7 @@ def _many(tools: int) -> str:
 
 
 def _write_page(index: ToolIndex, menu: Menu, file: Path, as_json: bool) -> None:
-    from atc.pages.tool_menu.page import html_of
+    from atc.serve.pages.tool_menu.page import html_of
 
     with stages() as report:
         text, left_out = html_of(index, menu, report)

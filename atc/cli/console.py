@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from atc._host.files import write_whole
 from atc.errors import AtcError, EnvironmentProblem, ModelError, UsageError
-from atc.files import write_whole
 from atc.result import RunStatus
 
 if TYPE_CHECKING:

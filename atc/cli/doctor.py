@@ -15,21 +15,21 @@ from rich.table import Table
 from rich.text import Text
 
 from atc import wording
+from atc._host.extras import install_command
 from atc.calls.contract import CallReply, CallRequest
+from atc.catalogue.index.minilm import MiniLM, how_to_get_it
 from atc.cli import options
 from atc.cli.console import ENVIRONMENT, guarded, print_json, print_table
 from atc.errors import AtcError, EncoderUnavailable, EnvironmentProblem
-from atc.extras import install_command
 from atc.models.embedded import EmbeddedModel
 from atc.models.machine import described, this_machine
 from atc.models.resolve import choose_model
-from atc.retrieval.minilm import MiniLM, how_to_get_it
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.engine import Engine
 from atc.sandboxes.process.driver import ProcessSandbox, how_to_go_on
 from atc.settings import Settings
-from atc.telemetry import open_telemetry
 from atc.traces.stores import open_store
+from atc.traces.telemetry.seam import open_telemetry
 
 
 @dataclass(frozen=True)

@@ -13,22 +13,22 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc.catalogue.index.adapter import OwnAdapters
+from atc.catalogue.index.co_usage import MAX_TOGETHER, Used, read_used
+from atc.catalogue.index.endpoint import EndpointEncoder
+from atc.catalogue.index.index import Hit, ToolIndex
+from atc.catalogue.index.index_cache import INDEXES, kept_index
+from atc.catalogue.index.minilm import MiniLM
+from atc.catalogue.index.planner import QueryPlanner, Trajectory, search_without_plan
+from atc.catalogue.index.retriever import Way, encoder_for
+from atc.catalogue.index.scorers import added
+from atc.catalogue.index.vectors import Encoder
+from atc.catalogue.scorer_names import WITHOUT_VECTORS
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError
 from atc.models.base import Message, Reply
 from atc.models.resolve import resolve_model
-from atc.retrieval.adapter import OwnAdapters
-from atc.retrieval.co_usage import MAX_TOGETHER, Used, read_used
-from atc.retrieval.endpoint import EndpointEncoder
-from atc.retrieval.index import Hit, ToolIndex
-from atc.retrieval.index_cache import INDEXES, kept_index
-from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import QueryPlanner, Trajectory, search_without_plan
-from atc.retrieval.retriever import Way, encoder_for
-from atc.retrieval.scorers import added
-from atc.retrieval.vectors import Encoder
-from atc.scorer_names import WITHOUT_VECTORS
 from atc.settings import Settings
 from atc.tools.sources import FORMS
 from atc.tools.tool import Toolset

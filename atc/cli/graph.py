@@ -12,6 +12,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc.catalogue.graph.edges import Counts, Evidence, Feed, Substitute
+from atc.catalogue.graph.substitutes import same_parameters
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli import options
 from atc.cli.console import (
     NOT_SOLVED,
@@ -28,9 +31,6 @@ from atc.cli.console import (
     write,
 )
 from atc.errors import UsageError
-from atc.graph.edges import Counts, Evidence, Feed, Substitute
-from atc.graph.substitutes import same_parameters
-from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.schemas.observed import is_documented
 from atc.schemas.protocol import Protocol, parameters_of
@@ -46,8 +46,8 @@ from atc.wording.sketches import (
 )
 
 if TYPE_CHECKING:
-    from atc.graph.search import ToolPath
-    from atc.graph.store import GraphStore
+    from atc.catalogue.graph.search import ToolPath
+    from atc.catalogue.graph.store import GraphStore
 
 
 app = typer.Typer(help="Show which tool feeds which, and why; draw it; correct it.", no_args_is_help=True)
@@ -92,7 +92,7 @@ def path(
 
     Exit codes: 0 there is a path, 1 there is none, 2 wrong use, 3 something is missing in the environment.
     """
-    from atc.graph.search import paths_between
+    from atc.catalogue.graph.search import paths_between
 
     opened = _graph(source)
     ends = known_tool(first, opened.protocols), known_tool(target, opened.protocols)
@@ -126,8 +126,8 @@ def draw(
     if output.suffix.lower() not in (".html", ".svg"):
         raise UsageError(f"{output}: name a file that ends in .html (a page) or .svg (a drawing)")
     writable(output, force)
-    from atc.pages.tool_graph.drawing import drawing_of
-    from atc.pages.tool_graph.page import html_of, svg_of
+    from atc.serve.pages.tool_graph.drawing import drawing_of
+    from atc.serve.pages.tool_graph.page import html_of, svg_of
 
     opened = _graph(source)
     chosen = [known_tool(each, opened.protocols) for each in around or ()]
@@ -225,7 +225,7 @@ def forget(
         chosen = {known_tool(name, protocols): protocols[name] for name in names or protocols}
     with _store() as store:
         facts = store.forget(chosen, whole=not (names or source.only))
-    from atc.retrieval.adapter import OwnAdapters
+    from atc.catalogue.index.adapter import OwnAdapters
 
     rankings = OwnAdapters(Settings.load().catalogue).forget(chosen)
     if as_json:
@@ -287,7 +287,7 @@ def _graph(source: options.Source) -> ToolGraph:
 @contextmanager
 def _store() -> Iterator[GraphStore]:
     """The user's own store. What is wrong with it is a line on stderr."""
-    from atc.catalogue import store_in
+    from atc.catalogue.catalogue import store_in
 
     store = store_in(Settings.load().catalogue)
     try:

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import anyio
 import typer
 
+from atc._host.extras import install_command
 from atc.cli import mcp_http, options
 from atc.cli.console import INTERRUPTED, clean, err, guarded, leaving, out, print_json
 from atc.cli.mcp_install import install, uninstall
 from atc.cli.options import notes_on
 from atc.errors import EnvironmentProblem, UsageError
-from atc.extras import install_command
 from atc.settings import Settings
 from atc.tools.mcp.spec import ServerSpec, read_specs
 
 if TYPE_CHECKING:
-    from atc.faces.mcp_server.gateway import Gateway
-    from atc.faces.mcp_server.server import Footprint
+    from atc.serve.mcp.gateway import Gateway
+    from atc.serve.mcp.server import Footprint
 
 
 Enrich = Annotated[
@@ -116,9 +116,9 @@ def mcp(
         import mcp as _  # noqa: F401
     except ImportError:
         raise EnvironmentProblem(f"the package `mcp` is not installed: {install_command('mcp')}") from None
-    from atc.faces.mcp_server.gateway import Gateway, Options
-    from atc.faces.mcp_server.own_tools import EXTRAS
-    from atc.faces.mcp_server.stdio import taken
+    from atc.serve.mcp.gateway import Gateway, Options
+    from atc.serve.mcp.own_tools import EXTRAS
+    from atc.serve.mcp.stdio import taken
 
     if unknown := [name for name in extras or () if name not in EXTRAS]:
         raise UsageError(f"--with does not know {unknown[0]!r}: there are {', '.join(EXTRAS)}")
@@ -161,16 +161,16 @@ def mcp(
 
 
 def _serve_over_pipes(gateway: Gateway, outgoing: int, *, enrich: bool, probe_reads: bool) -> None:
-    from atc.faces.mcp_server.stdio import serve_stdio
+    from atc.serve.mcp.stdio import serve_stdio
 
     face = None
     if enrich:
-        from atc.faces.mcp_server.enrich import EnrichedFace
+        from atc.serve.mcp.enrich import EnrichedFace
 
         face = EnrichedFace(gateway)
     serve: partial[Any] = partial(serve_stdio, gateway, face, outgoing=outgoing)
     if probe_reads:
-        from atc.faces.mcp_server.probing import beside
+        from atc.serve.mcp.probing import beside
 
         serve = partial(beside, gateway, serve)
     with leaving(INTERRUPTED):
@@ -207,7 +207,7 @@ def told(notices: list[str] | tuple[str, ...]) -> None:
 
 
 async def _footprint(gateway: Gateway) -> Footprint:
-    from atc.faces.mcp_server.server import footprint
+    from atc.serve.mcp.server import footprint
 
     try:
         await gateway.prepare()

@@ -20,8 +20,8 @@ from atc.errors import UsageError
 if TYPE_CHECKING:
     from mcp.server.auth.provider import TokenVerifier as Verifier
 
-    from atc.faces.mcp_server.gateway import Gateway
-    from atc.faces.mcp_server.http import HttpSettings, Lock, Names
+    from atc.serve.mcp.gateway import Gateway
+    from atc.serve.mcp.http import HttpSettings, Lock, Names
 
 PANEL = "Over HTTP"
 
@@ -128,9 +128,9 @@ def settings_of(given: HttpOptions) -> HttpSettings:
         UsageError: options do not fit each other, or a file is not what it should be.
         EnvironmentProblem: a token cannot be kept.
     """
-    from atc.faces.mcp_server.http import HttpSettings
     from atc.serve.accepting import is_loopback
     from atc.serve.http import tls_files
+    from atc.serve.mcp.http import HttpSettings
 
     tls = tls_files(given.tls_cert, given.tls_key)
     here = is_loopback(given.host)
@@ -141,8 +141,8 @@ def settings_of(given: HttpOptions) -> HttpSettings:
 
 
 def _lock(given: HttpOptions, here: bool) -> Lock:
-    from atc.faces.mcp_server.http import Lock, Resource
-    from atc.faces.mcp_server.tokens import TokenVerifier, kept_token
+    from atc.serve.mcp.http import Lock, Resource
+    from atc.serve.mcp.tokens import TokenVerifier, kept_token
     from atc.serve.tokens import Tenants
 
     tokens = _tokens(given)
@@ -169,7 +169,7 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
     verifiers: list[Verifier] = [TokenVerifier(Tenants(tokens), given.oauth_scope)] if tokens else []
     if not given.oauth_issuer:
         return Lock(verifiers)
-    from atc.faces.mcp_server.tokens import verifier_of
+    from atc.serve.mcp.tokens import verifier_of
 
     if not given.resource_url and not here:
         raise UsageError("--oauth-issuer needs --resource-url: the address of /mcp as clients reach it")
@@ -180,10 +180,10 @@ def _lock(given: HttpOptions, here: bool) -> Lock:
 
 
 def _own_lock(given: HttpOptions, here: bool, tokens: dict[str, str]) -> Lock:
-    from atc.faces.mcp_server.http import Lock, Resource
-    from atc.faces.mcp_server.oauth_own import OwnServer, routes_of
-    from atc.faces.mcp_server.tokens import TokenVerifier, kept_token
     from atc.serve.accepting import is_loopback
+    from atc.serve.mcp.http import Lock, Resource
+    from atc.serve.mcp.oauth_own import OwnServer, routes_of
+    from atc.serve.mcp.tokens import TokenVerifier, kept_token
     from atc.serve.tokens import Tenants
 
     if given.oauth_issuer:
@@ -226,7 +226,7 @@ def _warn_if_open(path: Path) -> None:
 
 
 def _names(given: HttpOptions, here: bool) -> Names:
-    from atc.faces.mcp_server.http import Names, origins_of
+    from atc.serve.mcp.http import Names, origins_of
 
     hosts = {each.lower().rstrip(".") for each in given.allow_host}
     if bad := [each for each in hosts if not each or any(character in each for character in "/:*@ ")]:
@@ -250,7 +250,7 @@ def serve(gateway: Gateway, given: HttpOptions) -> None:
     Raises:
         UsageError, EnvironmentProblem: as :func:`settings_of`, and where the address cannot be listened at.
     """
-    from atc.faces.mcp_server.http import serve_http
+    from atc.serve.mcp.http import serve_http
 
     settings = settings_of(given)
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from atc._host.invisible import visible
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
-from atc.invisible import visible
 
 if TYPE_CHECKING:  # a server of the same group starts without them
-    from atc.faces.mcp_clients.clients import Machine
-    from atc.faces.mcp_clients.document import ConfigProblem
-    from atc.faces.mcp_clients.plan import Found, Plan
+    from atc.cli.clients.clients import Machine
+    from atc.cli.clients.document import ConfigProblem
+    from atc.cli.clients.plan import Found, Plan
 
 Scope = Annotated[
     Literal["user", "project"],
@@ -54,10 +54,10 @@ def install(
 
     Exit codes: 0 it is there, 1 you said no, 2 wrong use or a file that cannot be edited, 3 it cannot be written.
     """
-    from atc.faces.mcp_clients.clients import Machine, client_named, clients, own_command, place_of
-    from atc.faces.mcp_clients.document import ConfigProblem
-    from atc.faces.mcp_clients.plan import Wanted, plan_install
-    from atc.faces.mcp_clients.state import alone
+    from atc.cli.clients.clients import Machine, client_named, clients, own_command, place_of
+    from atc.cli.clients.document import ConfigProblem
+    from atc.cli.clients.plan import Wanted, plan_install
+    from atc.cli.clients.state import alone
 
     machine = Machine()
     if list_:
@@ -93,9 +93,9 @@ def uninstall(
     Exit codes: 0 it is out, 1 you said no, or a server could not be put back, 2 wrong use or a file that cannot be
     edited, 3 it cannot be written.
     """
-    from atc.faces.mcp_clients.clients import Machine, client_named, place_of
-    from atc.faces.mcp_clients.plan import plan_uninstall
-    from atc.faces.mcp_clients.state import alone
+    from atc.cli.clients.clients import Machine, client_named, place_of
+    from atc.cli.clients.plan import plan_uninstall
+    from atc.cli.clients.state import alone
 
     machine, known = Machine(), client_named(client)
     place = place_of(known, machine, scope=scope, config=config)
@@ -178,8 +178,8 @@ def _document(plan: Plan, diff: str, *, written: bool, copy: Path | None) -> dic
 def _list(machine: Machine, scope: Literal["user", "project"], *, as_json: bool) -> None:
     from rich.table import Table
 
-    from atc.faces.mcp_clients.clients import clients
-    from atc.faces.mcp_clients.plan import look
+    from atc.cli.clients.clients import clients
+    from atc.cli.clients.plan import look
 
     has = [each for each in clients().values() if (each.user if scope == "user" else each.project)]
     rows = [look(each, machine, scope) for each in has]

@@ -17,12 +17,12 @@ from pydantic_settings import EnvSettingsSource
 from typer.models import OptionInfo
 
 from atc import wording
+from atc._host.trust import RETIRED, SECRET
 from atc.cli.console import err
 from atc.errors import AtcError, UsageError
 from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.tools.sources import FORMS, is_openapi, mcp_source, open_tools
 from atc.tools.tool import Toolset
-from atc.trust import RETIRED, SECRET
 
 if TYPE_CHECKING:
     from atc.tools.mcp.live import LiveTools

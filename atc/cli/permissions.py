@@ -12,16 +12,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc._host.invisible import visible
+from atc.calls.permissions import Decision, Permissions, Rule, Who
+from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
+from atc.calls.permissions.audit import AuditRecord, read_audit
+from atc.calls.permissions.conditions import shown
+from atc.calls.permissions.patterns import may_name
+from atc.calls.permissions.permissions import decided_by
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
-from atc.invisible import visible
-from atc.permissions import Decision, Permissions, Rule, Who
-from atc.permissions.agent_permissions import permissions_file, permissions_named, user_path
-from atc.permissions.audit import AuditRecord, read_audit
-from atc.permissions.conditions import shown
-from atc.permissions.patterns import may_name
-from atc.permissions.permissions import decided_by
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
+from atc._host.invisible import visible
 from atc.cli import options
 from atc.cli.console import WRONG_USE, Interrupted, clean, err, exit_code_of, exit_code_of_run, guarded, out, print_json
 from atc.errors import AtcError
-from atc.invisible import visible
 from atc.models.resolve import prepare_model
 from atc.wording import outcomes
 from atc.wording.outcomes import caveats

@@ -15,6 +15,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc._host.invisible import visible
+from atc._host.parts import STRATEGIES
+from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
 from atc.cli import options
@@ -22,12 +25,9 @@ from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_jso
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
 from atc.errors import EnvironmentProblem, TraceError, UsageError
-from atc.invisible import visible
-from atc.parts import STRATEGIES
-from atc.prices import money_text
-from atc.resources import replies_folder
+from atc.run.base import Strategy, open_strategy
+from atc.run.resources import replies_folder
 from atc.settings import Settings
-from atc.strategies.base import Strategy, open_strategy
 from atc.traces.events import Event
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
@@ -139,7 +139,7 @@ def show(
 
 def _write_page(stored: StoredRun, file: Path, *, force: bool, as_json: bool) -> list[TraceError]:
     """Write a run as a page; what cannot be read of it."""
-    from atc.pages.run.page import run_file
+    from atc.serve.pages.run.page import run_file
 
     piped = str(file) == "-"
     if piped and as_json:
@@ -404,8 +404,8 @@ def _beside(found: Deleted, settings: Settings, wanted: Wanted) -> Deleted:
 
 
 def _forget(settings: Settings) -> int:
-    from atc.catalogue import store_in
-    from atc.retrieval.adapter import OwnAdapters
+    from atc.catalogue.catalogue import store_in
+    from atc.catalogue.index.adapter import OwnAdapters
 
     lessons = store_in(settings.catalogue)
     try:

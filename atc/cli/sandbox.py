@@ -14,13 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from atc._host.extras import install_command
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, err, guarded, out, print_json, print_table
 from atc.errors import EnvironmentProblem, UsageError
-from atc.extras import install_command
 from atc.sandboxes.drivers import limits_from
 from atc.settings import Settings
-from atc.telemetry import open_telemetry
+from atc.traces.telemetry.seam import open_telemetry
 
 if TYPE_CHECKING:
     from atc.sandboxes.conformance import Report, Verdict

@@ -9,9 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli import browse, find, options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short
-from atc.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.schemas.protocol import parameters_of
 from atc.tools.short_stubs import WHOLE

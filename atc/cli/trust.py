@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc._host.invisible import visible
+from atc._host.trust import FILE, SettingsFile, TrustStore, settings_file
 from atc.calls import question
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, clean, guarded, out, print_json, print_table
 from atc.errors import UsageError
-from atc.invisible import visible
-from atc.trust import FILE, SettingsFile, TrustStore, settings_file
 
 
 @guarded

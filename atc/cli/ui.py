@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from atc._host.extras import install_command
 from atc.cli import options
 from atc.cli.console import INTERRUPTED, err, guarded, leaving, out, print_json
 from atc.errors import EnvironmentProblem
-from atc.extras import install_command
 from atc.settings import Settings
 from atc.traces.stores import open_store
 
 if TYPE_CHECKING:
     from atc.agent import Agent
     from atc.calls.approval import Approve
-    from atc.faces.ui.app import Address
+    from atc.serve.ui.app import Address
     from atc.traces.events import Event
 
 FILE_S = 30.0
@@ -60,7 +60,7 @@ def ui(
         except ImportError:
             message = f"the package `{package}` is not installed: {install_command('ui')}"
             raise EnvironmentProblem(message) from None
-    from atc.faces.ui.app import make_ui, serve_ui
+    from atc.serve.ui.app import make_ui, serve_ui
 
     settings = Settings.load(**given)
     store = open_store(settings)

@@ -14,7 +14,7 @@ import httpx
 from atc.errors import ModelError
 from atc.models.embedded_process import EmbeddedServer, ServerSettings
 from atc.models.messages import Message
-from atc.prompting import prompt
+from atc.wording.prompting import prompt
 
 WRITTEN = 96
 """Tokens of a reply that is timed, at most."""

@@ -9,10 +9,10 @@ from decimal import Decimal
 
 import anyio
 
+from atc._records.prices import Price, money_text
 from atc.errors import BudgetExceeded, UsageError
 from atc.models.base import Model, WrappedModel
 from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
-from atc.prices import Price, money_text
 
 
 @dataclass

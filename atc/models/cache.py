@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from atc.files import make_private
+from atc._host.files import make_private
 from atc.models.base import Model, WrappedModel
 from atc.models.messages import Message, ModelRequest, Reply
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import anyio.to_thread
 import platformdirs
 
+from atc._host.extras import install_command
 from atc.errors import ModelError, ModelUnavailable, UsageError
-from atc.extras import install_command
 from atc.models.base import Model
 from atc.models.catalogue import CATALOGUE, DEFAULT_MODEL
 from atc.models.embedded_process import Drafts, EmbeddedServer, KeepPrompts, ServerSettings, kept_prefixes, shared

@@ -27,8 +27,8 @@ import anyio
 import httpx
 import platformdirs
 
+from atc._host.files import make_private
 from atc.errors import ModelUnavailable
-from atc.files import make_private
 from atc.models.machine import needed_bytes, this_machine
 from atc.models.messages import Message, estimate_tokens
 

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx
 
+from atc._host.trace_context import carried
 from atc.models.endpoint_errors import Endpoint, Failure, broken, exceeded, too_long
 from atc.models.messages import FinishReason, OnText, estimate_tokens
-from atc.trace_context import carried
 
 if TYPE_CHECKING:
     import openai  # it takes most of a second: imported when it is used, for the embedded model loads meanwhile

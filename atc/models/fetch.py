@@ -24,8 +24,8 @@ from typing import IO, Literal
 import httpx
 import platformdirs
 
+from atc._host.files import lock
 from atc.errors import ModelUnavailable, UsageError
-from atc.files import lock
 from atc.models.catalogue import Chunk, ModelFile, known
 
 Progress = Callable[[int, int], None]

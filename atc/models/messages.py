@@ -9,7 +9,7 @@ from typing import Any, Literal
 from atc.errors import ModelUnavailable
 from atc.models.images import IMAGE_TOKENS, Image
 from atc.models.reply_format import ReplyFormat
-from atc.prompting import fenced, prompt
+from atc.wording.prompting import fenced, prompt
 
 Role = Literal["system", "user", "assistant"]
 FinishReason = Literal["stop", "length", "other"]

@@ -15,9 +15,9 @@ from functools import cached_property
 from typing import Any, Literal
 
 from atc.errors import ToolImportError, UsageError
-from atc.prompting import fenced, prompt
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.validate import ensure_valid_schema, pointed, problems, types_of
+from atc.wording.prompting import fenced, prompt
 
 MAX_STEPS = 20_000
 """Subschemas that may apply, with every reference followed."""

@@ -6,7 +6,7 @@ Each name has its documentation where it is made.
 
 from __future__ import annotations
 
-from atc.catalogue import store_in
+from atc.catalogue.catalogue import store_in
 from atc.cli import options
 from atc.cli.console import INTERRUPTED, NOT_SOLVED, SOLVED, clean, err, guarded, not_enough, out, print_json, stages
 from atc.cli.learn import tools_or_latest

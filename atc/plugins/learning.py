@@ -6,22 +6,16 @@ and the runs that are kept. Each name has its documentation where it is made.
 
 from __future__ import annotations
 
-from atc.blocking import wait_for
-from atc.files import lock, make_private, write_whole
-from atc.graph.edges import Path
-from atc.graph.store import GraphStore
-from atc.graph.suppliers import ECHO, fields_of
-from atc.graph.tool_graph import ToolGraph
-from atc.learn.examples import Example, read_examples
-from atc.models.budget import Budget, BudgetedModel
-from atc.models.messages import Ask
-from atc.models.resolve import resolve_model
-from atc.programs.lessons.reading import all_lessons
-from atc.prompting import fenced
-from atc.retrieval import index_store
-from atc.retrieval.clustering import k_means, nearest, squared_distances
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.dialogue import (
+from atc._host.blocking import wait_for
+from atc._host.files import lock, make_private, write_whole
+from atc.catalogue.graph.edges import Path
+from atc.catalogue.graph.store import GraphStore
+from atc.catalogue.graph.suppliers import ECHO, fields_of
+from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index import index_store
+from atc.catalogue.index.clustering import k_means, nearest, squared_distances
+from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index.dialogue import (
     MAX_GOALS,
     MAX_QUERIES,
     MAX_TASK,
@@ -38,14 +32,19 @@ from atc.retrieval.dialogue import (
     parse_query,
     show_results,
 )
-from atc.retrieval.documents import document_fields
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.metrics import ndcg
-from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import DEPTH, Conversation, QueryPlanner, Trajectory
-from atc.retrieval.snapshot import Progress, Snapshot, protocol_of
-from atc.retrieval.vectors import Encoder, Floats
-from atc.retrieval.words import STOP_WORDS, words
+from atc.catalogue.index.documents import document_fields
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.metrics import ndcg
+from atc.catalogue.index.minilm import MiniLM
+from atc.catalogue.index.planner import DEPTH, Conversation, QueryPlanner, Trajectory
+from atc.catalogue.index.snapshot import Progress, Snapshot, protocol_of
+from atc.catalogue.index.vectors import Encoder, Floats
+from atc.catalogue.index.words import STOP_WORDS, words
+from atc.catalogue.learn.examples import Example, read_examples
+from atc.models.budget import Budget, BudgetedModel
+from atc.models.messages import Ask
+from atc.models.resolve import resolve_model
+from atc.programs.lessons.reading import all_lessons
 from atc.schemas.identifiers import (
     QUALIFIERS,
     VERBS,
@@ -63,6 +62,7 @@ from atc.schemas.validate import resolve, types_of
 from atc.traces.reading import FAILS
 from atc.traces.stores import open_store
 from atc.traces.stores.base import RunStore, StoredRun
+from atc.wording.prompting import fenced
 
 __all__ = [
     "Ask",

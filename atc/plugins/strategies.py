@@ -7,31 +7,31 @@ strategy is written.
 
 from __future__ import annotations
 
+from atc._records.records import FaultCase, FaultKind
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import to_json_value
+from atc.catalogue.graph.edges import Feed
+from atc.catalogue.graph.search import best_paths
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import Cause
-from atc.graph.edges import Feed
-from atc.graph.search import best_paths
-from atc.graph.tool_graph import ToolGraph
 from atc.programs.extract import extract
 from atc.programs.program import Program
 from atc.programs.syntax import reads_one_of
-from atc.prompting import fenced, filled
-from atc.records import FaultCase, FaultKind
+from atc.run.ask_user import NAME as ASK_USER
+from atc.run.ask_user import is_ask_user
+from atc.run.chain_policy import ChainPolicy
+from atc.run.endings import STATUS, advised, ending_of
+from atc.run.left_undone import refused_write, settled
+from atc.run.previews import LEFT_OUT, previews
+from atc.run.revise import revise
+from atc.run.writer import DEFAULT_OPTIONS, Draft
 from atc.sandboxes.inputs import name_problem
 from atc.schemas.protocol import parameters_of
-from atc.strategies.ask_user import NAME as ASK_USER
-from atc.strategies.ask_user import is_ask_user
-from atc.strategies.chain_policy import ChainPolicy
-from atc.strategies.endings import STATUS, advised, ending_of
-from atc.strategies.left_undone import refused_write, settled
-from atc.strategies.previews import LEFT_OUT, previews
-from atc.strategies.revise import revise
-from atc.strategies.writer import DEFAULT_OPTIONS, Draft
 from atc.tools.stubs import render_stub
 from atc.traces.events import LayerStarted
 from atc.traces.stores.base import StoredRun
 from atc.wording import is_down
+from atc.wording.prompting import fenced, filled
 
 __all__ = [
     "ASK_USER",

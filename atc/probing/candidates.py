@@ -15,7 +15,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from atc.calls.json_values import canonical
-from atc.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
+from atc.catalogue.graph.resources import OWN, REFERS, UNTOLD, Field, Fields, Wanted, fit, wanted
 from atc.schemas.identifiers import VERBS, affinity, owner_of, words_of
 from atc.schemas.infer.text import MASKED
 from atc.schemas.protocol import Protocol, parameters_of

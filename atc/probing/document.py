@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from atc._host.files import write_whole
 from atc.errors import UsageError
-from atc.files import write_whole
 from atc.probing.error_messages import read_error_message
 from atc.probing.record import Instance, Record, Refusal
 from atc.schemas.infer.text import MASKED, masked_text, may_be_name

@@ -34,7 +34,6 @@ from atc.probing.candidates import (
 from atc.probing.document import described, merged_arguments, protocol_of
 from atc.probing.record import Instance, Record, hidden, key_of, printable
 from atc.programs.extract import extract
-from atc.prompting import fenced, prompt
 from atc.result import Effect
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.schemas.infer.shape import mask
@@ -42,6 +41,7 @@ from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.types import OBSERVED
 from atc.settings import Settings
 from atc.tools.stubs import render_stub
+from atc.wording.prompting import fenced, prompt
 
 MAX_REFUSALS = 4
 MAX_HELPERS = 3

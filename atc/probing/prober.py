@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import anyio
 
-from atc.blocking import wait_for
+from atc._host.blocking import wait_for
 from atc.calls.approval import Approve, checked_approve
 from atc.errors import UsageError
 from atc.models.base import Model

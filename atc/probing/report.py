@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from atc.graph.suppliers import fields_of
+from atc.catalogue.graph.suppliers import fields_of
 from atc.models.budget import Budget as ModelBudget
 from atc.probing.call_policy import Meter
 from atc.probing.document import protocol_of
@@ -134,7 +134,7 @@ def write_page(report: Report, file: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    from atc.pages.kit import page_of  # its template engine is loaded for a page alone
+    from atc.serve.pages.kit import page_of  # its template engine is loaded for a page alone
 
     boxes, arrows = drawing(report)
     here = Path(__file__).parent

@@ -13,11 +13,11 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
+from atc._records.records import Feed, FeedKind
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import ITEM, NOTHING, UNKNOWN, Origin, Value
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
-from atc.records import Feed, FeedKind
 from atc.result import Call
 from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.protocol import Parameter, Protocol, parameters_of

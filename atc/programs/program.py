@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Mapping
 
-from atc.lazy import lazy
+from atc._host.lazy import lazy
 from atc.programs.analysis.flow import Flow
 from atc.programs.syntax import sets_answer
 from atc.schemas.protocol import Protocol

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from atc._records.records import Answered, Drift, Invocation, Observed, trimmed
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
 from atc.facts import Finding
@@ -13,7 +14,6 @@ from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import ITEM, MEMBER, Origin, Step
 from atc.programs.program import Program
 from atc.programs.syntax import span_of
-from atc.records import Answered, Drift, Invocation, Observed, trimmed
 from atc.result import Call, Effect
 from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.protocol import Protocol

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
+from atc._records.outcome import Outcome
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import UsageError
-from atc.outcome import Outcome
 from atc.sandboxes.inputs import check_names
 
 TIERS = ("N", "L", "F")

@@ -12,11 +12,11 @@ import keyword
 from collections.abc import Container, Mapping
 from typing import Any
 
+from atc._host.unicode_forms import normalized
+from atc._records.packing import pack
 from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
-from atc.packing import pack
 from atc.schemas.names import ALL_PAGES, RESERVED_NAMES
-from atc.unicode_forms import normalized
 
 MAX_NAME = 200
 """Characters of an input's name."""
@@ -64,7 +64,7 @@ def check_names(inputs: Mapping[str, Any], tools: Container[str]) -> None:
 
 
 def packed(inputs: Mapping[str, Any], *, frame_bytes: int, channel_bytes: int, most: int = MAX_BYTES) -> dict[str, Any]:
-    """Return the inputs as JSON values, their bytes tagged (:mod:`atc.packing`).
+    """Return the inputs as JSON values, their bytes tagged (:mod:`atc._records.packing`).
 
     Its time is linear in the inputs, and a second or more for the largest: an event loop has it done in a thread.
 

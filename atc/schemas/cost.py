@@ -21,7 +21,7 @@ from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
-from atc.packing import count_values, is_small, json_text, pack, without_strings
+from atc._records.packing import count_values, is_small, json_text, pack, without_strings
 
 _COUNT = re.compile(r"\{(\d{1,6})(?:(,)(\d{0,6}))?\}")
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from atc.records import BodyError
+from atc._records.records import BodyError
 from atc.schemas.repair.spelling import spelling_key
 
 _ERROR = frozenset(

@@ -16,8 +16,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain, count
 
-from atc.invisible import is_invisible
-from atc.unicode_forms import normalized
+from atc._host.invisible import is_invisible
+from atc._host.unicode_forms import normalized
 
 MAX_NAME = 64
 """Characters of a made name; a longer one is cut and ends in a hash of the original."""

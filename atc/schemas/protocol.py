@@ -5,7 +5,8 @@ is a tool's documentation whoever wrote it: a person, an importer, or probing.
 
 ``{"type": "string", "format": "binary"}`` is what takes Python's ``bytes``, and nothing else. Text is refused there,
 base64 text too: what the text should become is the program's to say. A validator knows JSON values only, so bytes are
-shown to it in their packed form (:mod:`atc.packing`), and the schema is rewritten to fit it (:func:`for_validator`).
+shown to it in their packed form (:mod:`atc._records.packing`), and the schema is rewritten to fit it
+(:func:`for_validator`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from atc.packing import TAG
+from atc._records.packing import TAG
 from atc.result import Effect
 from atc.schemas.names import argument_names, tool_name
 

@@ -10,9 +10,9 @@ import re
 import unicodedata
 from functools import lru_cache
 
-from atc.invisible import without_invisible
+from atc._host.invisible import without_invisible
+from atc._host.unicode_forms import normalized
 from atc.schemas.identifiers import split
-from atc.unicode_forms import normalized
 
 VERBS = frozenset(
     """

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from atc.invisible import JOINERS, legible, written
+from atc._host.invisible import JOINERS, legible, written
 from atc.schemas.names import is_readable_name
 from atc.schemas.protocol import JsonSchema, takes_bytes
 from atc.schemas.reading import CHOICES, Reader, name_of

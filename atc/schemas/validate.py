@@ -17,8 +17,8 @@ from urllib.parse import quote
 
 import jsonschema_rs
 
+from atc._records.packing import holds_bytes, pack, unpack
 from atc.errors import ToolImportError
-from atc.packing import holds_bytes, pack, unpack
 from atc.schemas.cost import MAX_STEPS, Cost, Size, cost_of, steps
 from atc.schemas.protocol import JsonSchema, bytes_problem, for_validator
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from atc._host.files import resource_dir
 from atc.errors import ToolImportError
-from atc.files import resource_dir
 from atc.schemas.protocol import Protocol
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.parse import MAX_BYTES, parse_document

@@ -36,8 +36,8 @@ from pydantic_core.core_schema import (
     TypedDictField,
 )
 
+from atc._records.packing import holds_bytes
 from atc.errors import ToolError, ToolImportError
-from atc.packing import holds_bytes
 from atc.result import Effect
 from atc.schemas.protocol import Example, JsonSchema, Protocol, Source
 from atc.schemas.types import VALUE_NAMES, value_names

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.graph.suppliers import Suppliers
+from atc.catalogue.graph.suppliers import Suppliers
 from atc.schemas.identifiers import NAMES, is_identifier, words_of
 from atc.schemas.protocol import JsonSchema, Protocol, parameters_of
 from atc.schemas.reading import CHOICES, Reader
@@ -66,7 +66,7 @@ class Outline:
 
     Args:
         protocols: the tools; they must not change meanwhile.
-        suppliers: who can supply which argument (:attr:`atc.graph.tool_graph.ToolGraph.suppliers`).
+        suppliers: who can supply which argument (:attr:`atc.catalogue.graph.tool_graph.ToolGraph.suppliers`).
         task: the user's words.
     """
 

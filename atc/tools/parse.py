@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import yaml
 
+from atc._records.packing import without_strings
 from atc.errors import ToolImportError
-from atc.packing import without_strings
 
 MAX_BYTES = 20_000_000
 """Bytes of one document's text, unless the user sets another bound."""

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from atc.invisible import written
+from atc._host.invisible import written
 from atc.result import Effect
 from atc.schemas.names import is_readable_name
 from atc.schemas.observed import is_observed

@@ -11,8 +11,8 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from atc.graph.suppliers import Suppliers, hints_from
-from atc.graph.tool_facts import writers
+from atc.catalogue.graph.suppliers import Suppliers, hints_from
+from atc.catalogue.graph.tool_facts import writers
 from atc.schemas.protocol import Protocol
 from atc.schemas.types import RESERVED
 from atc.tools.outline import Outline, words_of_task
@@ -59,7 +59,7 @@ class Fitter:
 
     Args:
         protocols: the tools, by rank.
-        suppliers: who can supply which argument (:attr:`atc.graph.tool_graph.ToolGraph.suppliers`).
+        suppliers: who can supply which argument (:attr:`atc.catalogue.graph.tool_graph.ToolGraph.suppliers`).
         task: the user's words: what they name is shown before the rest.
         keep: names of tools that are always shown whole.
         first: names of tools that have as much room as they need, before all others.

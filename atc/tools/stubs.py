@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atc._host.invisible import legible, written
+from atc._records.packing import as_text
 from atc.errors import ToolImportError
-from atc.invisible import legible, written
-from atc.packing import as_text
 from atc.result import Effect
 from atc.schemas.names import NAMED, has_lost_letters
 from atc.schemas.observed import has_more, is_observed, times_text
@@ -115,7 +115,7 @@ def render_stub(
 
     Args:
         protocol: the tool.
-        hints: for a parameter, where its value can be had (see :mod:`atc.graph.tool_graph`).
+        hints: for a parameter, where its value can be had (see :mod:`atc.catalogue.graph.tool_graph`).
         pages: say of a paged tool how all its pages are read (see :mod:`atc.tools.paging`).
         plain: as :func:`whole_stub` takes it.
     """

@@ -424,17 +424,17 @@ class Toolset(Mapping[str, Tool]):
 
     @classmethod
     def from_langchain(cls, tools: Any, **options: Any) -> Toolset:
-        """Tools from LangChain: see :func:`atc.tools.others.import_langchain` for the forms and the options."""
+        """Tools from LangChain: see :func:`atc.tools.adapters.import_langchain` for the forms and the options."""
         return _imported("langchain")(tools, **options)
 
     @classmethod
     def from_pydantic_ai(cls, tools: Any, **options: Any) -> Toolset:
-        """Tools from pydantic-ai: see :func:`atc.tools.others.import_pydantic_ai` for the forms and the options."""
+        """Tools from pydantic-ai: see :func:`atc.tools.adapters.import_pydantic_ai` for the forms and the options."""
         return _imported("pydantic_ai")(tools, **options)
 
     @classmethod
     def from_smolagents(cls, tools: Any, **options: Any) -> Toolset:
-        """Tools from smolagents: see :func:`atc.tools.others.import_smolagents` for the forms and the options."""
+        """Tools from smolagents: see :func:`atc.tools.adapters.import_smolagents` for the forms and the options."""
         return _imported("smolagents")(tools, **options)
 
     @classmethod
@@ -446,12 +446,12 @@ class Toolset(Mapping[str, Tool]):
 IMPORTERS: Mapping[str, str] = {
     "documented": "atc.tools.documents:documented",
     "functions": "atc.tools.functions:import_functions",
-    "langchain": "atc.tools.others:import_langchain",
+    "langchain": "atc.tools.adapters:import_langchain",
     "mcp": "atc.tools.mcp:import_mcp",
     "openapi": "atc.tools.openapi:import_openapi",
     "protocols": "atc.tools.documents:load_protocols",
-    "pydantic_ai": "atc.tools.others:import_pydantic_ai",
-    "smolagents": "atc.tools.others:import_smolagents",
+    "pydantic_ai": "atc.tools.adapters:import_pydantic_ai",
+    "smolagents": "atc.tools.adapters:import_smolagents",
 }
 """The functions behind the methods of a toolset. They are built on this module, so each is found by its name."""
 

@@ -213,8 +213,8 @@ class CallSent(TypedDict):
 class ApprovalAsked(CallStarted):
     """The user is asked whether to make a call. ``instead_of``: tools that failed, whose place it takes.
 
-    ``feeds``: where its arguments come from (:class:`atc.records.Feed`). ``wait_s``: seconds until the run's own
-    time is used up.
+    ``feeds``: where its arguments come from (:class:`atc._records.records.Feed`). ``wait_s``: seconds until the run's
+    own time is used up.
     """
 
     warnings: list[str]
@@ -231,7 +231,7 @@ class QuestionAsked(TypedDict):
 
 
 class ProgramEnded(TypedDict):
-    """A program ended. ``kind`` is that of :class:`atc.outcome.Outcome`; ``isolation`` names driver and tier.
+    """A program ended. ``kind`` is that of :class:`atc._records.outcome.Outcome`; ``isolation`` names driver and tier.
 
     ``host_s``: processor seconds that the host spent on its behalf. ``looked``: the names of the values that it ended
     with, for the next program to see.
@@ -258,8 +258,8 @@ class FaultFound(TypedDict):
 class ToolBanned(TypedDict):
     """A tool broke and is not called again in this run.
 
-    Each of ``substitutes`` is an :class:`atc.records.Replacement`, and can be called in its place. ``call``: the number
-    of the call that showed it; 0 where it was known before the run.
+    Each of ``substitutes`` is an :class:`atc._records.records.Replacement`, and can be called in its place. ``call``:
+    the number of the call that showed it; 0 where it was known before the run.
     """
 
     tool: str

@@ -12,8 +12,8 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Literal
 
+from atc._records.packing import as_text
 from atc.errors import TraceError, UsageError
-from atc.packing import as_text
 from atc.result import Effect
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from atc.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
+from atc._records.records import FaultCase, Misfit, Mismatch, Observed, Raised, Replacement
 from atc.schemas.names import parameter_name
 from atc.wording.findings import PLAIN_FUNCTIONS, finding, finding_alone
 from atc.wording.parts import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from atc.packing import as_text
-from atc.records import NO_FAILURES, ArgumentRepair, FaultCase, Invocation, SameCall
+from atc._records.packing import as_text
+from atc._records.records import NO_FAILURES, ArgumentRepair, FaultCase, Invocation, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from atc.records import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
+from atc._records.records import Answered, BodyError, Drift, Invocation, Observed, Place, Raised
 
 _SHOWN_OF_EMPTY, _SHOWN_OF_ANSWER, _SHOWN_OF_VALUE = 150, 500, 120
 

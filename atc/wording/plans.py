@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from atc._host.invisible import visible
+from atc._records.records import DryRun, Feed, PlannedCall, Stop
 from atc.calls.abridged import abridged
-from atc.invisible import visible
-from atc.records import DryRun, Feed, PlannedCall, Stop
 
 _SHOWN = 200
 """Characters of one argument."""

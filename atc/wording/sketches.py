@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from atc._records.records import FeedFacts, SketchFacts, Why
+from atc.catalogue.graph.edges import Evidence, Path
+from atc.catalogue.graph.suppliers import expression_of, fields_of
 from atc.errors import UsageError
-from atc.graph.edges import Evidence, Path
-from atc.graph.suppliers import expression_of, fields_of
-from atc.records import FeedFacts, SketchFacts, Why
 from atc.schemas.protocol import JsonSchema, Protocol, called_after_sources, parameters_of
 from atc.schemas.validate import resolve
 

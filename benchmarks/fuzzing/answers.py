@@ -9,9 +9,9 @@ import httpx
 from mcp_types import CallToolResult
 from pydantic import ValidationError
 
+from atc._records.packing import as_text
 from atc.calls.json_values import to_json_value
 from atc.errors import ToolError
-from atc.packing import as_text
 from atc.tools.mcp.spec import Secrets, ServerSpec
 from atc.tools.mcp.transport import value_of as mcp_value_of
 from atc.tools.openapi import answers

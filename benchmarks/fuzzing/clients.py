@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from atc.faces.mcp_clients.clients import Client, clients
-from atc.faces.mcp_clients.document import ConfigProblem, same
-from atc.faces.mcp_clients.editor import Editor, shown_diff
+from atc.cli.clients.clients import Client, clients
+from atc.cli.clients.document import ConfigProblem, same
+from atc.cli.clients.editor import Editor, shown_diff
 from benchmarks.fuzzing.target import Broken, Target
 
 _FORMS = {each.form: each for each in clients().values()}

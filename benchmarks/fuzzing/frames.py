@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError
-from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import Session, as_call_request, as_program_error, value_of

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from atc.calls.journal import Journal
 from atc.errors import JournalError, UsageError
-from atc.faces.mcp_server.client import _made
 from atc.programs.lessons.reading import all_lessons, tasks_of
+from atc.serve.mcp.client import _made
 from atc.traces.stores.files import FileRun, FileStore
 from benchmarks.fuzzing.mutator import LINES
 from benchmarks.fuzzing.programs import BY_NAME

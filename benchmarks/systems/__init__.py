@@ -6,9 +6,9 @@ from typing import Any
 
 from atc.errors import UsageError
 from atc.programs.rules import IDS, RULES
-from atc.strategies.chain import Chain
-from atc.strategies.paper import Paper
-from atc.strategies.writer import WritingOptions
+from atc.run.chain import Chain
+from atc.run.paper import Paper
+from atc.run.writer import WritingOptions
 from atc_research.naviagent.navigate import Navigate
 from atc_research.reto.layered_calls import LayeredCalls
 from benchmarks.systems.atc import Atc, ChainOfCountedFindings, Undemonstrated

@@ -15,13 +15,13 @@ from atc.calls.broker import CallPolicy
 from atc.errors import EnvironmentProblem, ModelError
 from atc.facts import Finding
 from atc.result import Result
+from atc.run.chain import Chain
+from atc.run.chain_policy import MAX_ROUTED, ChainPolicy
+from atc.run.writer import Draft
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.strategies.chain import Chain
-from atc.strategies.chain_policy import MAX_ROUTED, ChainPolicy
-from atc.strategies.writer import Draft
 from atc.tools.tool import Toolset
 from benchmarks.fired_rules import fired_rules
 from benchmarks.systems.base import Answer, Ended, Job, System

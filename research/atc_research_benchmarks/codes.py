@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from rich import box
 from rich.table import Table
 
+from atc.catalogue.index.clustering import nearest
+from atc.catalogue.index.vectors import Floats
 from atc.cli.console import guarded, out, print_json
-from atc.retrieval.clustering import nearest
-from atc.retrieval.vectors import Floats
 from atc_research.toolweaver.code_measures import measured
 from atc_research.toolweaver.smoothing import smoothed
 from atc_research.toolweaver.tokenizer import LEVELS, tokenize, useful_size

@@ -18,9 +18,9 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from atc.catalogue.index.metrics import ndcg
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import UsageError
-from atc.retrieval.metrics import ndcg
 from atc_research.toolweaver.code_beam import perplexity, say
 from atc_research.toolweaver.code_decoder import CodeDecoder, Opened, opened, torch
 from atc_research.toolweaver.code_tokens import CodeMask, Writer, codes_by_tool, words_of_codes

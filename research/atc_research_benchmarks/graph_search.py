@@ -24,12 +24,12 @@ import typer
 from rich import box
 from rich.table import Table
 
+from atc.catalogue.graph.edges import Feed
+from atc.catalogue.graph.search import best_paths, needs_in
+from atc.catalogue.graph.suppliers import Scope, Supplier, fields_of
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.cli.console import guarded, out
 from atc.errors import EnvironmentProblem, UsageError
-from atc.graph.edges import Feed
-from atc.graph.search import best_paths, needs_in
-from atc.graph.suppliers import Scope, Supplier, fields_of
-from atc.graph.tool_graph import ToolGraph
 from atc.schemas.identifiers import affinity, ending, endings, owner_of
 from atc.schemas.protocol import Protocol, parameters_of
 from atc_research.naviagent.searches import PaperGraph, alpha_beta, breadth_first, hybrid

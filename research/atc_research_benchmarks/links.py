@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from atc.catalogue.index.minilm import MiniLM
 from atc.cli.console import INTERRUPTED, err
 from atc.errors import EncoderUnavailable, EnvironmentProblem, UsageError
-from atc.retrieval.minilm import MiniLM
 from atc_research.naviagent import link_features, link_fit, link_model
 from atc_research.naviagent.link_features import FEATURES, LinkFeatures, Matrix
 from atc_research.naviagent.link_fit import Examples, fit, none

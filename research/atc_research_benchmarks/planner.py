@@ -21,15 +21,15 @@ import numpy as np
 import typer
 from rich.progress import Progress
 
+from atc.catalogue.index.dialogue import PRODUCT, Turns
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.metrics import ndcg
+from atc.catalogue.index.minilm import MiniLM
+from atc.catalogue.index.planner import QueryPlanner
+from atc.catalogue.learn.examples import Example
 from atc.cli.console import INTERRUPTED, err, guarded
 from atc.errors import EnvironmentProblem, UsageError
-from atc.learn.examples import Example
 from atc.models.resolve import resolve_model
-from atc.retrieval.dialogue import PRODUCT, Turns
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.metrics import ndcg
-from atc.retrieval.minilm import MiniLM
-from atc.retrieval.planner import QueryPlanner
 from atc.settings import Settings
 from atc_research.toolqp.dataset import Output
 from atc_research.toolqp.document_teacher import NAME, DocumentSynthesiser

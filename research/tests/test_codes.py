@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.vectors import Floats
 from atc.cli import app
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.vectors import Floats
 from atc.schemas.protocol import Protocol
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.code_measures import CodeFigures, better, held_out, measured

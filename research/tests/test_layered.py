@@ -16,7 +16,7 @@ from atc.errors import ModelError
 from atc.models.base import Message
 from atc.models.fake import FakeModel, Scripted
 from atc.result import Effect
-from atc.strategies.previews import ROOM
+from atc.run.previews import ROOM
 from atc.tools.tool import Tool
 from atc.traces.events import DATA
 from atc_research.reto.layered import IN_ALL

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.graph.edges import Feed
-from atc.graph.suppliers import Supplier
-from atc.sketch import Sketch
+from atc.catalogue.graph.edges import Feed
+from atc.catalogue.graph.suppliers import Supplier
+from atc.catalogue.sketch import Sketch
 from atc.tools.tool import Toolset
 from atc_research.reto.layers import MAX_LAYERS, CutOff, Layers
 from tests.support.tools import make_tool

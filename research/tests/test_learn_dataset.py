@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from click.testing import Result as Ran
 
+from atc.catalogue.learn.examples import read_examples
 from atc.errors import ModelError, UsageError
-from atc.learn.examples import read_examples
 from atc.models.fake import FakeModel
 from atc_research.toolqp import learn_trajectories
 from atc_research.toolqp.dataset import Output

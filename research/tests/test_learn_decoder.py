@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from atc.catalogue.index.index import ToolIndex
 from atc.cli import app
-from atc.retrieval.index import ToolIndex
 from atc.schemas.protocol import Protocol
 from atc_research.extras import TRAIN
 from atc_research.toolweaver.tool_codes import Codes, CodesFacts, write_codes

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from atc.learn.examples import Example
+from atc.catalogue.index.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.planner import QueryPlanner
+from atc.catalogue.learn.examples import Example
 from atc.models.base import Message, Reply
 from atc.models.fake import FakeModel
-from atc.retrieval.dialogue import PRODUCT, STOP, TOP, Turns, parse_plan, parse_query
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.planner import QueryPlanner
 from atc.schemas.protocol import Protocol, Source
 from atc_research.toolqp.hints import LEVELS, hints, names_tool, without_name
 from atc_research.toolqp.paper_planner import PAPER

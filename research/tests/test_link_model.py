@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import UsageError
-from atc.graph.tool_graph import ToolGraph
 from atc.schemas.protocol import Protocol
 from atc_research.naviagent.link_features import DIRECTED, FEATURES, LinkFeatures, step_of
 from atc_research.naviagent.link_model import LinkModel, likeliest, load, predict_feeds, reversed_features, shipped

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from atc import FakeModel, Toolset, UsageError
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import ToolError
-from atc.graph.tool_graph import ToolGraph
 from atc.result import Effect, Result
 from atc_research.naviagent import subgraph
 from atc_research.naviagent.navigate import WINDOW, Navigate

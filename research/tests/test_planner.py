@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from atc.catalogue.index.dialogue import Turns
+from atc.catalogue.learn.examples import Example
 from atc.errors import UsageError
-from atc.learn.examples import Example
-from atc.retrieval.dialogue import Turns
 from atc_research.toolqp.dataset import Output
 from atc_research.toolqp.document_teacher import DocumentSynthesiser
 from atc_research.toolqp.hints import names_tool
@@ -57,7 +57,7 @@ def test_documents_teach_verified_queries_that_name_no_tool(turns: Turns) -> Non
 
 
 def test_a_task_whose_documents_say_nothing_is_skipped() -> None:
-    from atc.retrieval.index import ToolIndex
+    from atc.catalogue.index.index import ToolIndex
     from atc.schemas.protocol import Protocol
 
     index = ToolIndex.build([("a/x", Protocol(name="x", description="", parameters={}))])

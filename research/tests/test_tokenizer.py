@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as of_numpy
 
+from atc.catalogue.index.clustering import squared_distances
+from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index.vectors import Floats
 from atc.errors import UsageError
-from atc.retrieval.clustering import squared_distances
-from atc.retrieval.co_usage import CoUsage
-from atc.retrieval.vectors import Floats
 from atc_research.toolweaver import smoothing
 from atc_research.toolweaver.assignment import assigned, on_grid
 from atc_research.toolweaver.smoothing import smoothed

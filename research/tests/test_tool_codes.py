@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.vectors import Floats
 from atc.cli import app
 from atc.errors import UsageError
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.vectors import Floats
 from atc_research.toolweaver.tokenizer import tokenize
 from atc_research.toolweaver.tool_codes import FILE, Codes, carried, read_codes, vectors_of, write_codes
 from tests.support.retrieval import HashedWords, protocol, some

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from atc import Agent, CallPolicy, Toolset
+from atc.catalogue.graph.edges import Learnt
 from atc.errors import ModelError, ToolError
-from atc.graph.edges import Learnt
 from atc.models.fake import FakeModel
 from atc.programs.lessons.reading import lessons_of
 from atc.result import Effect

@@ -14,11 +14,11 @@ from typing import Any, get_args
 import pytest
 
 from atc import Agent, Catalogue, FakeModel, Result, Settings, Sketch, Toolset
-from atc.catalogue import PATIENCE_S, STORE, store_in
+from atc._records.records import FeedFacts, SketchFacts
+from atc.catalogue.catalogue import PATIENCE_S, STORE, store_in
+from atc.catalogue.graph.edges import Counts, Evidence, Learnt
+from atc.catalogue.graph.lessons import Lessons
 from atc.errors import UsageError
-from atc.graph.edges import Counts, Evidence, Learnt
-from atc.graph.lessons import Lessons
-from atc.records import FeedFacts, SketchFacts
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.tool import Tool
 from tests.support.tools import NUMBER, make_tool
@@ -94,7 +94,7 @@ def test_few_tools_load_no_index_and_no_database() -> None:
         "from atc import Catalogue\n"
         "def double(n: int) -> int:\n    'Twice n.'\n    return 2 * n\n"
         "asyncio.run(Catalogue([double]).sketch('x', 20, None))\n"
-        "print(sorted({'numpy', 'bm25s', 'onnxruntime', 'sqlite3', 'atc.retrieval.index'} & sys.modules.keys()))\n"
+        "print(sorted({'numpy', 'bm25s', 'onnxruntime', 'sqlite3', 'atc.catalogue.index.index'} & sys.modules.keys()))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"

@@ -15,11 +15,11 @@ from pydantic import BaseModel
 
 from atc import Agent, FakeModel, ToolError, Toolset, UsageError, tool
 from atc.calls.approval import ApprovalRequest
-from atc.conversation import Conversation
 from atc.models.base import estimate_tokens
 from atc.models.fake import Scripted
 from atc.result import Effect
-from atc.strategies.preamble import EARLIER_TOKENS, Preamble, Turn
+from atc.run.conversation import Conversation
+from atc.run.preamble import EARLIER_TOKENS, Preamble, Turn
 from tests.support.tools import make_tool
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from atc import Agent, ToolError, UsageError, tool
-from atc.given_program import title_of
 from atc.models.fake import FakeModel
 from atc.programs.lessons.reading import tasks_of
+from atc.run.given_program import title_of
 
 ASKED: list[str] = []
 

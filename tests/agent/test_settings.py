@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from atc._host.trust import RETIRED, SECRET, TrustStore, settings_file
 from atc.errors import SettingsError
 from atc.settings import Settings
-from atc.trust import RETIRED, SECRET, TrustStore, settings_file
 
 
 @pytest.fixture(autouse=True)

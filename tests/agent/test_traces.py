@@ -126,7 +126,7 @@ def test_an_event_is_plain_data() -> None:
 
 
 BROKEN = {"tool_banned", "substituted"}
-"""Of a run in which a tool broke: tests/strategies/test_recover.py."""
+"""Of a run in which a tool broke: tests/run/test_recover.py."""
 
 
 def test_the_events_of_a_run_have_the_fields_that_are_documented() -> None:

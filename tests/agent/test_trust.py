@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from atc import Agent, Toolset
+from atc._host.trust import FREE, MAX_FILE, SECRET, TrustStore, parse_toml, settings_file
 from atc.errors import SettingsError
 from atc.settings import Settings
-from atc.trust import FREE, MAX_FILE, SECRET, TrustStore, parse_toml, settings_file
 from tests.support.cli import GOOD, TOOLS, atc
 from tests.support.fake_openai_server import says, serving
 from tests.support.tools import make_tool

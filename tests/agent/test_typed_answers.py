@@ -14,8 +14,8 @@ from typing_extensions import TypedDict
 
 from atc import Agent, FakeModel, Toolset, UsageError
 from atc.result import Effect, Result
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.run import Run
+from atc.run.base import Ending, Strategy
+from atc.run.run import Run
 from atc.traces.events import Event
 from tests.support.agent import agent
 from tests.support.tools import make_tool

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc import unicode_forms
+from atc._host import unicode_forms
+from atc._host.unicode_forms import MAX_MARKS, normalized
 from atc.calls.json_values import canonical
-from atc.unicode_forms import MAX_MARKS, normalized
 
 MARKS = "\u0301\u0327\u0344\u0f73\u0f71\u3099\uff9e"
 FORMS = ("NFC", "NFD", "NFKC", "NFKD")

@@ -15,7 +15,7 @@ from atc.cli.view import RunView
 from atc.models.fake import FakeModel
 from atc.models.messages import Message, Reply
 from atc.models.openai_compatible import OpenAICompatible
-from atc.strategies import asking
+from atc.run import asking
 from atc.traces.events import Event
 from tests.support import fake_openai_server as fake
 from tests.support.agent import GOOD, agent, double

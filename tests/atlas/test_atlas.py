@@ -14,11 +14,11 @@ import httpx
 import jsonschema_rs
 import pytest
 
+from atc._host.files import resource_dir
 from atc.atlas import Atlas, TripStore, atlas_toolset, data
 from atc.atlas.catalogue import call_examples
 from atc.atlas.server import Documented, create_app, openapi_document
 from atc.errors import EnvironmentProblem, ToolError, UsageError
-from atc.files import resource_dir
 from atc.result import Effect
 from atc.tools.documents import dump_protocols
 from atc.tools.sources import open_tools

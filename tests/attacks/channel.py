@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc._records.outcome import Outcome
 from atc.calls.broker import Broker
-from atc.outcome import Outcome
 from tests.attacks.record import CHANNEL, LIBC, STAY, Attack
 
 ANY_END = ("finished", "raised", "killed", "limit", "violation")

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import asyncio
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits, Sandbox
 
 LIMITS = Limits(wall_s=30.0, cpu_s=3, memory_bytes=256 << 20)

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from atc._records.outcome import Outcome
 from atc.calls.approval import Approval, ApprovalRequest
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
 from atc.errors import SandboxUnavailable
-from atc.outcome import Outcome
 from atc.result import Effect
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.driver import JailSandbox, Pool

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._records.outcome import Outcome
 from atc.calls.broker import Broker
-from atc.outcome import Outcome
 
 Check = Callable[[Outcome, Broker], bool]
 

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
+from atc._records.outcome import Outcome
 from atc.calls.broker import Broker
-from atc.outcome import Outcome
 from tests.attacks.record import CHANNEL, Attack
 from tests.attacks.walks import walk_to_os
 

@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
+from atc._records.outcome import Outcome
 from atc.errors import SandboxUnavailable
-from atc.outcome import Outcome
 from atc.sandboxes.process.driver import JailSandbox, Pool
 from atc.sandboxes.process.zygote import start_zygote, zygote_settings
 from tests.attacks.neighbours import LIMITS, THIEVES, beside_a_hog, both, unharmed

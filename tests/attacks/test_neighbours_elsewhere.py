@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from atc.outcome import Outcome
+from atc._records.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.docker.engine import Hardening

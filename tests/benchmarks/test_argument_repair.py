@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from atc.records import ArgumentRepair
+from atc._records.records import ArgumentRepair
 from atc.schemas.repair import Repaired
 from atc.schemas.validate import Problem
 from benchmarks.argument_repair import main, outcome_of, same

@@ -13,10 +13,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from atc.catalogue.index.index import Mode
 from atc.errors import EnvironmentProblem
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
-from atc.retrieval.index import Mode
 from benchmarks import retrieval
 from benchmarks.retrieval import Row, completeness, draw, paired, read_rows, summarise
 from benchmarks.retrieval_data import ALL, Catalogues, protocol_of

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from atc.catalogue.index.retriever import Way
 from atc.errors import ToolError
-from atc.retrieval.retriever import Way
 from benchmarks.retrieval_help import OFFERED, Crowd, protocols_of, shown
 from tests.support.retrieval import HashedWords
 from tests.support.ruler import Shop

@@ -152,8 +152,8 @@ def test_plain_mcp_takes_a_turn_for_each_call_or_for_each_layer() -> None:
 
 
 def test_our_server_takes_one_turn_where_its_description_holds_the_tools(tmp_path: Path) -> None:
-    from atc.faces.mcp_server.gateway import Gateway
-    from atc.faces.mcp_server.server import Face
+    from atc.serve.mcp.gateway import Gateway
+    from atc.serve.mcp.server import Face
     from atc.settings import Settings
 
     tools = made_tools(3)

@@ -10,10 +10,10 @@ from typing import get_args
 
 import pytest
 
+from atc._records.records import FindingCase, FindingKind, RepairKind
 from atc.errors import UsageError
 from atc.programs.repair.pipeline import PASSES
 from atc.programs.rules import IDS
-from atc.records import FindingCase, FindingKind, RepairKind
 from atc.traces.events import Event
 from benchmarks.fired_rules import fired_rules
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from atc._records.outcome import Outcome, ProgramError
 from atc.calls import pages
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import Journal
 from atc.calls.pages import Pages
 from atc.errors import ToolError
-from atc.outcome import Outcome, ProgramError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Answered, PagedTransport, Tool

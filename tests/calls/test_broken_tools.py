@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc._records.records import Replacement
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest, ask_at_terminal
 from atc.calls.journal import Journal
 from atc.errors import JournalError, ToolError
-from atc.records import Replacement
 from tests.support.broker import READ, WRITE, House, counted, never
 from tests.support.crashes import CRASHES, WAYS, Host, HostCrash, World, run_program
 from tests.support.tools import make_tool

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc import Agent
+from atc._records.outcome import Outcome
 from atc.calls.approval import ApprovalRequest
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
 from atc.models.fake import FakeModel
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service.relay import Pauses

@@ -9,7 +9,7 @@ import pytest
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest
 from atc.errors import ToolError
-from atc.faces.mcp_server.client import Writes, WritesOfOthers
+from atc.serve.mcp.client import Writes, WritesOfOthers
 from tests.support.broker import READ, WRITE, House, counted
 from tests.support.tools import make_tool
 

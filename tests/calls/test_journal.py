@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._records.records import Replacement
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.json_values import canonical
 from atc.errors import JournalError
-from atc.records import Replacement
 from atc.result import Effect
 
 READ, WRITE = Effect.READ, Effect.WRITE

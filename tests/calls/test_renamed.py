@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from atc._records.records import Replacement, SameCall
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, ask_at_terminal
 from atc.calls.broken_tools import Alike, nothing_alike
@@ -18,16 +19,15 @@ from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallKey, call_key
 from atc.calls.journal import Journal
+from atc.calls.permissions import Who
+from atc.calls.permissions.guard import Guard, is_odd
 from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
-from atc.faces.frameworks.delegate import key_of
-from atc.faces.mcp_server.asking import message_of
-from atc.faces.mcp_server.client import Writes, WritesOfOthers
-from atc.permissions import Who
-from atc.permissions.guard import Guard, is_odd
-from atc.records import Replacement, SameCall
 from atc.result import Effect
 from atc.schemas.protocol import Source, SourceKey
+from atc.serve.frameworks.delegate import key_of
+from atc.serve.mcp.asking import message_of
+from atc.serve.mcp.client import Writes, WritesOfOthers
 from atc.tools.mcp.spec import read_specs
 from atc.tools.tool import Tool, Toolset
 from tests.support.broker import READ, WRITE

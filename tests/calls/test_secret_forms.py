@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._host.secret_forms import SecretForms
 from atc.calls.redact import MASK, Redactor, masked_exception, masked_text
 from atc.schemas.infer.text import is_secret_name
-from atc.secret_forms import SecretForms
 from atc.tools.mcp.spec import Secrets
 
 SECRET = "p/ss w\"rd+'<&>=\\\n\u00e9\u4e2d\U0001f511%~"

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from atc.catalogue.index.index import ToolIndex
 from atc.cli import app
 from atc.cli.browse import found
 from atc.errors import UsageError
-from atc.retrieval.index import ToolIndex
-from tests.retrieval.test_menu import many
+from tests.catalogue.index.test_menu import many
 from tests.support.retrieval import HashedWords, protocol
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from atc.catalogue.graph.edges import Learnt
+from atc.catalogue.graph.lessons import Lessons
 from atc.cli import graph
-from atc.graph.edges import Learnt
-from atc.graph.lessons import Lessons
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.sources import open_tools
 from atc.wording.sketches import WORDS

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from atc.permissions import Who
-from atc.permissions.audit import AuditLog
+from atc.calls.permissions import Who
+from atc.calls.permissions.audit import AuditLog
 from atc.result import Effect
 from tests.support.cli import atc, settle
 from tests.support.permissions import file_of

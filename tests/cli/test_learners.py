@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from atc._host.parts import LEARN
 from atc.cli import learn
-from atc.parts import LEARN
 from tests.support.cli import atc
 
 
@@ -110,4 +110,6 @@ def test_nothing_that_runs_a_task_imports_what_trains() -> None:
     look = "import sys, atc, atc.agent, atc.cli, atc.cli.run; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
     assert "atc.cli.run" in ran.stdout.split()
-    assert not [name for name in ran.stdout.split() if name.startswith(("atc.learn", "atc.cli.learn", "atc_research"))]
+    assert not [
+        name for name in ran.stdout.split() if name.startswith(("atc.catalogue.learn", "atc.cli.learn", "atc_research"))
+    ]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from atc._records.records import Drift
 from atc.cli.view import RunView
-from atc.records import Drift
 from atc.result import Call, Effect
 from atc.traces.events import Event
 from atc.wording.outcomes import NO_VALUE

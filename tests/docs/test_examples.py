@@ -160,7 +160,7 @@ def model() -> None:
 
 
 # It wants two programs that agree, and the embedded model seldom writes them in two minutes; a scripted model runs it
-# in tests/strategies/test_seam.py.
+# in tests/run/test_seam.py.
 NEEDS_A_LARGER_MODEL = {"agree.py"}
 
 

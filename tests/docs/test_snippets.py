@@ -16,8 +16,8 @@ import yaml
 from typer.core import TyperCommand
 from typer.testing import CliRunner
 
+from atc.calls.permissions.document import read_document
 from atc.cli import app
-from atc.permissions.document import read_document
 from atc.settings import Settings
 from benchmarks import tasks
 from tests.docs.test_papers import problems_of_benchmark

@@ -8,22 +8,22 @@ from typing import Any
 
 import pytest
 
+from atc._host.trust import parse_toml
 from atc.calls.redact import masked_exception, masked_text
+from atc.catalogue.index.dialogue import parse_plan, parse_query, visible_reply
+from atc.cli.clients.clients import clients
+from atc.cli.clients.editor import Editor
 from atc.cli.console import clean, short
-from atc.faces.mcp_clients.clients import clients
-from atc.faces.mcp_clients.editor import Editor
-from atc.faces.mcp_server.client import ClientId
-from atc.faces.mcp_server.stdio import TooLong
-from atc.faces.mcp_server.values import Shelf, Values
 from atc.models.endpoint_client import split_reasoning
 from atc.probing.error_messages import read_error_message
 from atc.probing.explore import _QUESTION
-from atc.retrieval.dialogue import parse_plan, parse_query, visible_reply
+from atc.run.previews import preview
 from atc.sandboxes.inputs import check_names, packed
-from atc.strategies.previews import preview
+from atc.serve.mcp.client import ClientId
+from atc.serve.mcp.stdio import TooLong
+from atc.serve.mcp.values import Shelf, Values
 from atc.tools.parse import json_copy
 from atc.traces.stores.files import FileRun
-from atc.trust import parse_toml
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow

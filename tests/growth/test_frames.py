@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from atc.strict_json import parse
+from atc._records.strict_json import parse
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow

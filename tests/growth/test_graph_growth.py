@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from atc.graph import exchange
-from atc.graph.store import GraphStore
-from atc.graph.substitutes import may_repeat
-from atc.graph.tool_graph import ToolGraph
+from atc.catalogue.graph import exchange
+from atc.catalogue.graph.store import GraphStore
+from atc.catalogue.graph.substitutes import may_repeat
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.tools.stubs import render_stubs

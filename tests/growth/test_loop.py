@@ -11,12 +11,12 @@ import pytest
 
 from atc import Agent, Toolset
 from atc.errors import UsageError
-from atc.faces.mcp_server.client import ClientId
-from atc.faces.mcp_server.gateway import Gateway
 from atc.models.fake import FakeModel
 from atc.result import Effect, Result
 from atc.sandboxes.inputs import MAX_INPUTS
 from atc.schemas.protocol import Protocol, Source
+from atc.serve.mcp.client import ClientId
+from atc.serve.mcp.gateway import Gateway
 from atc.settings import Settings
 from atc.tools.tool import Tool, Transport
 from tests.growth.harness import STALL_S, assert_no_stall

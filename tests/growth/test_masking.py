@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
+from atc._host.invisible import legible, visible
+from atc._host.secret_forms import SecretForms
 from atc.calls.abridged import abridged
 from atc.calls.redact import masked_exception
-from atc.invisible import legible, visible
-from atc.secret_forms import SecretForms
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow

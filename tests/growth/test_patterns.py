@@ -30,22 +30,22 @@ MOST_TEXTS, MOST_MEASURED = 60, 2
 """Of one pattern: texts that are tried, and those of them whose growth is measured."""
 AT_ONE_PLACE = {
     "atc.calls.redact._GUESSED": "fullmatch",
-    "atc.extras._REQUIREMENT": "match",
-    "atc.faces.mcp_clients.json_text._COMMENT": "match",
-    "atc.faces.mcp_clients.json_text._REST_OF_LINE": "match",
-    "atc.faces.mcp_clients.json_text._STRING": "match",
-    "atc.faces.mcp_clients.toml_text._TEXT": "match",
-    "atc.graph.resources._STEP": "fullmatch",
+    "atc._host.extras._REQUIREMENT": "match",
+    "atc.cli.clients.json_text._COMMENT": "match",
+    "atc.cli.clients.json_text._REST_OF_LINE": "match",
+    "atc.cli.clients.json_text._STRING": "match",
+    "atc.cli.clients.toml_text._TEXT": "match",
+    "atc.catalogue.graph.resources._STEP": "fullmatch",
     "atc.models.endpoint_errors._PAGE": "match",
     "atc.models.endpoint_client._BEGINS": "match",
-    "atc.packing._TAGS": "fullmatch",
-    "atc.permissions.patterns._DOTS": "match",
+    "atc._records.packing._TAGS": "fullmatch",
+    "atc.calls.permissions.patterns._DOTS": "match",
     "atc.probing.explore._QUESTION": "match",
     "atc.probing.document._LABEL": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",
     "atc.programs.extract._CODE": "match",
-    "atc.retrieval.dialogue._LABEL": "match",
-    "atc.retrieval.prerequisites._VALUE": "fullmatch",
+    "atc.catalogue.index.dialogue._LABEL": "match",
+    "atc.catalogue.index.prerequisites._VALUE": "fullmatch",
     "atc.tools.mcp.spec._LOOKS_RANDOM": "fullmatch",
     "atc.tools.parse._FLOAT": "match",
     "atc.tools.parse._INT": "match",
@@ -53,8 +53,8 @@ AT_ONE_PLACE = {
 }
 """Patterns that are never searched for: how they are used instead."""
 OURS = {
-    "atc.faces.mcp_clients.clients._BRACES",  # only as far as the last brace
-    "atc.faces.mcp_clients.clients._VARIABLE",  # in a file of the package
+    "atc.cli.clients.clients._BRACES",  # only as far as the last brace
+    "atc.cli.clients.clients._VARIABLE",  # in a file of the package
 }
 """Patterns that are quadratic, and whose text cannot make them so."""
 _OF_CATEGORY = {
@@ -203,7 +203,7 @@ def test_patterns_that_stand_at_one_place_are_used_so() -> None:
         module, _, variable = name.rpartition(".")
         source = importlib.import_module(module).__loader__.get_source(module)
         uses = set(re.findall(rf"\b{variable}\.(match|fullmatch|search|sub|finditer|findall|split)\b", source))
-        if name == "atc.retrieval.dialogue._LABEL":
+        if name == "atc.catalogue.index.dialogue._LABEL":
             assert uses == {"match", "sub"}, name  # it begins at the start of the text
         else:
             assert uses == {use}, name

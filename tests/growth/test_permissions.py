@@ -12,13 +12,21 @@ from typing import Any
 
 import pytest
 
-from atc.permissions import Caps, Permissions, Who
-from atc.permissions.audit import AuditLog, read_audit
-from atc.permissions.conditions import condition_of, may_equal, spellings
-from atc.permissions.document import MAX_RULES
-from atc.permissions.guard import Limiter, Limiters
-from atc.permissions.patterns import MAX_JUDGED, Reader, effect_of, literal, pattern_problem, patterns_of, reading_of
-from atc.permissions.permissions import allowing, quoted
+from atc.calls.permissions import Caps, Permissions, Who
+from atc.calls.permissions.audit import AuditLog, read_audit
+from atc.calls.permissions.conditions import condition_of, may_equal, spellings
+from atc.calls.permissions.document import MAX_RULES
+from atc.calls.permissions.guard import Limiter, Limiters
+from atc.calls.permissions.patterns import (
+    MAX_JUDGED,
+    Reader,
+    effect_of,
+    literal,
+    pattern_problem,
+    patterns_of,
+    reading_of,
+)
+from atc.calls.permissions.permissions import allowing, quoted
 from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.schemas.telltales import disguised_telltale

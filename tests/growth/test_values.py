@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from atc._records.packing import as_text, holds_bytes, pack, unpack
 from atc.calls.approval import Approval
 from atc.calls.attempt import cut_arguments
 from atc.calls.broker import Broker, CallPolicy
@@ -17,7 +18,6 @@ from atc.calls.entry import call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
 from atc.calls.redact import OwnExceptions, Redactor
-from atc.packing import as_text, holds_bytes, pack, unpack
 from atc.result import Effect
 from atc.schemas import cost, validate
 from atc.schemas.infer.outline import outline_of

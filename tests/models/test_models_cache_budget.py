@@ -14,15 +14,15 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import NoOpMeter
 from opentelemetry.trace import NoOpTracer
 
+from atc.batch.limits import NO_LIMITS, Ledger, SpendingModel
 from atc.errors import BudgetExceeded, ModelError
-from atc.faces.batch.limits import NO_LIMITS, Ledger, SpendingModel
-from atc.faces.otel.calls import ObservedModel
-from atc.faces.otel.conventions import Metrics
 from atc.models.base import Model, WrappedModel, bounded_tokens
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
 from atc.models.messages import Message, Reply
+from atc.traces.telemetry.calls import ObservedModel
+from atc.traces.telemetry.conventions import Metrics
 
 PROMPT = [Message("user", "x" * 40)]  # about 14 tokens
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc._records.prices import Price, missing_price, money_text
 from atc.errors import BudgetExceeded, UsageError
 from atc.models.budget import Budget, BudgetedModel
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
 from atc.models.messages import Message, ModelRequest, Reply
 from atc.models.openai_compatible import OpenAICompatible
-from atc.prices import Price, missing_price, money_text
 from tests.support.fake_openai_server import Handler, Step, piece, serving
 
 PROMPT = [Message("user", "x" * 40)]  # about 14 tokens

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from atc import extras
-from atc.extras import install_command, requirement
+from atc._host import extras
+from atc._host.extras import install_command, requirement
 
 ROOT = Path(extras.__file__).parents[1]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from atc.catalogue.index import minilm
 from atc.models.catalogue import CATALOGUE, ModelFile
-from atc.retrieval import minilm
 from deploy import release_check
 from deploy.release_check import NotYet
 from tests.support.package import ROOT, Installed, release_tool

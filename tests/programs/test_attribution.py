@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from atc import Agent, Fault, ToolError, Toolset, tool
+from atc._records.outcome import Outcome, ProgramError
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
-from atc.outcome import Outcome, ProgramError
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.program import Program
 from atc.result import Call, Effect

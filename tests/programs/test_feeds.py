@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc._records.records import Feed
 from atc.programs import feeds as module
 from atc.programs.feeds import Feeds
-from atc.records import Feed
 from atc.result import Call, Effect
 from atc.wording import plans
 from tests.support.tools import make_tool

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.graph.lessons import Lessons
+from atc._records.records import ArgumentRepair
+from atc.catalogue.graph.lessons import Lessons
 from atc.programs.lessons.reading import all_lessons, lessons_of
-from atc.records import ArgumentRepair
 from atc.result import Call, Effect, Result, Revision
 from atc.schemas.infer.outline import outline_of
 from atc.schemas.observed import is_documented

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from atc import Effect, Protocol, Settings, Toolset, tool
+from atc._records.outcome import Outcome, ProgramError
 from atc.errors import SettingsError
 from atc.facts import Fault
-from atc.outcome import Outcome, ProgramError
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
 from atc.programs.edits import RepairContext

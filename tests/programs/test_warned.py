@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from atc import Effect, Protocol
+from atc._records.records import Observed, Place
 from atc.facts import Fault, Finding
 from atc.programs.analysis import interpreter
 from atc.programs.check.warned import Slices, Warned, warned
 from atc.programs.program import Program
-from atc.records import Observed, Place
 
 TOOLS = {
     "find": Protocol(name="find", effect=Effect.READ),

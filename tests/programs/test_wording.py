@@ -13,16 +13,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import wording
+from atc._records.records import FaultCase, FaultKind, FindingCase, FindingKind, Place, trimmed
 from atc.atlas import atlas_toolset
 from atc.facts import Fault, Finding
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.programs.responses import answered
-from atc.records import FaultCase, FaultKind, FindingCase, FindingKind, Place, trimmed
 from atc.result import Call, Effect, Revision
+from atc.run.revision import RevisionPrompt
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.strategies.revision import RevisionPrompt
 from atc.tools.stub_budget import Fit
 from benchmarks.atlas import load_tasks
 from benchmarks.attribution import POLICY, cases

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process import cgroup
 from atc.sandboxes.process.cgroup import Group, confine

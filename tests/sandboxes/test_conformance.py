@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from atc._records.outcome import Outcome
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.cli import app
 from atc.errors import SandboxUnavailable, SettingsError
-from atc.outcome import Outcome
 from atc.sandboxes.conformance import (
     CHECKS,
     Check,

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 
 from atc import Agent
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
 from atc.models.fake import FakeModel
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.docker import engine as docker_engine
 from atc.sandboxes.docker.driver import WAITING, DockerSandbox

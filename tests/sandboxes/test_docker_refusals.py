@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from atc._host.extras import install_command
 from atc.errors import SandboxUnavailable
-from atc.extras import install_command
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.docker.engine import seccomp_profile
 from tests.support.docker import INFO, VERSION, pretended_engine, refusal, run_in

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from atc._host.parts import SANDBOXES
 from atc.errors import SettingsError
-from atc.parts import SANDBOXES
 from atc.sandboxes import drivers
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.docker.driver import DockerSandbox
@@ -22,7 +22,7 @@ from atc.sandboxes.service.client import ServiceSandbox
 from atc.settings import Settings
 
 MODULE = """
-from atc.outcome import Outcome
+from atc._records.outcome import Outcome
 from atc.sandboxes.contract import Sandbox
 
 class Nowhere(Sandbox):

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from atc._host.files import resource_dir
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.files import resource_dir
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process import zygote as zygotes
 from atc.sandboxes.process.driver import ProcessSandbox

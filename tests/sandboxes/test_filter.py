@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from atc.files import resource_dir
+from atc._host.files import resource_dir
 
 MACHINES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 ALLOW, KILL = 0x7FFF0000, 0x80000000

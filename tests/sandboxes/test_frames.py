@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc._records.outcome import Outcome
+from atc._records.strict_json import parse
 from atc.calls.clock import HostTime
 from atc.errors import FrameError
-from atc.outcome import Outcome
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.frames import HostShare, SocketChannel
 from atc.sandboxes.channel.session import as_program_error
 from atc.sandboxes.service import messages
-from atc.strict_json import parse
 from tests.support.time import little_work
 
 LIMIT = 10_000

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from atc import Agent, Toolset, tool
+from atc._records.outcome import Outcome
 from atc.calls.clock import HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
 from atc.models.fake import FakeModel
-from atc.outcome import Outcome
+from atc.run.base import Ending, Strategy
+from atc.run.run import Run
 from atc.sandboxes.channel import frames as shares
 from atc.sandboxes.channel.frames import WINDOW_S, HostShare
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages
-from atc.strategies.base import Ending, Strategy
-from atc.strategies.run import Run
 from atc.traces.stores.files import FileRun
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._records.outcome import Outcome
+from atc._records.packing import unpack
 from atc.errors import FrameError, UsageError
-from atc.outcome import Outcome
-from atc.packing import unpack
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.inputs import MAX_BYTES, MAX_INPUTS, check_names, name_problem, packed
 from atc.sandboxes.process.driver import ProcessSandbox

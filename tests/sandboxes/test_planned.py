@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
 

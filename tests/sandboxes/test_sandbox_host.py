@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
+from atc._host.files import resource_dir
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.files import resource_dir
-from atc.outcome import Outcome
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.process import driver as process
 from atc.sandboxes.process import zygote

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from atc import Agent
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable, UsageError
 from atc.models.fake import FakeModel
-from atc.outcome import Outcome
 from atc.sandboxes.conformance import CHECKS, check_sandbox, kit
 from atc.sandboxes.contract import TIERS, Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox

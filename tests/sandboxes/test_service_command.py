@@ -18,10 +18,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.cli import app, loaded
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
-from atc.outcome import Outcome
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service.client import ServiceSandbox

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from atc._records.packing import count_values, json_text
 from atc.calls.responses import refuse_too_many
 from atc.errors import CallRefused
-from atc.packing import count_values, json_text
 from atc.schemas.cost import weight_of
 from atc.schemas.repair import repair_arguments
 from atc.schemas.validate import TOO_MUCH, problems

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.invisible import is_invisible
+from atc._host.invisible import is_invisible
 from atc.schemas.names import MAX_NAME, UniqueNames, operation_names, parameter_name, tool_name
 from atc.schemas.protocol import Protocol
 

@@ -6,9 +6,9 @@ import time
 from typing import Any
 
 from atc import Agent, Result
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallHandler
 from atc.models.fake import FakeModel, Scripted
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Sandbox
 
 GOOD = "```python\nanswer = double(n=21)\n```"

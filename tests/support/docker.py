@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.docker.engine import LABEL, Engine

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from atc.graph.lessons import Lessons
+from atc.catalogue.graph.lessons import Lessons
 from atc.schemas.protocol import JsonSchema, Protocol, Source
 
 DAY = 86_400.0

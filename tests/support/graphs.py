@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from atc.graph.edges import NOTHING_LEARNT, Evidence, Feed, Learnt, Substitute
-from atc.graph.suppliers import Supplier
-from atc.graph.tool_graph import ToolGraph
+from atc.catalogue.graph.edges import NOTHING_LEARNT, Evidence, Feed, Learnt, Substitute
+from atc.catalogue.graph.suppliers import Supplier
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.schemas.protocol import Protocol, Source
 
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from atc._records.outcome import Outcome, ProgramError
 from atc.calls.contract import CallHandler, CallReply, CallRequest
-from atc.outcome import Outcome, ProgramError
 from atc.sandboxes.contract import Job, Limits, Sandbox
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from atc.faces.mcp_server.tokens import IssuerUnreachable
+from atc.serve.mcp.tokens import IssuerUnreachable
 
 ISSUER, RESOURCE = "https://login.example.org/realm", "https://tools.example.org/mcp"
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from atc.learn.examples import Example
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.learn.examples import Example
 from atc.models.base import Message
 from atc.models.fake import FakeModel
-from atc.retrieval.index import ToolIndex
 from atc.schemas.protocol import Protocol
 
 TOOLS = {

@@ -11,9 +11,9 @@ import mcp_types as types
 from mcp import Client
 
 from atc import Tool, Toolset
-from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.server import Face
 from atc.result import Effect
+from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from tests.support.inline import Inline
 from tests.support.tools import make_tool

@@ -14,11 +14,11 @@ import httpx2
 from mcp.server.auth.provider import TokenVerifier as Verifier
 
 from atc import Toolset
-from atc.faces.mcp_server.gateway import Gateway
-from atc.faces.mcp_server.http import PATH, HttpFace, HttpSettings, Lock, Names, make_app, make_server
-from atc.faces.mcp_server.tokens import TokenVerifier
 from atc.serve.accepting import listen
 from atc.serve.http import DrainingServer
+from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.http import PATH, HttpFace, HttpSettings, Lock, Names, make_app, make_server
+from atc.serve.mcp.tokens import TokenVerifier
 from atc.serve.tokens import Tenants
 from atc.tools.functions import tool
 

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from atc.faces.otel.telemetry import Providers
+from atc.traces.telemetry.telemetry import Providers
 
 
 class Recorded:

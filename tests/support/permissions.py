@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from atc.permissions import Permissions
+from atc.calls.permissions import Permissions
 
 
 def written(folder: Path, text: str) -> Permissions:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from atc.learn.examples import Pair
-from atc.retrieval.index import ToolIndex
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
 from tests.support.retrieval import HashedWords, protocol
 

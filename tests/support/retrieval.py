@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.vectors import normalised
+from atc.catalogue.index.words import STOP_WORDS, words
 from atc.errors import EncoderUnavailable
-from atc.retrieval.index import ToolIndex
-from atc.retrieval.vectors import normalised
-from atc.retrieval.words import STOP_WORDS, words
 from atc.schemas.protocol import Protocol
 
 SAME = {"automobile": "car", "forecast": "weather"}
@@ -21,7 +21,7 @@ SAME = {"automobile": "car", "forecast": "weather"}
 
 
 class HashedWords:
-    """An :class:`~atc.retrieval.vectors.Encoder`.
+    """An :class:`~atc.catalogue.index.vectors.Encoder`.
 
     Args:
         name: also what its digest is made of.

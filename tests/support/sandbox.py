@@ -7,9 +7,9 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
-from atc.outcome import Outcome
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.conformance.suite import OneTierSandbox
 from atc.sandboxes.contract import Job, Limits, Sandbox

@@ -16,8 +16,8 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.outcome import Outcome
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages

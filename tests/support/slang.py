@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atc.learn.examples import Pair
+from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
 from tests.support.retrieval import protocol, some
 

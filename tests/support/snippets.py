@@ -46,7 +46,7 @@ TABLE: list[tuple[str, str, str]] = [
     (r"^git clone", SHOWN, "no address exists yet"),
     (r"^(docker run|FROM|USER|RUN) ?", ELSEWHERE, "tests/sandboxes/test_docker.py"),
     (r"^kubectl |^token\(\)|^password=|tenants\b", ELSEWHERE, "tests/package/test_manifests.py"),
-    (r"^npx ", ELSEWHERE, "tests/faces/test_other_clients.py"),
+    (r"^npx ", ELSEWHERE, "tests/serve/test_other_clients.py"),
     (r"^python -m benchmarks\.tasks --summary benchmarks/published", RUN, "tests/docs/test_snippets.py"),
     (r"^python -m benchmarks\.(tasks|paper|environments\.self_test) ", RUN, SERVICES),
     (r"^python -m atc_research_benchmarks\.decoder ", RUN, SERVICES),

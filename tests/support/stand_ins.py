@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PrivateFormat
 from cryptography.x509.oid import NameOID
 
-from atc.learn.examples import Pair
-from atc.retrieval.index import ToolIndex
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.learn.examples import Pair
 from atc.schemas.protocol import Protocol
 from benchmarks import batch_kills
 from tests.support import docker, mcp, openapi, probe, ruler, service, slang
@@ -47,7 +47,7 @@ class Encoder(SmallEncoder):
 
 KEY = "a-key"
 ENCODERS = (
-    "atc.retrieval.minilm.MiniLM",
+    "atc.catalogue.index.minilm.MiniLM",
     "atc.cli.find.MiniLM",
     "atc.cli.learn.MiniLM",
     "benchmarks.search_data.MiniLM",

@@ -12,9 +12,9 @@ from typing import Any
 from starlette.types import ASGIApp, Message
 
 from atc.agent import Agent
-from atc.faces.ui.app import Ui, make_app, make_ui
-from atc.faces.ui.keys import Right
-from atc.faces.ui.reading import Views
+from atc.serve.ui.app import Ui, make_app, make_ui
+from atc.serve.ui.keys import Right
+from atc.serve.ui.reading import Views
 from atc.settings import Settings
 from atc.traces.stores import open_store
 

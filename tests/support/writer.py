@@ -8,12 +8,12 @@ from typing import Any
 from atc.calls.broker import Broker
 from atc.calls.journal import Journal
 from atc.calls.redact import Redactor
-from atc.catalogue import Catalogue
+from atc.catalogue.catalogue import Catalogue
 from atc.models.base import Model
-from atc.resources import Resources, limits_of
+from atc.run.resources import Resources, limits_of
+from atc.run.run import Run
+from atc.run.writer import DEFAULT_OPTIONS, Writer, WritingOptions
 from atc.settings import Settings
-from atc.strategies.run import Run
-from atc.strategies.writer import DEFAULT_OPTIONS, Writer, WritingOptions
 from atc.tools.tool import Toolset
 
 

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc.models.fake import FakeModel
+from atc.run.writer import WritingOptions
 from atc.schemas.protocol import Example, Protocol, Status
-from atc.strategies.writer import WritingOptions
 from atc.tools.stub_budget import Fitter
 from atc.tools.stubs import MAX_LINES, MAX_PROGRAM, demonstration, render_stub, render_stubs, shown_examples
 from atc.tools.tool import Tool, Toolset

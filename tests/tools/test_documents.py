@@ -8,8 +8,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
+from atc._host.files import resource_dir
 from atc.errors import ToolImportError
-from atc.files import resource_dir
 from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Provenance, Source, Status
 from atc.tools.documents import SCHEMA_FILE, dump_protocols, load_protocols, protocol_schema

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc.faces.mcp_server.reports import one_line as line_for_clients
-from atc.invisible import is_invisible, legible, visible, written
-from atc.prompting import fenced
+from atc._host.invisible import is_invisible, legible, visible, written
 from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol
 from atc.schemas.types import one_line
+from atc.serve.mcp.reports import one_line as line_for_clients
 from atc.tools.stubs import render_stub, whole_stub
+from atc.wording.prompting import fenced
 
 HIDDEN = (
     "\ufe00\ufe0f\U000e0100\U000e01ef\U000e0001\U000e0041\U000e007f\u200b\u2060\u2063\ufeff\u00ad\u034f\u3164\u115f"

@@ -11,8 +11,8 @@ from typing import Any
 import httpx
 import pytest
 
+from atc._host.extras import install_command
 from atc.errors import EnvironmentProblem, ToolError, UsageError
-from atc.extras import install_command
 from atc.tools.openapi import aws, import_openapi
 from atc.tools.tool import Toolset
 from tests.support.openapi import Answer, Server, call, document, operation, running_server

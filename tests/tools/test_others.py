@@ -14,7 +14,7 @@ import pytest
 from atc import Toolset
 from atc.errors import EnvironmentProblem, ToolError, ToolImportError, UsageError
 from atc.result import Effect
-from atc.tools.others.offered import (
+from atc.tools.adapters.offered import (
     Candidate,
     Described,
     ObjectTransport,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from atc.atlas import Atlas, atlas_toolset
-from atc.graph.structure import suppliers_of
-from atc.graph.tool_graph import ToolGraph
+from atc.catalogue.graph.structure import suppliers_of
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.models.base import bounded_tokens
 from atc.result import Effect
 from atc.schemas.protocol import Parameter, Protocol, Source

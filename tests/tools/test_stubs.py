@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc.graph.suppliers import fields_of
+from atc.catalogue.graph.suppliers import fields_of
 from atc.result import Effect
 from atc.schemas.protocol import Example, Protocol, Status, original_arguments, parameters_of
 from atc.schemas.reading import whole

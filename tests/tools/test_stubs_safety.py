@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from atc.catalogue.graph.structure import suppliers_of
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import ToolImportError
-from atc.graph.structure import suppliers_of
-from atc.graph.tool_graph import ToolGraph
 from atc.schemas.protocol import Example, Protocol, Status
 from atc.schemas.types import camel, one_line, sentences
 from atc.tools import stubs

@@ -9,8 +9,8 @@ import pytest
 
 from atc.calls.journal import Journal, call_key
 from atc.errors import JournalError, UsageError
-from atc.faces.mcp_server.client import KeptRuns
 from atc.result import Effect
+from atc.serve.mcp.client import KeptRuns
 from atc.traces.events import Event
 from atc.traces.stores.base import RunStore, StoredRun, prune
 

@@ -17,9 +17,9 @@ from atc import Agent, Toolset
 from atc.calls.journal import Journal
 from atc.cli import app
 from atc.errors import AtcError, JournalError, TraceError
-from atc.faces.mcp_server.client import KeptRuns
 from atc.models.fake import FakeModel
 from atc.result import Effect
+from atc.serve.mcp.client import KeptRuns
 from atc.traces.stores.files import FileRun, FileStore
 from tests.support.cli import settle
 from tests.support.tools import make_tool

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from atc import files
+from atc._host import files
 from atc.errors import UsageError
 from atc.settings import Settings
 from atc.traces import index as indexes
@@ -280,7 +280,7 @@ def test_where_the_kernel_has_no_table_of_locks_a_run_is_cut_off(
 ) -> None:
     run = made(store, 1, status="")
     journal = run.open_journal()
-    monkeypatch.setattr("atc.files._TABLE", tmp_path / "none")
+    monkeypatch.setattr("atc._host.files._TABLE", tmp_path / "none")
     assert [row.status for row in RunIndex(store).latest()] == ["cut off"]
     journal.close()
 
@@ -290,7 +290,7 @@ def test_a_lock_is_of_one_file_on_one_device(store: FileStore, monkeypatch: pyte
     journal = run.open_journal()
     kernels = files._TABLE.read_text()
     table = tmp_path / "locks"
-    monkeypatch.setattr("atc.files._TABLE", table)
+    monkeypatch.setattr("atc._host.files._TABLE", table)
     inode = run.journal.stat().st_ino
     (own,) = (line for line in kernels.splitlines() if f":{inode} " in line)
     for changed, is_held in (

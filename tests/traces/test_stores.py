@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from atc import Agent, FakeModel, tool
-from atc.database_address import masked, secrets_of, shown
+from atc._host.database_address import masked, secrets_of, shown
 from atc.errors import EnvironmentProblem, SettingsError
 from atc.settings import Settings
 from atc.traces.stores import open_store

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from atc.records import Place
+from atc._records.records import Place
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import allows_more, alternatives
 from atc.schemas.types import EVIDENCE, LEFT_OUT, OBSERVED

@@ -12,11 +12,12 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from atc.answers.types import AnswerType
+from atc._records.outcome import Outcome, ProgramError
+from atc._records.records import FaultCase, FaultKind, Place
 from atc.facts import Fault
-from atc.outcome import Outcome, ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
+from atc.programs.answers.types import AnswerType
 from atc.programs.attribution.inputs import awaits_a_value, line_inputs, misfit_facts
 from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
 from atc.programs.program import Program
@@ -36,7 +37,6 @@ from atc.programs.responses import (
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
 from atc.programs.words import has_word
-from atc.records import FaultCase, FaultKind, Place
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
 from atc.tools.tool import Toolset

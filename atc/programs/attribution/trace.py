@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from atc.outcome import ProgramError
+from atc._records.outcome import ProgramError
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import Origin, Value
 from atc.programs.responses import MISSING, drift, is_empty_response, is_nothing, is_page_after_last, places

@@ -15,13 +15,13 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from atc._records.records import FindingKind, Severity
 from atc.facts import Finding
 from atc.programs.analysis.builtins import not_paged
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import binds, names_in, reads_one_of
-from atc.records import FindingKind, Severity
 from atc.result import Effect
 from atc.schemas.identifiers import VERBS, words_of
 from atc.schemas.protocol import JsonSchema, Parameter, Protocol, original_arguments, parameters_of

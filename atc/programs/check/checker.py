@@ -17,9 +17,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+from atc._records.records import FindingCase, FindingKind, Place
+from atc.catalogue.graph.suppliers import expression_of, fields_of
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.facts import Finding
-from atc.graph.suppliers import expression_of, fields_of
-from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import Access
 from atc.programs.analysis.values import Origin, Shape, schemas_at, shape_at
@@ -32,7 +33,6 @@ from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, sets_answer, span_of
-from atc.records import FindingCase, FindingKind, Place
 from atc.result import Call
 from atc.schemas.protocol import Protocol, parameters_of
 from atc.schemas.types import EVIDENCE, OBSERVED

@@ -22,9 +22,9 @@ from typing import Any
 
 from RestrictedPython.transformer import INSPECT_ATTRIBUTES, RestrictingNodeTransformer
 
+from atc._records.records import FindingCase, FindingKind
 from atc.facts import Finding
 from atc.programs.syntax import names_in
-from atc.records import FindingCase, FindingKind
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What a program uses that the jail does not have: packages, files, the network, other processes.

@@ -12,15 +12,15 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
+from atc._records.records import FindingKind
+from atc.catalogue.graph.suppliers import fields_of, places_of
+from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.facts import Finding
-from atc.graph.suppliers import fields_of, places_of
-from atc.graph.tool_graph import ToolGraph
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments, written
 from atc.programs.rules import DEFAULT, Rules
 from atc.programs.words import has_word
-from atc.records import FindingKind
 from atc.result import Effect
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.schemas.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, parameters_of

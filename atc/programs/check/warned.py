@@ -14,12 +14,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from atc._records.records import FaultCase
 from atc.facts import Fault, Finding
 from atc.programs.analysis.flow import Flow
 from atc.programs.check.provenance import addresses_in
 from atc.programs.program import Program
 from atc.programs.syntax import Span, span_of
-from atc.records import FaultCase
 from atc.schemas.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from atc.graph.lessons import Fields, Lessons
+from atc.catalogue.graph.lessons import Fields, Lessons
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.programs.responses import blames_arguments
 from atc.result import Call, Result

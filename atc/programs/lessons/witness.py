@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from atc.calls.json_values import holds_nothing, is_empty
-from atc.graph.edges import Path
-from atc.graph.lessons import Fields
+from atc.catalogue.graph.edges import Path
+from atc.catalogue.graph.lessons import Fields
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.analysis.values import NOTHING, Origin, Value

@@ -2,8 +2,8 @@
 
 A frame is a 4-byte big-endian length, then that many bytes of UTF-8 JSON. Every byte that comes in is hostile until it
 has passed :func:`decode`: the length is checked before anything is read, and JSON is held to its letter
-(:mod:`atc.strict_json`). Straight on the event loop's readers: a call and its answer cost two system calls and one
-task, nothing in between.
+(:mod:`atc._records.strict_json`). Straight on the event loop's readers: a call and its answer cost two system calls
+and one task, nothing in between.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol, TypeVar
 
+from atc._records.strict_json import parse
 from atc.calls.clock import HostTime, MeasuredSteps
 from atc.errors import FrameError, SandboxUnavailable
-from atc.strict_json import parse
 
 _PART = 1 << 16
 _AT_ONCE = 32

@@ -13,11 +13,11 @@ from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from typing import Any
 
+from atc._records.outcome import Outcome, ProgramError
+from atc._records.packing import pack, unpack
 from atc.calls.clock import HostTime
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
-from atc.outcome import Outcome, ProgramError
-from atc.packing import pack, unpack
 from atc.sandboxes.channel.frames import Channel, HostShare
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.inputs import packed

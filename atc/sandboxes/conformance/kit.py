@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from atc._records.outcome import Outcome
 from atc.calls.clock import Clock
 from atc.calls.contract import CallReply, CallRequest
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits, Sandbox
 from atc.sandboxes.process.cgroup import stat_of
 

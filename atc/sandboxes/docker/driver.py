@@ -25,8 +25,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from atc._host.files import resource_dir
 from atc.errors import SandboxUnavailable
-from atc.files import resource_dir
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.engine import SHARED, ContainerOutput, Engine, Hardening
 from atc.sandboxes.process.driver import JailSandbox, Pool, Start, tiers_from, why_not_here

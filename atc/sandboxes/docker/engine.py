@@ -16,9 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from atc._host.extras import install_command
+from atc._host.files import resource_dir
 from atc.errors import SandboxUnavailable
-from atc.extras import install_command
-from atc.files import resource_dir
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.process.cgroup import stat_of
 

@@ -21,9 +21,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from weakref import WeakKeyDictionary
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable
-from atc.outcome import Outcome
 from atc.sandboxes.channel.frames import Printed, SocketChannel
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import TIERS, Job, Limits, Sandbox, least

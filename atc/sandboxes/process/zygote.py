@@ -23,8 +23,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._host.files import resource_dir
 from atc.errors import SandboxUnavailable
-from atc.files import resource_dir
 from atc.sandboxes.contract import FIXED, Limits
 from atc.sandboxes.process.cgroup import Group
 

@@ -22,16 +22,16 @@ import httpx
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
+from atc._host.trace_context import carried
+from atc._records.outcome import Outcome
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, SettingsError
-from atc.outcome import Outcome
 from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox, least
 from atc.sandboxes.process.driver import tiers_from
 from atc.sandboxes.service import messages
-from atc.trace_context import carried
 
 
 class ServiceChannel(Channel):

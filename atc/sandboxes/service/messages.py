@@ -13,17 +13,17 @@ import math
 from collections.abc import Container
 from typing import Any, get_args
 
+from atc._records.outcome import Outcome, OutcomeKind, ProgramError
+from atc._records.packing import pack
+from atc._records.strict_json import parse
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import FrameError, UsageError
-from atc.outcome import Outcome, OutcomeKind, ProgramError
-from atc.packing import pack
 from atc.sandboxes import inputs
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits, least
-from atc.strict_json import parse
 
 PROTOCOL = 5
-"""2: bytes are tagged in values (:mod:`atc.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
+"""2: bytes are tagged in values (:mod:`atc._records.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
 4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""

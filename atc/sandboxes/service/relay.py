@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from atc._records.outcome import Outcome
 from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
-from atc.outcome import Outcome
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.service import messages
 

@@ -15,9 +15,9 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.websockets import WebSocket
 
+from atc._records.outcome import Outcome
 from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, UsageError
-from atc.outcome import Outcome
 from atc.sandboxes.contract import FIXED, TIERS, Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.sandboxes.service import messages
@@ -27,7 +27,7 @@ from atc.sandboxes.service.runs import Run, Runs
 from atc.serve.accepting import Crowd
 from atc.serve.request_guard import Refusal
 from atc.serve.tokens import Tenants
-from atc.telemetry import Telemetry
+from atc.traces.telemetry.seam import Telemetry
 
 log = logging.getLogger("atc.service")
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from atc._records.packing import pack
 from atc.calls.redact import MASKED, Redactor, looks_secret, masked_text
-from atc.packing import pack
 from atc.schemas.identifiers import HANDED_OUT, REGISTERED, THINGS, is_identifier, split
 
 MAX_FORMAT_LENGTH = 2000

@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from atc.packing import as_text
-from atc.records import ArgumentRepair, RepairKind
+from atc._records.packing import as_text
+from atc._records.records import ArgumentRepair, RepairKind
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.repair.formats import (

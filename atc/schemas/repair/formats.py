@@ -14,7 +14,7 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any, Final, NoReturn
 
-from atc.packing import is_small, json_text, may_hold_whole_float
+from atc._records.packing import is_small, json_text, may_hold_whole_float
 from atc.schemas.protocol import takes_bytes
 from atc.schemas.repair.places import Place
 

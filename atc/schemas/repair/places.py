@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any
 
-from atc.packing import holds_bytes, pack
+from atc._records.packing import holds_bytes, pack
 from atc.schemas.cost import MAX_STEPS, steps
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.reading import allows_more

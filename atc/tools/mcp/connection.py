@@ -24,6 +24,7 @@ from mcp.shared.dispatcher import ProgressFnT
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
+from atc._host.trace_context import NOTHING, carry
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.mcp.exchange import EXCHANGE, Exchange
 from atc.tools.mcp.failures import Unreachable, reason_of
@@ -33,7 +34,6 @@ from atc.tools.mcp.stdio import ServerLog, stdio_transport
 from atc.tools.mcp.streams import Looked, looked_at
 from atc.tools.openapi.text import clean
 from atc.tools.tool import PROGRESS, Progress
-from atc.trace_context import NOTHING, carry
 
 MAX_STARTS = 20
 """Starts of a server without one answer, after which the run gives it up."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 
-from atc.trace_context import carried
+from atc._host.trace_context import carried
 
 BROKEN = 599
 """The status that stands for a request without an answer; the SDK's transport would else end with it as a whole."""

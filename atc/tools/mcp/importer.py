@@ -11,9 +11,9 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from atc.blocking import wait_for
+from atc._host.blocking import wait_for
+from atc._host.extras import install_command
 from atc.errors import EnvironmentProblem, ToolImportError, UsageError
-from atc.extras import install_command
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, UniqueNames, tool_name
 from atc.schemas.protocol import MAX_DESCRIPTION, JsonSchema, Protocol, Provenance, without_bytes

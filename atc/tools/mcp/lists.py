@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from atc._host.files import make_private, write_whole
 from atc.errors import Cause, ToolImportError
-from atc.files import make_private, write_whole
 from atc.schemas.protocol import Protocol
 from atc.tools.mcp.connection import Connection
 from atc.tools.mcp.failures import Unreachable, reason_of

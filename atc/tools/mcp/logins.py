@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import platformdirs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from atc.files import lock, make_private, write_whole
+from atc._host.files import lock, make_private, write_whole
 
 FOLDER = "mcp-logins"
 MAX_FILE_BYTES = 200_000

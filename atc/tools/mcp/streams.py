@@ -5,7 +5,7 @@ server. So the answers to ``tools/list`` are looked at before the SDK does: what
 alone.
 
 The SDK writes the current trace of whoever calls into ``_meta`` of each request (SEP-414), with its baggage. A server
-gets that only where telemetry is on, and the baggage only where it was asked for (:mod:`atc.trace_context`).
+gets that only where telemetry is on, and the baggage only where it was asked for (:mod:`atc._host.trace_context`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import mcp_types as types
 from opentelemetry import propagate  # comes with the SDK
 from pydantic import ValidationError
 
+from atc._host.invisible import visible
+from atc._host.trace_context import carried
 from atc.errors import ToolImportError
-from atc.invisible import visible
-from atc.trace_context import carried
 
 MAX_NOTES = 20
 """Lines that are kept about the tools of one list."""

@@ -21,8 +21,8 @@ from typing import Any
 
 import httpx
 
+from atc._host.extras import install_command
 from atc.errors import EnvironmentProblem, ToolError, UsageError
-from atc.extras import install_command
 
 KEYS = ("access_key_id", "secret_access_key", "session_token", "profile", "region", "service")
 SIGNED = ("awsSigv4", "awsS3")

@@ -11,8 +11,8 @@ from typing import Any
 
 import httpx
 
+from atc._host.extras import install_command
 from atc.errors import ToolImportError, UsageError
-from atc.extras import install_command
 from atc.result import Effect
 from atc.schemas.names import operation_names, tool_name
 from atc.schemas.protocol import Protocol, Source

@@ -38,8 +38,8 @@ from urllib.parse import quote_plus, urljoin, urlsplit
 import httpx
 
 from atc import wording
+from atc._host.secret_forms import SecretForms, without_scheme
 from atc.errors import ToolError, ToolImportError, UsageError
-from atc.secret_forms import SecretForms, without_scheme
 from atc.tools.openapi import aws
 from atc.tools.openapi.load import Resolver
 from atc.tools.openapi.plan import Operation

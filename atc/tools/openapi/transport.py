@@ -15,6 +15,7 @@ from urllib.parse import quote
 import httpx
 
 from atc import wording
+from atc._host.trace_context import carried
 from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
 from atc.tools.openapi.answers import error_of, next_page, value_of
@@ -33,7 +34,6 @@ from atc.tools.tool import (
     PagedTransport,
     Sending,
 )
-from atc.trace_context import carried
 
 MAX_REDIRECTS = 5
 _ERROR_BYTES = 65_536

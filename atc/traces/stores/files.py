@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
+from atc._host.files import close_file, locked, make_private, others_can_write, why_strange
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.files import close_file, locked, make_private, others_can_write, why_strange
 from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 
@@ -157,7 +157,7 @@ class FileRun(StoredRun):
             raise EnvironmentProblem(f"the run cannot be kept in {self.folder}: {error.strerror}; {fix}") from None
 
     def why_strange(self) -> str:
-        """Why others may have written it; empty where the user alone could (:mod:`atc.files`)."""
+        """Why others may have written it; empty where the user alone could (:mod:`atc._host.files`)."""
         return next(filter(None, map(why_strange, (self.trace, self.journal))), "")
 
     def lines(self) -> Iterator[bytes]:

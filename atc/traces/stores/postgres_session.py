@@ -15,7 +15,7 @@ import psycopg
 from psycopg.abc import PQGen
 from psycopg.conninfo import conninfo_to_dict
 
-from atc.database_address import SCHEMES, secrets_of, shown
+from atc._host.database_address import SCHEMES, secrets_of, shown
 from atc.errors import EnvironmentProblem, SettingsError
 
 CONNECT_S, STATEMENT_S, LOCK_S, LIMIT_S = 5, 10, 5, 15.0
@@ -257,7 +257,7 @@ _TABLES: tuple[LiteralString, ...] = (
     ) WITH (fillfactor = 50)
     """,
     """
-    CREATE TABLE atc.records (
+    CREATE TABLE atc._records.records (
         run_id text NOT NULL REFERENCES atc.runs ON DELETE CASCADE,
         number bigint NOT NULL,
         epoch bigint NOT NULL,

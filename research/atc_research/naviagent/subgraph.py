@@ -1,6 +1,7 @@
 """The part of the tool graph that leads to a tool, and that part as a tree in words (NaviAgent §3.1, G' of Eq. 2).
 
-The searches are :mod:`atc.graph.search` (exact) and the paper's own two (:mod:`atc_research.naviagent.searches`).
+The searches are :mod:`atc.catalogue.graph.search` (exact) and the paper's own two
+(:mod:`atc_research.naviagent.searches`).
 """
 
 from __future__ import annotations

@@ -164,8 +164,8 @@ def format_examples(planner: Planner, lines: Sequence[Line], index: ToolIndex) -
 
 
 class Policy:
-    """Asks a planner, as :class:`~atc.retrieval.planner.QueryPlanner` does; what is asked at the same time is answered
-    in one batch.
+    """Asks a planner, as :class:`~atc.catalogue.index.planner.QueryPlanner` does; what is asked at the same time is
+    answered in one batch.
 
     Args:
         planner: the model.

@@ -3,7 +3,8 @@
 For each task the teacher writes a plan (the tools' names hidden from it), each sub-goal is matched with the tools that
 it needs, and for each sub-goal a query is sought that finds them: several candidates an attempt, none that holds a
 tool's name, told more with every attempt, verified against the index. What comes out is a conversation in the chat
-format that trainers take: the teacher's replies, held with the :class:`~atc.retrieval.planner.Conversation` of a run.
+format that trainers take: the teacher's replies, held with the :class:`~atc.catalogue.index.planner.Conversation` of a
+run.
 """
 
 from __future__ import annotations

@@ -1,0 +1,479 @@
+"""Hold what is known as plain data: what findings, faults, calls and results are made of, and what a dry run found.
+
+They have fields and no sentences: :mod:`atc.wording` makes those. This module imports nothing that stands above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, ValidationInfo
+
+from atc._records.packing import pack, unpack
+
+Severity = Literal["error", "warning"]
+FindingKind = Literal[
+    "syntax", "no_program", "no_answer", "no_call", "forbidden_import", "forbidden_name", "forbidden_syntax",
+    "undefined_name",
+    "unknown_tool", "unknown_argument", "missing_argument", "wrong_type", "not_in_enum", "unknown_field", "unknown_key",
+    "type_error", "not_paged", "invented_id", "from_memory", "name_for_id", "answer_type",
+    "broken_tool", "unused_fact",
+]  # fmt: skip
+"""``type_error``, ``from_memory``, ``answer_type`` and ``unused_fact`` stand in records of older versions alone."""
+FindingCase = Literal[
+    "", "typed", "call", "frames", "dunder", "no_tool", "too_many", "literal", "record", "list", "scalar", "text",
+    "container", "attribute", "position", "unset", "address", "forgotten", "files", "network", "processes", "inside",
+    "await", "compared",
+]  # fmt: skip
+"""Which form of its kind a finding has; ``typed``, ``container`` and ``unset`` in records of older versions alone."""
+FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
+
+
+class FaultCase(StrEnum):
+    """Which form of its kind a fault has. :mod:`atc.wording.faults` has a sentence for each.
+
+    A case stays here when nothing makes it any more: records of older versions have it.
+    """
+
+    PLAIN = ""  # its reason is a sentence: of a budget, of an exception
+    # an exception ended the program
+    RAISED = "raised"
+    AWAITED = "awaited"
+    SIGNATURE = "signature"
+    MISREAD = "misread"
+    NOTHING_KEPT = "nothing_kept"
+    IMPOSSIBLE = "impossible"  # the program says that no tool can do the task
+    MEMORY = "memory"
+    # a call was refused or failed, or its response is an error
+    NOT_CALLED = "not_called"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    REFUSED = "refused"
+    FAILED = "failed"
+    WARNED = "warned"
+    SUPPLIED = "supplied"
+    WENT_ON = "went_on"
+    UNREAD = "unread"
+    STATED = "stated"
+    # the program never ran, or was stopped
+    FINDINGS = "findings"
+    TIME = "time"
+    ENDED = "ended"
+    STOPPED = "stopped"
+    ASKED = "asked"
+    # the program ended, and its answer is none, or not what it should be
+    NO_ANSWER = "no_answer"
+    NO_CALLS = "no_calls"
+    NO_SUCCESS = "no_success"
+    NOTHING_FOUND = "nothing_found"
+    EMPTY = "empty"
+    ANSWER_TYPE = "answer_type"
+    UNPACKED = "unpacked"
+    # remarks alone
+    UNRESOLVED = "unresolved"  # a warning about the program that answered, which its run did not settle
+    FIRST_PART = "first_part"  # a response says that it holds a part of a list, and the program took it for the whole
+    UNSAID = "unsaid"  # why the sentence that a program said of its answer is not used
+    TOOL_GONE = "tool_gone"  # the run had a tool before that is not there any more
+    PARTIAL = "partial"  # in records of older versions alone
+
+
+NO_FAILURES: frozenset[str] = frozenset(
+    {FaultCase.UNRESOLVED, FaultCase.FIRST_PART, FaultCase.NO_CALLS, FaultCase.TOOL_GONE, FaultCase.UNSAID}
+)
+"""The cases of remarks which say what an answer rests on, or what it lacks: from no failure did a program go on."""
+ODD_ANSWERS: frozenset[str] = frozenset(
+    {FaultCase.EMPTY, FaultCase.NOTHING_FOUND, FaultCase.NO_SUCCESS, FaultCase.NO_CALLS}
+)
+"""The cases of an answer that is there: whether it is what was wanted, the program's author knows."""
+
+
+def value_from_json(value: Any, info: ValidationInfo) -> Any:
+    """Return a value as it was before it was written as JSON: tagged bytes are bytes again."""
+    return unpack(value) if info.mode == "json" else value
+
+
+Value = Annotated[Any, BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
+"""JSON values and bytes; in JSON, bytes are tagged (:mod:`atc._records.packing`)."""
+Arguments = Annotated[dict[str, Any], BeforeValidator(value_from_json), PlainSerializer(pack, when_used="json")]
+
+
+class Record(BaseModel):
+    """Holds plain data: it is frozen, and takes no unknown fields."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+
+class Place(Record):
+    """Names a place in the response of a tool. In ``path`` ``None`` stands for any item or member."""
+
+    tool: str
+    path: tuple[str | int | None, ...] = ()
+
+
+class Drift(Record):
+    """Says one way in which a response is not what its schema says: where in it, and what is wrong there."""
+
+    path: tuple[str | int, ...]
+    what: str
+
+
+MAX_KEYS, MAX_LISTS = 25, 8
+"""Keys of an object, and lists in lists, that :class:`Observed` shows."""
+MAX_TEXT = 600
+"""Characters of a value that a record keeps."""
+
+
+def trimmed(value: Any, room: int = MAX_TEXT) -> Any:
+    """Return a value without what stands in it behind the first ``room`` characters, as Python writes it."""
+    return _trimmed(value, room)[0]
+
+
+def _trimmed(value: Any, room: int) -> tuple[Any, int]:
+    """Return the value as far as there is room for it, and the room that it leaves."""
+    if isinstance(value, str | bytes):
+        return value[: max(room, 0)], room - len(value)
+    if isinstance(value, dict):
+        made = {}
+        for key, item in value.items():
+            if room <= 0:
+                break
+            made[key], room = _trimmed(item, room - len(key) - 4)
+        return made, room
+    if isinstance(value, list):
+        items = []
+        for item in value:
+            if room <= 0:
+                break
+            each, room = _trimmed(item, room - 2)
+            items.append(each)
+        return items, room
+    return value, room - 1
+
+
+class Observed(Record):
+    """Says in brief what stands at a place of a response.
+
+    Attributes:
+        type: ``missing``, ``object``, ``list``, or ``value`` for anything else.
+        keys: the first keys of an object; ``length`` counts all, or the items of a list.
+        first: the first item of a list.
+        value: of ``value``; long texts are cut.
+    """
+
+    type: Literal["missing", "object", "list", "value"]
+    keys: tuple[str, ...] = ()
+    length: int = 0
+    first: Observed | None = None
+    value: Value = None
+
+    @classmethod
+    def of(cls, value: Any, room: int = MAX_TEXT, depth: int = 0) -> Observed:
+        """Say in brief what a value is; of lists in lists as far as :data:`MAX_LISTS`.
+
+        Args:
+            value: a JSON value, or bytes.
+            room: characters of a value that are kept.
+            depth: how many lists it stands in.
+        """
+        if isinstance(value, dict):
+            return cls(type="object", keys=tuple(map(str, islice(value, MAX_KEYS))), length=len(value))
+        if isinstance(value, list):
+            first = cls.of(value[0], room, depth + 1) if value and depth < MAX_LISTS else None
+            return cls(type="list", length=len(value), first=first)
+        return cls(type="value", value=trimmed(value, room))
+
+
+class Invocation(Record):
+    """Names a call by its tool and arguments; what is long in these is cut."""
+
+    tool: str
+    arguments: Arguments = {}
+
+
+class Answered(Record):
+    """Holds a call and what it was answered, cut where it is long. ``nothing``: the response is empty."""
+
+    invocation: Invocation
+    value: Value = None
+    nothing: bool = False
+
+
+class Mismatch(Drift):
+    """Says one way in which an answer is not of its type.
+
+    ``found``: what stands at the path; ``None`` where ``what`` says so.
+    """
+
+    found: Observed | None = None
+
+
+class Misfit(Record):
+    """Describes an answer that is not of the type that was asked for.
+
+    Attributes:
+        expected: that type, as an annotation.
+        found: what the answer is instead.
+        problems: where in the answer, and what is wrong there; the first few.
+    """
+
+    expected: str
+    found: Observed
+    problems: tuple[Mismatch, ...] = ()
+
+
+class BodyError(Record):
+    """Holds an error that a response states in its body, though it came as a success (:mod:`atc.schemas.error_bodies`).
+
+    Attributes:
+        key: the field that states it; a program that reads it has seen the error.
+        message: the service's own words, cut.
+    """
+
+    key: str
+    message: str
+
+
+class Replacement(Record):
+    """Names what gives the same as a tool that broke.
+
+    Attributes:
+        tool: the one that takes its place.
+        arguments: its arguments, each with the one of the broken tool that means the same; by original names.
+    """
+
+    tool: str
+    arguments: tuple[tuple[str, str], ...] = ()
+
+
+RepairKind = Literal[
+    "respelt", "unwrapped", "joined", "nearest", "format", "wrapped", "left_out", "dropped", "default", "model"
+]
+"""What a repair did to arguments (RETO §3.4, Alg. 1): a key under the schema's spelling; the one fitting field, or the
+one item, in place of an object or list; a list as one text; the nearest value of an enumeration; the same value in
+another format; one value as a list of one; an optional ``null`` left out; an unknown key dropped; a default given;
+what the model gave."""
+
+
+class SameCall(Record):
+    """Names a call of the same run that did, or may have done, what a write asks for.
+
+    Attributes:
+        number: of the call. ``tool``: the name that it had.
+        in_doubt: nobody knows whether it was done.
+        own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
+            that one is not there any more, or had this name.
+        was_read: its tool was said to read alone when it was made, and nobody knows what came of it.
+    """
+
+    number: int
+    tool: str
+    in_doubt: bool = False
+    own: bool = False
+    was_read: bool = False
+
+
+class ArgumentRepair(Record):
+    """Describes one change to the arguments of a call, before it was sent.
+
+    Attributes:
+        path: where, in the arguments as the program gave them.
+        given: what the program gave there, cut where it is long. ``sent``: what was sent in its place.
+        name: of a key that is ``respelt``, the one that was sent; of ``unwrapped``, the field that was taken.
+    """
+
+    kind: RepairKind
+    path: tuple[str | int, ...]
+    given: Value = None
+    sent: Value = None
+    name: str | None = None
+
+
+class LineInput(Record):
+    """Names what a line of a program worked with.
+
+    Attributes:
+        name: the variable that holds it; empty where the call itself stands in the line, or the line's values were
+            made from it.
+        call: the number of the call whose response it came from. ``place``: where in it.
+    """
+
+    name: str
+    call: int
+    place: Place
+
+
+class Raised(Record):
+    """Holds the exception that ended a program. ``hint`` is the sandbox's advice about it.
+
+    ``trace``: (function, line) of the program's frames, outermost first, where it was raised in a function.
+    """
+
+    type: str
+    message: str
+    hint: str = ""
+    items: int | None = None
+    trace: tuple[tuple[str, int], ...] = ()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a dry run found, as data: the calls that a real run would make, what feeds them, and how far that is known.
+
+
+FeedKind = Literal["response", "derived", "same", "planned", "input", "task", "program"]
+
+
+class Feed(Record):
+    """Says where an argument comes from, of a call with effects that is planned or that the user is asked about.
+
+    Attributes:
+        argument: its name, as the tool's own document has it.
+        inside: leads to the part of the argument that this is about: keys, and positions in lists; empty for all of it.
+        kind: ``response``: it is a field of what a call answered. ``derived``: it was made from one. ``same``: one
+            has the same value, and how it got here cannot be followed. ``planned``: a planned call will answer it, so
+            nobody knows it yet. ``input``: the value of an earlier task. ``task``: the task has it. ``program``: it
+            stands in the program alone.
+        call: the number of that call in the run, and ``tool`` its tool; of the first three, and of ``planned``.
+        path: leads to the field in the response: keys, and positions in lists.
+        row: the object that has this field: its other fields, the first short ones. So ``6`` can be told for a kite.
+        more: feeds of the same argument that are not named, after this one.
+    """
+
+    argument: str
+    inside: tuple[str | int, ...] = ()
+    kind: FeedKind
+    call: int | None = None
+    tool: str = ""
+    path: tuple[str | int, ...] = ()
+    row: Arguments = Field(default_factory=dict)
+    more: int = 0
+
+
+class PlannedCall(Record):
+    """Describes a call that a real run would make.
+
+    Attributes:
+        index: its number in the run (:attr:`atc.result.Call.index`).
+        effect: as its tool declares it. A read is planned only where its arguments rest on a planned call.
+        line: of the program; 0 where no program made it.
+        arguments: what would be sent, as far as it is known now.
+        unknown: the other arguments, each as the program writes it; empty text where that cannot be found.
+        feeds: where arguments come from.
+        notes: what was repaired, and what else a real run would say about it.
+    """
+
+    index: int
+    tool: str
+    effect: str
+    line: int = 0
+    arguments: Arguments = Field(default_factory=dict)
+    unknown: dict[str, str] = Field(default_factory=dict)
+    feeds: tuple[Feed, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Stop(Record):
+    """Says where a dry run ended before its program did: what comes after is not known.
+
+    Attributes:
+        line: of the program, from 1; 0 where that is not known. ``source_line``: its text.
+        needs: the number of the planned call whose value is needed there, and ``path``: which part of it.
+        reason: what else went wrong there, in the words of Python, a tool or the sandbox.
+    """
+
+    line: int = 0
+    source_line: str = ""
+    needs: int | None = None
+    path: tuple[str | int, ...] = ()
+    reason: str = ""
+
+
+class DryRun(Record):
+    """Holds what a dry run found.
+
+    Attributes:
+        planned: the calls that a real run would make, in order.
+        stop: where the dry run ended before its program did; ``None`` if ``planned`` is complete.
+        unseen: the numbers of reads that were made after a planned call, and saw nothing of what it would change.
+    """
+
+    planned: tuple[PlannedCall, ...] = ()
+    stop: Stop | None = None
+    unseen: tuple[int, ...] = ()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What a sketch says, as plain data: names of tools, edges and reasons. Traces and results hold it; no value.
+
+
+WhyKind = Literal[
+    "all", "words", "meaning", "supplies", "used_with", "planned", "asked", "said", "earlier", "first", "given"
+]
+"""Why a tool is offered: all are; the task's words, or their meaning, find it; it supplies an argument of another; it
+was used together with another in runs; a sub-goal of the plan finds it, or a query of the model; the model picked it
+from a menu (in traces of older versions alone); an earlier task of the conversation used it; nothing fits the task, and
+it is among the first; the user's own retriever gave it."""
+
+
+class Why(Record):
+    """Gives the reason for which a tool is offered.
+
+    Attributes:
+        kind: of the reason.
+        tool: of ``supplies`` and ``used_with``: the other tool. ``parameter``: the argument that is supplied.
+        number: of ``planned`` the sub-goal's, of ``asked`` the query's, from 1.
+        path: of ``said``: the words of the groups through which the model came to it.
+    """
+
+    kind: WhyKind
+    tool: str = ""
+    parameter: str = ""
+    number: int = 0
+    path: tuple[str, ...] = ()
+
+
+class FeedFacts(Record):
+    """Holds an edge from a response to an argument (:class:`atc.catalogue.graph.edges.Feed`), as plain data.
+
+    Attributes:
+        supplier: the tool whose response has the value, ``path`` where; empty where the place is not known.
+        arguments: that a call of the supplier must give.
+        consumer: the tool that takes the value, as ``parameter``.
+        evidence, weight, seen: as of the edge.
+    """
+
+    supplier: str
+    path: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
+    consumer: str
+    parameter: str
+    evidence: Literal["corrected", "seen", "stated", "names", "predicted"] = "names"
+    weight: float = 0.0
+    seen: float = 0.0
+
+
+class SketchFacts(Record):
+    """Holds a sketch without its tools: their names, and what :class:`atc.catalogue.sketch.Sketch` says of them."""
+
+    tools: tuple[str, ...] = ()
+    of: int = 0
+    subgoals: tuple[str, ...] = ()
+    plan: str = ""
+    layers: tuple[tuple[str, ...], ...] = ()
+    feeds: tuple[FeedFacts, ...] = ()
+    substitutes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    why: dict[str, Why] = Field(default_factory=dict)
+    sure: bool = True
+    queries: tuple[str, ...] = ()
+    stopped: str = ""
+    notices: tuple[str, ...] = ()
+
+    @classmethod
+    def of_trace(cls, data: Mapping[str, Any]) -> SketchFacts:
+        """Return the facts of a ``tools_chosen`` event; of one that an older version wrote, those that it has."""
+        known = {name: value for name, value in data.items() if name in cls.model_fields}
+        try:
+            return cls.model_validate(known)
+        except ValidationError:  # somebody wrote it by hand
+            return cls(tools=tuple(map(str, data.get("tools", ()))), plan=str(data.get("plan", "")))

@@ -1,0 +1,169 @@
+"""Permissions of an agent: in front of its choice over calls with effects (``ask``, ``never``, ``always``, a function).
+
+A rule that denies denies whatever the choice is, and one that asks has a person asked. One that allows has a call made
+also where nobody can be asked; but an explicit ``never`` stays a no. What no rule speaks of is the choice's own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import platformdirs
+
+from atc.calls import approval as approvals
+from atc.calls import question
+from atc.calls.approval import Approval, ApprovalRequest, Approve, Refusal, Verdicts
+from atc.calls.redact import Redactor
+from atc.catalogue.catalogue import toolset_of
+from atc.errors import UsageError
+from atc.result import Effect
+from atc.settings import Settings
+from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:  # an agent without rules loads nothing of them
+    from atc.calls.permissions.facts import Decision
+    from atc.calls.permissions.permissions import Permissions
+
+FILE = "permissions.toml"
+"""In the user's configuration folder: it counts where no other is named."""
+
+
+def permissions_of(
+    given: Permissions | None, settings: Settings, approve: Approve | Approval | None = None
+) -> Permissions | None:
+    """The permissions of an agent; ``None`` where nobody said anything.
+
+    Args:
+        given: to the agent; those of the settings when not.
+        settings: that name a file, or read-only mode.
+        approve: of the agent. A whole rule with a policy has its own permissions, of its own caller.
+
+    Raises:
+        UsageError: there is no such file; or ``approve`` is a whole rule without a policy, which would go unheeded.
+        SettingsError: something in it is not understood.
+    """
+    if isinstance(approve, Approval) and approve.policy is not None:
+        return None
+    found = permissions_named(settings) if given is None else given
+    if found is not None and isinstance(approve, Approval):
+        raise UsageError("permissions stand beside a choice of `approve`; a whole rule gets them by `Guard.approval`")
+    return found.reading_only() if found is not None and settings.read_only else found
+
+
+def permissions_named(settings: Settings) -> Permissions | None:
+    """Those that the settings name: of a file, or of read-only mode; ``None`` where they name none.
+
+    Raises:
+        UsageError: there is no such file.
+        SettingsError: something in it is not understood.
+    """
+    path = permissions_file(settings)
+    if path is None and not settings.read_only:
+        return None
+    from atc.calls.permissions.permissions import Permissions
+
+    if path is not None:
+        return Permissions.load(path, read_only=settings.read_only)
+    return Permissions.default(read_only=True)
+
+
+def permissions_file(settings: Settings) -> Path | None:
+    """The file that the settings name, or the one in the user's configuration folder; ``None`` where there is none."""
+    return settings.permissions or user_file()
+
+
+def user_path() -> Path:
+    """Where a file counts without being named, in the user's configuration folder."""
+    return platformdirs.user_config_path("atc") / FILE
+
+
+def user_file() -> Path | None:
+    """The file in the user's configuration folder, if it is there."""
+    path = user_path()
+    return path if path.exists() else None
+
+
+Tools = Toolset | Iterable[Tool | Callable[..., Any]]
+
+
+def held_to(permissions: Permissions | None, settings: Settings, tools: Tools | None) -> tuple[Settings, Tools | None]:
+    """What the permissions leave of an agent's settings (the caps), and of its tools: those that it may call at all.
+
+    Raises:
+        UsageError: no tool is left.
+    """
+    if permissions is None:
+        return settings, tools
+    from atc.calls.permissions.facts import Who
+
+    caps = permissions.caps(Who()).settings(settings.max_calls, settings.wall_s)
+    changed = {name: value for name, value in caps.items() if value != getattr(settings, name)}
+    settings = settings.model_copy(update=changed) if changed else settings
+    if tools is None:
+        return settings, None
+    made = toolset_of(tools)
+    left = permissions.offered(Who(), made)
+    if made and not left:
+        where = permissions.path or "read-only mode"
+        raise UsageError(f"{where} leaves none of the {len(made)} tools: `atc permissions check` shows what decides")
+    return settings, left
+
+
+def approval_of(permissions: Permissions | None, approve: Approve | Approval | None, settings: Settings) -> Approval:
+    """The rule for an agent's calls.
+
+    Raises:
+        UsageError: ``approve`` is neither one of the words nor a function.
+    """
+    chosen = approvals.approval_of(approve, settings.approve, settings.warnings)
+    if permissions is None:
+        return chosen
+    from atc.calls.permissions.audit import AuditLog
+    from atc.calls.permissions.facts import Who
+    from atc.calls.permissions.guard import Guard
+
+    choice = _Chosen(chosen, explicit=approve is not None or settings.approve is not None)
+    audit = AuditLog(settings.audit, Redactor(settings.secrets))
+    guard = Guard(permissions, Who(), choice.ask, audit, choice=choice)
+    return replace(chosen, policy=guard)
+
+
+class _Chosen:
+    """An agent's choice, where the permissions leave something open (:class:`atc.calls.permissions.guard.Choice`).
+
+    Args:
+        approval: the choice.
+        explicit: somebody made it; else it is the default.
+    """
+
+    def __init__(self, approval: Approval, *, explicit: bool) -> None:
+        self._approval, self._explicit = approval, explicit
+
+    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+        choice = self._approval.approve
+        warned = bool(request.warnings) and self._approval.warnings == "ask"
+        ordinary = not (warned or request.instead_of or request.is_repeat)
+        if choice == "never" and self._explicit and decision.effect is not Effect.READ:
+            return Refusal("calls with effects are not approved in this run", by_user=True)
+        if decision.verdict == "allow" and ordinary:
+            return True
+        if choice == "always" and decision.rule is None and ordinary:
+            return True
+        if callable(choice) or choice == "ask" or (choice == "always" and question.has_terminal()):
+            return None
+        if choice == "always" and decision.rule is None:
+            from atc.calls.permissions.permissions import oddity
+
+            alone = not (request.instead_of or request.is_repeat)
+            return Refusal(oddity(request), "warned" if alone else "denied", by_user=True)
+        return Refusal("nobody could be asked to approve this call")
+
+    async def ask(self, request: ApprovalRequest) -> Verdicts:
+        """Ask as the choice says."""
+        choice = self._approval.approve
+        answer = choice(request) if callable(choice) else approvals.ask_at_terminal(request)
+        return await answer if inspect.isawaitable(answer) else answer

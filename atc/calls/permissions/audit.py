@@ -1,0 +1,236 @@
+"""The audit log: who approved or refused what, a JSON line each, in a file that its owner alone reads.
+
+Names and a masked, shortened form of arguments stand in it; answers of tools do not. Old lines go: the file is turned
+over at a size, and few of its predecessors stay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import time
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from atc._host.files import lock, make_private, unlock
+from atc._records.packing import as_text
+from atc.calls.permissions.facts import Caller
+from atc.calls.redact import Redactor, masked_exception
+from atc.errors import EnvironmentProblem
+from atc.result import Effect
+
+MAX_BYTES, KEPT = 10_000_000, 4
+"""Bytes of the file, from which a new one is begun; and how many old ones stay beside it."""
+MAX_ARGUMENTS, MAX_VALUE, MAX_NAME = 30, 300, 200
+"""Arguments of a line, characters of the value of one, and of a name."""
+_MASKED_OF = 20_000
+"""Characters of a value that are looked through for what looks secret; all of it is searched for known secrets."""
+_MAX_LINE = 200_000
+_LOCK_S = 2.0
+
+
+class AuditRecord(BaseModel):
+    """One decision.
+
+    Attributes:
+        at: when, UTC, ISO 8601.
+        principal: who called, as far as that was proved; ``client`` is what it calls itself.
+        by: ``rule N``, ``default``, ``user``, ``nobody`` (who could have been asked), ``read_only``, ``grant``,
+            ``choice`` (``--approve``) or ``cap NAME``.
+        repeats: the run of the same caller that did the same.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    at: str = Field(max_length=40)
+    principal: str
+    client: str = ""
+    run: str = ""
+    tool: str
+    effect: Effect
+    arguments: dict[str, str] = Field(default_factory=dict)
+    verdict: Literal["allowed", "refused"]
+    by: str
+    repeats: str = ""
+
+
+class AuditLog:
+    """Writes the log. Several processes may share a file.
+
+    Args:
+        path: of the file.
+        redactor: masks the secrets that ATC knows.
+        max_bytes: from which a new file is begun.
+    """
+
+    def __init__(self, path: Path, redactor: Redactor | None = None, *, max_bytes: int = MAX_BYTES) -> None:
+        self.path, self.max_bytes = path, max_bytes
+        self._redactor = redactor or Redactor()
+
+    async def note(
+        self,
+        client: Caller,
+        *,
+        tool: str,
+        effect: Effect,
+        arguments: Mapping[str, Any],
+        allowed: bool,
+        by: str,
+        run: str = "",
+        repeats: str = "",
+    ) -> None:
+        """Write down a decision, before what it allows is done. While another process writes, the event loop goes on.
+
+        Raises:
+            OSError: it cannot be written.
+            EnvironmentProblem: the operating system has no locks of files.
+        """
+        record = AuditRecord(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            principal=self._redactor.text(client.principal)[:MAX_NAME],
+            client=self._redactor.text(client.name)[:MAX_NAME],
+            run=run[:MAX_NAME],
+            tool=tool[:MAX_NAME],
+            effect=effect,
+            arguments=self._shown(arguments),
+            verdict="allowed" if allowed else "refused",
+            by=by[:MAX_NAME],
+            repeats=repeats[:MAX_NAME],
+        )
+        line = json.dumps(_whole(record.model_dump(exclude_defaults=True))) + "\n"  # in ASCII
+        await self._append(line.encode())
+
+    def _shown(self, arguments: Mapping[str, Any]) -> dict[str, str]:
+        shown = {}
+        for name, value in list(arguments.items())[:MAX_ARGUMENTS]:
+            text = as_text(self._redactor.value(value))  # masked before it is cut: half a secret is known as none
+            name = self._redactor.text(name)[:MAX_NAME]
+            named = masked_exception(f"{name}={text[:_MASKED_OF]}")  # by its look, and by the name beside it
+            value_text = named[len(name) + 1 :] if named.startswith(f"{name}=") else "***"
+            cut = f"{value_text[:MAX_VALUE]} … ({len(text):,} characters)"
+            shown[name] = value_text if len(text) <= MAX_VALUE else cut
+        if len(arguments) > MAX_ARGUMENTS:
+            shown["…"] = f"{len(arguments) - MAX_ARGUMENTS} more"
+        return shown
+
+    async def _append(self, line: bytes) -> None:
+        make_private(self.path.parent)
+        async with _Locked(self.path.with_name(f"{self.path.name}.lock")):
+            with _opened(self.path) as file:
+                turned = os.fstat(file.fileno()).st_size + len(line) > self.max_bytes
+                if not turned:
+                    _write(file, line)
+            if turned:
+                self._turn_over()
+                with _opened(self.path) as file:
+                    _write(file, line)
+
+    def _turn_over(self) -> None:
+        for number in range(KEPT - 1, 0, -1):
+            older = _numbered(self.path, number)
+            if older.exists():
+                os.replace(older, _numbered(self.path, number + 1))
+        os.replace(self.path, _numbered(self.path, 1))
+
+
+def read_audit(path: Path, tell: Callable[[Path, int], None] | None = None) -> Iterator[AuditRecord | None]:
+    """The decisions, the oldest first; ``None`` for a line that cannot be read.
+
+    Args:
+        path: of the log; what was turned over is beside it.
+        tell: is told of each line that cannot be read: its file, and its number from 1.
+
+    Raises:
+        OSError: a file cannot be read.
+    """
+    for file_path in (*(_numbered(path, number) for number in range(KEPT, 0, -1)), path):
+        try:
+            file = file_path.open("rb")
+        except FileNotFoundError:
+            continue
+        with file:
+            number = 0
+            while line := file.readline(_MAX_LINE):
+                number += 1
+                try:
+                    yield AuditRecord.model_validate_json(line)
+                except ValidationError:
+                    if tell is not None:
+                        tell(file_path, number)
+                    yield None
+
+
+def _whole(value: Any) -> Any:
+    """The same without halves of letters, which no reader of JSON takes."""
+    if isinstance(value, dict):
+        return {_whole(key): _whole(item) for key, item in value.items()}
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.name}.{number}")
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The file, to append to; its owner alone may read it.
+
+    Raises:
+        OSError: it cannot be opened, is a link, or no file.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    descriptor = os.open(path, flags, 0o600)
+    file = os.fdopen(descriptor, "ab", buffering=0)
+    try:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError(f"{path} is no file")
+        if about.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def _write(file: IO[bytes], line: bytes) -> None:
+    if file.write(line) != len(line):
+        raise OSError("the disk took a part of a line")
+
+
+class _Locked:
+    """Hold the lock beside a file; whoever has it writes one line."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    async def __aenter__(self) -> None:
+        self._file = _opened(self._path)
+        until = time.monotonic() + _LOCK_S
+        while True:
+            try:
+                return lock(self._file)
+            except BlockingIOError:
+                if time.monotonic() > until:
+                    self._file.close()
+                    raise OSError(f"{self._path} is locked by another process") from None
+                await self._wait()
+            except (OSError, EnvironmentProblem):
+                self._file.close()
+                raise
+
+    async def _wait(self) -> None:
+        try:
+            await asyncio.sleep(0.002)
+        except BaseException:
+            self._file.close()
+            raise
+
+    async def __aexit__(self, *exc: object) -> None:
+        unlock(self._file)
+        self._file.close()

@@ -1,0 +1,214 @@
+"""The permissions file: TOML → rules, strictly. What is not understood is an error, for a guess could allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from atc._host.files import read_own
+from atc._host.trust import parse_toml
+from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
+from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
+from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
+from atc.errors import SettingsError, UsageError
+from atc.result import Effect
+
+MAX_FILE = 256_000
+"""Bytes of a permissions file."""
+MAX_RULES, MAX_PATTERNS, MAX_CLIENTS = 500, 200, 500
+MAX_SHOWN = 5
+"""Mistakes that one message names."""
+_MOST = 1_000_000
+_MESSAGES = {"extra_forbidden": "there is no such key", "too_long": "it has too many items"}
+
+
+def _wrong(message: str) -> PydanticCustomError:
+    return PydanticCustomError("permissions", "{message}", {"message": message})
+
+
+def _patterns(given: Any) -> Patterns:
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise _wrong("takes a pattern, or a list of patterns")
+    if not 0 < len(texts) <= MAX_PATTERNS:
+        raise _wrong(f"takes 1 to {MAX_PATTERNS} patterns")
+    for each in texts:
+        if problem := pattern_problem(each):
+            raise _wrong(f"the pattern {each[:60]!r} {problem}")
+    return patterns_of(texts)
+
+
+def _effects(given: Any) -> Any:
+    return [given] if isinstance(given, str) else given
+
+
+def _conditions(given: Any) -> tuple[Condition, ...]:
+    if not isinstance(given, dict) or not 0 < len(given) <= MAX_CONDITIONS:
+        raise _wrong(f'takes a table of 1 to {MAX_CONDITIONS} arguments, such as {{repo = "me/*"}}')
+    return tuple(_condition(path, value) for path, value in given.items())
+
+
+def _condition(path: str, value: Any) -> Condition:
+    try:
+        return condition_of(path, value)
+    except ValueError as error:
+        raise _wrong(f"`{path[:80]}`: {error}") from None
+
+
+PatternsOf = Annotated[Patterns, BeforeValidator(_patterns)]
+EffectName = Literal["read", "write", "unknown"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+
+class _RuleText(_Part):
+    allow: PatternsOf | None = None
+    ask: PatternsOf | None = None
+    deny: PatternsOf | None = None
+    source: PatternsOf | None = None
+    effect: Annotated[list[EffectName], BeforeValidator(_effects)] = Field([], max_length=3)
+    arguments: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
+    principal: PatternsOf | None = None
+    client: PatternsOf | None = None
+
+    @model_validator(mode="after")
+    def _one_verdict(self) -> _RuleText:
+        said = [name for name in ("allow", "ask", "deny") if getattr(self, name) is not None]
+        if len(said) != 1:
+            raise _wrong('takes one of `allow`, `ask` and `deny`, with the tools: deny = "delete_*"')
+        if said == ["allow"] and self.client is not None:
+            raise _wrong(
+                "`client` stands beside `ask` and `deny` alone: what a client calls itself is a claim and no right. "
+                "`principal` is who it was proved to be"
+            )
+        return self
+
+    def rule(self, number: int) -> Rule:
+        common = (self.source, frozenset(map(Effect, self.effect)), self.arguments, self.principal)
+        if self.allow is not None:
+            return Grant(number, "allow", self.allow, *common)
+        verdict: Verdict = "deny" if self.deny is not None else "ask"
+        tools = self.deny if self.deny is not None else self.ask
+        assert tools is not None
+        return Restriction(number, verdict, tools, *common, self.client)
+
+
+class _CapsText(_Part):
+    max_calls: int | None = Field(None, ge=1, le=_MOST)
+    wall_s: float | None = Field(None, gt=0, le=_MOST, allow_inf_nan=False)
+    max_runs_at_once: int | None = Field(None, ge=1, le=10_000)
+    calls_per_hour: int | None = Field(None, ge=0, le=100_000)
+    writes_per_hour: int | None = Field(None, ge=0, le=100_000)
+
+    def caps(self) -> Caps:
+        return Caps(**{name: getattr(self, name) for name in _CapsText.model_fields})
+
+
+class _ClientText(_CapsText):
+    tools: PatternsOf | None = None
+    read_only: bool = False
+
+
+class Section(_Part):
+    """What one principal may do.
+
+    Attributes:
+        tools: patterns of the tools that it sees and may call; ``None``: all.
+        read_only: it makes no call with effects.
+        caps: on what it does.
+    """
+
+    tools: Patterns | None = None
+    read_only: bool = False
+    caps: Caps = Caps()
+
+
+class _File(_Part):
+    read_only: bool = False
+    rules: list[_RuleText] = Field([], max_length=MAX_RULES)
+    effects: dict[str, EffectName] = Field(default_factory=dict, max_length=MAX_RULES)
+    caps: _CapsText = Field(default_factory=lambda: _CapsText.model_validate({}))
+    clients: dict[str, _ClientText] = Field(default_factory=dict, max_length=MAX_CLIENTS)
+
+    @model_validator(mode="after")
+    def _patterns_of_effects(self) -> _File:
+        for pattern in self.effects:
+            if problem := pattern_problem(pattern):
+                raise _wrong(f"`effects`: the pattern {pattern[:60]!r} {problem}")
+        return self
+
+
+class Document(_Part):
+    """A permissions file, read.
+
+    Attributes:
+        path: of the file.
+        rules: in the order of the file.
+        effects: what tools are taken for, with the patterns of their names.
+        sections: by principal; ``*`` is everyone who has none.
+    """
+
+    path: str
+    read_only: bool
+    rules: tuple[Rule, ...]
+    effects: tuple[tuple[Patterns, Effect], ...]
+    caps: Caps
+    sections: dict[str, Section]
+
+
+def read_document(path: Path) -> Document:
+    """Read a permissions file.
+
+    Raises:
+        UsageError: there is none.
+        SettingsError: it cannot be read, others can write it, or something in it is not understood: the message names
+            the file, the rule by its number, and the key.
+    """
+    try:
+        content = read_own(path, MAX_FILE)
+        values = parse_toml(content.decode())
+    except FileNotFoundError:
+        raise UsageError(f"there is no permissions file {path}") from None
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SettingsError(f"{path} cannot be read: {why}") from None
+    try:
+        file = _File.model_validate(values)
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False)[:MAX_SHOWN]
+        lines = [f"{_place(each['loc'])}{_MESSAGES.get(each['type'], each['msg'])}" for each in found]
+        raise SettingsError(f"{path}: {'; '.join(lines)}") from None
+    effects = tuple((patterns_of([text]), Effect(name)) for text, name in file.effects.items())
+    sections = {
+        principal: Section(tools=each.tools, read_only=each.read_only, caps=each.caps())
+        for principal, each in file.clients.items()
+    }
+    rules = tuple(each.rule(number) for number, each in enumerate(file.rules, 1))
+    return Document(
+        path=str(path),
+        read_only=file.read_only,
+        rules=rules,
+        effects=effects,
+        caps=file.caps.caps(),
+        sections=sections,
+    )
+
+
+def _place(location: tuple[int | str, ...]) -> str:
+    """Where in the file something is wrong: ``rule 3, `effect`: ``."""
+    match location:
+        case ():
+            return ""
+        case ("rules", int() as index, *rest):
+            where, rest = f"rule {index + 1}", list(rest)
+        case ("clients", str() as principal, *rest):
+            where, rest = f"client {principal[:60]!r}", list(rest)
+        case (first, *rest):
+            where, rest = f"`{first}`", list(rest)
+    keys = [str(step)[:60] for step in rest if step != "[key]"]
+    return f"{where}, `{'.'.join(keys)}`: " if keys else f"{where}: "

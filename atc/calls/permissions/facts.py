@@ -1,0 +1,181 @@
+"""The plain records of the room: a caller, a rule, what rules decide, and caps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+from typing import Protocol as Interface
+
+from atc.calls.permissions.conditions import Condition
+from atc.calls.permissions.patterns import Patterns, Reader, may_name, surely_names
+from atc.result import Effect
+from atc.schemas.protocol import Protocol
+
+Verdict = Literal["allow", "ask", "deny"]
+Why = Literal["rule", "default", "read_only", "grant"]
+"""What decided: a rule; the default for this effect; read-only mode; the tools that a principal was granted."""
+
+LOCAL = "local"
+"""The principal of whoever runs this process, and of a client over pipes, which started it."""
+
+
+class Caller(Interface):
+    """Who calls."""
+
+    @property
+    def principal(self) -> str:
+        """Who it is, as far as that was proved. Grants bind to it."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it calls itself: a claim. It can restrict, and never widen."""
+        ...
+
+
+@dataclass(frozen=True)
+class Who:
+    """A :class:`Caller`."""
+
+    principal: str = LOCAL
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of the file: which calls it speaks of.
+
+    Attributes:
+        number: its place in the file, from 1.
+        verdict: what it says of them.
+        tools: patterns over names.
+        sources: patterns over where tools come from (``mcp:NAME …``, ``openapi:…``, ``function:…``); ``None``: any.
+        effects: of the tools; empty: any.
+        conditions: on the arguments; all must hold.
+        principals: patterns over who calls; ``None``: anyone.
+    """
+
+    number: int
+    verdict: Verdict
+    tools: Patterns
+    sources: Patterns | None = None
+    effects: frozenset[Effect] = frozenset()
+    conditions: tuple[Condition, ...] = ()
+    principals: Patterns | None = None
+
+    def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
+        """Whether it speaks of a caller's calls of a tool, whatever their arguments are."""
+        raise NotImplementedError
+
+    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        """Whether it speaks of a call with these arguments, which the call's one reader reads."""
+        raise NotImplementedError
+
+    def _common(self, caller: Caller, effect: Effect) -> bool:
+        if self.effects and effect not in self.effects:
+            return False
+        return self.principals is None or self.principals.fit(caller.principal)
+
+
+@dataclass(frozen=True)
+class Grant(Rule):
+    """A rule that allows. It has no place for the name that a client gives itself, so that no claim can widen.
+
+    A tool counts under the name that programs call it by, or its full one (:func:`.effects.surely_names`), and every
+    doubt about an argument speaks against it.
+    """
+
+    def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
+        if not surely_names(self.tools, protocol) or not self._common(caller, effect):
+            return False
+        return self.sources is None or self.sources.fit(source_of(protocol))
+
+    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        return all(each.allows(arguments, reader) for each in self.conditions)
+
+
+@dataclass(frozen=True)
+class Restriction(Rule):
+    """A rule that asks or denies. Every doubt speaks for it.
+
+    A tool counts under its own name at its service too: two services with a tool of one name must not rename it away.
+
+    Attributes:
+        clients: patterns over the names that clients give themselves; ``None``: any.
+    """
+
+    clients: Patterns | None = None
+
+    def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
+        if not may_name(self.tools, protocol):
+            return False
+        if self.clients is not None and not self.clients.may_fit(caller.name):
+            return False
+        named = self.sources is None or self.sources.may_fit(source_of(protocol))
+        return named and self._common(caller, effect)
+
+    def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
+        return all(each.restricts(arguments, reader) for each in self.conditions)
+
+
+def source_of(protocol: Protocol) -> str:
+    """Where a tool comes from, as rules see it: ``mcp:github (npx …)``, ``openapi:https://…``, ``function:module``."""
+    return f"{protocol.source.kind}:{protocol.source.location}"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the permissions say of a call.
+
+    Attributes:
+        verdict: made, asked about, or refused.
+        rule: that decided; ``None`` where none did.
+        line: TOML that would allow the call, to be pasted into the file; empty where no line would.
+        why: what decided.
+        effect: of the tool, as the permissions take it.
+        unjudged: the arguments are more than the rules could judge within their budget of work, so that rules that
+            restrict count them.
+    """
+
+    verdict: Verdict
+    rule: Rule | None = None
+    line: str = ""
+    why: Why = "default"
+    effect: Effect = Effect.UNKNOWN
+    unjudged: bool = False
+
+
+@dataclass(frozen=True)
+class Caps:
+    """How much a caller may do; ``None``: nothing is said.
+
+    Attributes:
+        max_calls: calls of a run.
+        wall_s: seconds that a program may run.
+        max_runs_at_once: runs at the same time.
+        calls_per_hour: calls within 60 minutes, of all its runs. ``writes_per_hour``: of those, all but reads.
+    """
+
+    max_calls: int | None = None
+    wall_s: float | None = None
+    max_runs_at_once: int | None = None
+    calls_per_hour: int | None = None
+    writes_per_hour: int | None = None
+
+    def tighter(self, other: Caps) -> Caps:
+        """Of each cap the tighter one."""
+        made = {}
+        for each in fields(self):
+            said = [value for caps in (self, other) if (value := getattr(caps, each.name)) is not None]
+            made[each.name] = min(said, default=None)
+        return Caps(**made)
+
+    def settings(self, max_calls: int, wall_s: float) -> dict[str, Any]:
+        """The settings of an agent for this caller.
+
+        Args:
+            max_calls: of the settings, beside which a cap can only be less. ``wall_s``: likewise.
+        """
+        calls = max_calls if self.max_calls is None else min(max_calls, self.max_calls)
+        return {"max_calls": calls, "wall_s": wall_s if self.wall_s is None else min(wall_s, self.wall_s)}

@@ -1,0 +1,305 @@
+"""Asks the permissions about every call of one run, then somebody, and writes down what was decided.
+
+A question is put where the permissions want one, and where an allowed write is not an ordinary one: it depends on what
+the check warned about, it takes another tool's place, or the same was done before.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Literal
+from typing import Protocol as Interface
+
+from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Refusal, Verdicts
+from atc.calls.permissions.audit import AuditLog
+from atc.calls.permissions.facts import Caller, Caps, Decision
+from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
+from atc.errors import AtcError, UsageError
+from atc.result import Effect
+from atc.schemas.protocol import Protocol
+
+# ----------------------------------------------------------------------------------------------------------------------
+# How often a principal calls, over all its connections and runs. It is counted in this process, by a clock that nobody
+# sets: a restart counts anew.
+
+
+HOUR_S = 3_600.0
+
+
+@dataclass
+class Limiter:
+    """The counts of one principal.
+
+    Args:
+        clock: seconds that only grow.
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _calls: deque[float] = field(default_factory=deque)
+    _writes: deque[float] = field(default_factory=deque)
+    runs: int = 0
+
+    def take(self, caps: Caps, *, writes: bool) -> str:
+        """Count a call that is about to be made; the cap that it would break, which leaves it uncounted.
+
+        Returns:
+            Empty, or ``calls_per_hour`` or ``writes_per_hour``.
+        """
+        now = self.clock()
+        for times in (self._calls, self._writes):
+            while times and now - times[0] >= HOUR_S:
+                times.popleft()
+        if caps.calls_per_hour is not None and len(self._calls) >= caps.calls_per_hour:
+            return "calls_per_hour"
+        if writes and caps.writes_per_hour is not None and len(self._writes) >= caps.writes_per_hour:
+            return "writes_per_hour"
+        if caps.calls_per_hour is not None:
+            self._calls.append(now)
+        if writes and caps.writes_per_hour is not None:
+            self._writes.append(now)
+        return ""
+
+    def give_back(self, caps: Caps, *, writes: bool) -> None:
+        """Uncount the call that was taken last: it was not made."""
+        if caps.calls_per_hour is not None and self._calls:
+            self._calls.pop()
+        if writes and caps.writes_per_hour is not None and self._writes:
+            self._writes.pop()
+
+    @contextmanager
+    def run(self, caps: Caps) -> Iterator[None]:
+        """Hold one of the runs that may go on at once.
+
+        Raises:
+            UsageError: so many go on already.
+        """
+        if caps.max_runs_at_once is not None and self.runs >= caps.max_runs_at_once:
+            raise UsageError(
+                f"{self.runs} of your runs go on already, and {caps.max_runs_at_once} may at once: wait for one to end"
+            )
+        self.runs += 1
+        try:
+            yield
+        finally:
+            self.runs -= 1
+
+
+class Limiters:
+    """The counts of all principals of a process."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, Limiter] = {}
+
+    def of(self, principal: str) -> Limiter:
+        """Those of one principal."""
+        return self._of.setdefault(principal, Limiter())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Asks the permissions about every call of one run, then somebody, and writes down what was decided.
+
+
+Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
+"""Asks somebody: ``True`` for a yes, ``False`` for a no; a refusal where nobody could be asked, and why."""
+
+
+class Choice(Interface):
+    """What holds where the permissions want a question, or allow (:mod:`atc.calls.permissions.agent_permissions`)."""
+
+    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+        """The answer that needs no question; ``None`` where somebody is asked."""
+        ...
+
+
+class AlwaysAsks:
+    """Every question is put, and what the permissions allow is allowed, if nothing is odd about it."""
+
+    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
+        """``True`` for what is allowed."""
+        return True if decision.verdict == "allow" and not is_odd(request) else None
+
+
+def is_odd(request: ApprovalRequest) -> bool:
+    """Whether a call wants a person whatever a rule allows."""
+    return bool(request.warnings or request.instead_of or request.is_repeat)
+
+
+class Guard:
+    """Decides over the calls of one run (:class:`atc.calls.approval.Policy`).
+
+    Args:
+        permissions: of the user.
+        client: who calls.
+        ask: asks somebody.
+        audit: where decisions are written down; nowhere without one.
+        run: id of the run.
+        limiter: counts the caller's calls, over all its runs.
+        choice: decides where the permissions leave something open.
+    """
+
+    def __init__(
+        self,
+        permissions: Permissions,
+        client: Caller,
+        ask: Ask,
+        audit: AuditLog | None = None,
+        *,
+        run: str = "",
+        limiter: Limiter | None = None,
+        choice: Choice | None = None,
+    ) -> None:
+        self.permissions, self.client, self.run = permissions, client, run
+        self._ask, self._audit, self._limiter = ask, audit, limiter or Limiter()
+        self._choice: Choice = choice or AlwaysAsks()
+
+    @property
+    def caps(self) -> Caps:
+        """What the caller is held to."""
+        return self.permissions.caps(self.client)
+
+    def of_run(self, run_id: str) -> Guard:
+        """The same, for one run: its id stands in the audit."""
+        return Guard(
+            self.permissions,
+            self.client,
+            self._ask,
+            self._audit,
+            run=run_id,
+            limiter=self._limiter,
+            choice=self._choice,
+        )
+
+    def approval(self, earlier: EarlierWrites | None = None) -> Approval:
+        """The rule for a broker; ``earlier``: what the caller's other runs did."""
+        return Approval(self.asker, reads=True, earlier=earlier, policy=self)
+
+    def decision(self, request: ApprovalRequest) -> Decision:
+        """What the permissions say of a call."""
+        protocol = request.protocol
+        if protocol is None:  # a request that somebody made by hand
+            protocol = Protocol(name=request.tool, effect=request.effect)
+        return self.permissions.decide(self.client, protocol, request.arguments)
+
+    def judge(self, request: ApprovalRequest) -> Judged:
+        """What the permissions say of a call, decided once."""
+        decision = self.decision(request)
+        return Judged(self, decision, self._ruled(request, decision))
+
+    async def asker(self, request: ApprovalRequest) -> Verdicts:
+        """Decide over a call, and answer."""
+        return await self.judge(request).answer(request)
+
+    async def answer(
+        self, request: ApprovalRequest, decision: Decision, ruled: Literal[True] | Refusal | None
+    ) -> Verdicts:
+        """Answer by what was decided, by the caps, by a question; and write it down.
+
+        A call with effects is refused where that cannot be written down.
+        """
+        caps, writes = self.caps, decision.effect is not Effect.READ
+        if isinstance(ruled, Refusal):
+            return await self._noted(request, decision, ruled, _by(decision, ruled))
+        if broken := self._limiter.take(caps, writes=writes):
+            told = f"{broken} is {getattr(caps, broken)} for this client: an hour after the first of them it may go on"
+            return await self._noted(request, decision, Refusal(told), f"cap {broken}")
+        try:
+            answer, by = (True, _by(decision, ruled)) if ruled is True else await self._asked(request, decision)
+            noted = await self._noted(request, decision, answer, by)
+        except BaseException:
+            self._limiter.give_back(caps, writes=writes)
+            with suppress(AtcError, OSError):
+                await self._write(request, decision, allowed=False, by="nobody")
+            raise
+        if noted is not True:
+            self._limiter.give_back(caps, writes=writes)
+        return noted
+
+    async def _asked(self, request: ApprovalRequest, decision: Decision) -> tuple[Verdicts, str]:
+        answer = self._ask(replace(request, effect=decision.effect))
+        if inspect.isawaitable(answer):
+            answer = await answer
+        if isinstance(answer, Refusal) and not answer.by_user:
+            return self._with_line(answer, request, decision), "nobody"
+        return (answer if isinstance(answer, Refusal) else answer is True), "user"
+
+    def _ruled(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+        if decision.verdict == "deny":
+            return self.refusal(decision)
+        if decision.verdict == "allow" and decision.effect is Effect.READ and not is_odd(request):
+            return True
+        answer = self._choice.unasked(request, decision)
+        if isinstance(answer, Refusal) and not answer.by_user:
+            return self._with_line(answer, request, decision)
+        return answer
+
+    def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
+        """A refusal for want of somebody to ask, with what would have made a question needless."""
+        if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
+            ordinary = request.is_repeat or request.instead_of or not request.warnings
+            reason = f"{oddity(request)}; {answer.reason}"
+            return replace(answer, reason=reason, status="denied" if ordinary else "warned")
+        if request.is_repeat or request.instead_of:  # a line would allow the call by itself, and not this one
+            return replace(answer, reason=f"{oddity(request)}; {answer.reason}")
+        return replace(answer, reason=f"{answer.reason}{to_allow(decision, self.permissions)}")
+
+    def refusal(self, decision: Decision) -> Refusal:
+        """The refusal of a call that is denied."""
+        return Refusal(refusal(decision, self.permissions))
+
+    # -- the audit -----------------------------------------------------------------------------------------------------
+
+    async def _noted(self, request: ApprovalRequest, decision: Decision, answer: Verdicts, by: str) -> Verdicts:
+        """The answer, once it is written down; a refusal where it cannot be."""
+        allowed = answer is True
+        if allowed and decision.effect is Effect.READ and by == "default":
+            return answer
+        try:
+            await self._write(request, decision, allowed=allowed, by=by)
+        except (AtcError, OSError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            return Refusal(f"the audit log cannot be written ({why}), so no call is made that it should have")
+        return answer
+
+    async def _write(self, request: ApprovalRequest, decision: Decision, *, allowed: bool, by: str) -> None:
+        if self._audit is None:
+            return
+        await self._audit.note(
+            self.client,
+            tool=request.tool,
+            effect=decision.effect,
+            arguments=request.arguments,
+            allowed=allowed,
+            by=by,
+            run=self.run,
+            repeats=request.repeats,
+        )
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
+
+    guard: Guard
+    decision: Decision
+    ruled: Literal[True] | Refusal | None
+
+    @property
+    def denied(self) -> Refusal | None:
+        """Why no choice can allow the call."""
+        return self.guard.refusal(self.decision) if self.decision.verdict == "deny" else None
+
+    async def answer(self, request: ApprovalRequest) -> Verdicts:
+        """Answer, with a question where one is needed."""
+        return await self.guard.answer(request, self.decision, self.ruled)
+
+
+def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:
+    """Who decided where no question was put."""
+    if decision.verdict == ("allow" if answer is True else "deny"):
+        return decided_by(decision)
+    return "choice" if answer is True else "nobody"

@@ -1,0 +1,262 @@
+"""The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
+
+Where none does, reads are allowed and all else is asked about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from atc import wording
+from atc._host.invisible import is_invisible
+from atc.calls.approval import ApprovalRequest
+from atc.calls.permissions.document import Section, read_document
+from atc.calls.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
+from atc.calls.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
+from atc.calls.responses import MAX_ERROR
+from atc.result import Effect
+from atc.schemas.protocol import Protocol
+from atc.tools.tool import Toolset
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
+
+
+EVERYONE = "*"
+"""The section of principals that have none of their own."""
+_ALL = Section()
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """What may be called unasked, by whom, and how often.
+
+    Attributes:
+        rules: of the file, in its order.
+        effects: what the user takes tools for.
+        read_only: no call with effects is made, whoever makes it.
+        caps: on what every caller does.
+        sections: of single principals.
+        path: of the file; empty without one.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    effects: tuple[tuple[Patterns, Effect], ...] = ()
+    read_only: bool = False
+    caps_of_all: Caps = field(default_factory=Caps)
+    sections: Mapping[str, Section] = field(default_factory=dict)
+    path: str = ""
+
+    @classmethod
+    def default(cls, *, read_only: bool = False) -> Permissions:
+        """Those without a file: reads are allowed, all else is asked about; or refused, in read-only mode."""
+        return cls(read_only=read_only)
+
+    @classmethod
+    def load(cls, path: str | Path, *, read_only: bool = False) -> Permissions:
+        """Those of a file.
+
+        Args:
+            path: of the file.
+            read_only: whatever the file says of that.
+
+        Raises:
+            UsageError: there is none.
+            SettingsError: something in it is not understood.
+        """
+        file = read_document(Path(path))
+        read_only = read_only or file.read_only
+        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path)
+
+    # -- decisions -----------------------------------------------------------------------------------------------------
+
+    def decide(self, client: Caller, protocol: Protocol, arguments: Mapping[str, Any]) -> Decision:
+        """What is said of a call.
+
+        Args:
+            client: who makes it.
+            protocol: of the tool.
+            arguments: as the tool would be sent them.
+        """
+        effect = self.effect(protocol)
+        barred = self._barred(client, protocol, effect)
+        if barred is not None:
+            return barred
+        reader = Reader()
+        verdicts: tuple[Verdict, ...] = ("deny", "ask", "allow")
+        for verdict in verdicts:
+            for rule in self.rules:
+                if (
+                    rule.verdict == verdict
+                    and rule.speaks_of(client, protocol, effect)
+                    and rule.fits(arguments, reader)
+                ):
+                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent)
+        if effect is Effect.READ:
+            return Decision("allow", effect=effect)
+        line = allowing(protocol.name, client.principal)
+        return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent)
+
+    def sees(self, client: Caller, protocol: Protocol) -> bool:
+        """Whether a caller can make some call of a tool. Others it need not see."""
+        effect = self.effect(protocol)
+        if self._barred(client, protocol, effect) is not None:
+            return False
+        denied = (rule for rule in self.rules if rule.verdict == "deny" and not rule.conditions)
+        return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
+
+    def named_by(self, client: Caller) -> frozenset[int]:
+        """The rules that speak of what a caller calls itself: callers of one principal differ in nothing else."""
+        named = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.clients is not None)
+        return frozenset(rule.number for rule in named if rule.clients and rule.clients.may_fit(client.name))
+
+    def hides_from(self, client: Caller) -> bool:
+        """Whether there may be a tool that a caller does not see."""
+        section = self.section(client)
+        whole = any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
+        return whole or self.read_only or section.read_only or section.tools is not None
+
+    def offered(self, client: Caller, tools: Toolset) -> Toolset:
+        """The tools that a caller sees, each with the effect that the permissions take it for."""
+        return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
+
+    def served(self, tools: Toolset) -> Toolset:
+        """The tools that some caller may see, each with the effect that the permissions take it for."""
+        graded = self.graded(tools)
+        open_ = [tool for tool in graded.values() if not self._closed_to_all(tool.protocol)]
+        return graded if len(open_) == len(graded) else Toolset(open_)
+
+    def graded(self, tools: Toolset) -> Toolset:
+        """All tools, each with the effect that the permissions take it for; the same set where none differs."""
+        made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
+        return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
+
+    def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
+        """The rules that speak of some calls of a tool, by their arguments."""
+        effect = self.effect(protocol)
+        return [rule for rule in self.rules if rule.conditions and rule.speaks_of(client, protocol, effect)]
+
+    def effect(self, protocol: Protocol) -> Effect:
+        """What a tool is taken for."""
+        return effect_of(protocol, self.effects)
+
+    def caps(self, client: Caller) -> Caps:
+        """How much a caller may do."""
+        return self.caps_of_all.tighter(self.section(client).caps)
+
+    def section(self, client: Caller) -> Section:
+        """What is said of a principal, or of everyone."""
+        found = self.sections.get(client.principal) if client.principal != EVERYONE else None
+        return found or self.sections.get(EVERYONE, _ALL)
+
+    def reading_only(self) -> Permissions:
+        """The same, with no call that is not a read."""
+        return replace(self, read_only=True)
+
+    def _closed_to_all(self, protocol: Protocol) -> bool:
+        """Whether no caller may call a tool, whose effect is what the permissions take it for."""
+        effect = protocol.effect
+        if self.read_only and effect is not Effect.READ:
+            return True
+        denied = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.verdict == "deny")
+        general = (rule for rule in denied if not (rule.conditions or rule.principals or rule.clients))
+        return any(rule.speaks_of(Who(), protocol, effect) for rule in general)
+
+    def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
+        """The refusal of a tool as a whole, whatever rules say."""
+        section = self.section(client)
+        if section.tools is not None and not surely_names(section.tools, protocol):
+            return Decision("deny", line=granting(protocol.name, client.principal, section), why="grant", effect=effect)
+        if effect is not Effect.READ and (self.read_only or section.read_only):
+            return Decision("deny", why="read_only", effect=effect)
+        return None
+
+
+# -- lines to paste ----------------------------------------------------------------------------------------------------
+
+
+def allowing(tool: str, principal: str) -> str:
+    """The rule that allows a principal's calls of a tool, as TOML; empty for a principal that no pattern can name."""
+    exactly = literal(principal)
+    if pattern_problem(exactly):
+        return ""
+    bound = "" if principal == LOCAL else f"\nprincipal = {quoted(exactly)}"
+    return f"[[rules]]\nallow = {quoted(tool)}{bound}"
+
+
+def granting(tool: str, principal: str, section: Section) -> str:
+    """The line that grants a tool to a principal beside those that it has, as TOML."""
+    if principal == EVERYONE or pattern_problem(literal(principal)):
+        return ""
+    have = section.tools.texts if section.tools is not None else ()
+    shown = have if len(have) <= 20 else ()
+    names = ", ".join(map(quoted, (*shown, tool)))
+    return f"[clients.{quoted(principal)}]\ntools = [{names}]{'' if shown == have else '  # beside those that it has'}"
+
+
+def quoted(text: str) -> str:
+    """A text as TOML writes it; what nobody would see is an escape."""
+    clean = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
+    if clean.isascii() and clean.isprintable():
+        return clean
+    return "".join(c if c.isprintable() and not is_invisible(c) else _escaped(ord(c)) for c in clean)
+
+
+def _escaped(code: int) -> str:
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# What permissions say, in words. The facts are :class:`atc.calls.permissions.facts.Decision`; nothing reads these back.
+
+
+_FILE = "the permissions file"
+
+
+def refusal(decision: Decision, permissions: Permissions) -> str:
+    """Why a call is refused, and what would allow it."""
+    where = permissions.path or _FILE
+    match decision.why:
+        case "read_only":
+            return "this is read-only mode: no call with effects is made" + (
+                f" (`read_only` in {where})" if permissions.path else ""
+            )
+        case "grant":
+            return f"this tool is not granted to this client{to_allow(decision, permissions)}"
+        case _ if decision.rule is not None:
+            rule = f"rule {decision.rule.number} of {where}"
+            return f"{rule} denies it{_too_much(decision)}: no other rule allows what one denies"
+    return f"it is not allowed{to_allow(decision, permissions)}"
+
+
+def to_allow(decision: Decision, permissions: Permissions) -> str:
+    """What would allow a call unasked, to stand behind a refusal; empty where nothing would."""
+    if decision.verdict == "ask" and decision.rule is not None:
+        return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question{_too_much(decision)})"
+    if not decision.line:
+        return ""
+    where = permissions.path or "a permissions file (`--set permissions=FILE`)"
+    return f"; the user can allow it with this in {where}:\n{decision.line}"
+
+
+def _too_much(decision: Decision) -> str:
+    """Why a rule may count a call that it does not seem to speak of."""
+    return ", for its arguments are more than the rules can judge" if decision.unjudged else ""
+
+
+def oddity(request: ApprovalRequest) -> str:
+    """Why a call wants a person though a rule allows such calls."""
+    if request.is_repeat:
+        return f"{wording.repeat(request.repeats, request.in_doubt, request.same_as)} before"
+    if request.instead_of:
+        return f"it takes the place of {', '.join(request.instead_of)}"
+    return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"
+
+
+def decided_by(decision: Decision) -> str:
+    """What decided, in one word or two, for the audit."""
+    return f"rule {decision.rule.number}" if decision.rule is not None else decision.why

@@ -1,0 +1,358 @@
+"""The catalogue: an agent's tools, the index that finds them, the graph of what feeds what, and what runs have taught.
+
+:class:`atc.Agent` makes one by itself. For a task it gives a :class:`~atc.catalogue.sketch.Sketch`: the tools to
+offer, and why.
+Few tools are all offered: nothing is searched, read or written for that. After a run it learns names, counts and edges,
+never values (:mod:`atc.programs.lessons`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from typing import Protocol as Interface
+
+from atc._host.parts import RETRIEVAL
+from atc.calls.json_values import holds_nothing, is_empty
+from atc.catalogue.graph.edges import NOTHING_LEARNT, Learnt
+from atc.catalogue.graph.lessons import Observations
+from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index.retriever import IndexRetriever, Retriever, as_sketch
+from atc.catalogue.sketch import Sketch, Why, all_of, protocols_of
+from atc.errors import UsageError
+from atc.models.messages import Ask
+from atc.result import Effect, Result
+from atc.schemas.observed import is_documented
+from atc.schemas.protocol import Protocol
+from atc.settings import Settings
+from atc.tools.functions import tool_from_function
+from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:
+    from atc.catalogue.graph.lessons import Lessons
+    from atc.catalogue.graph.store import GraphStore
+    from atc.traces.stores.base import StoredRun
+
+STORE = "learnt-"
+"""How the name of the file of what runs have taught begins; the version of its form follows."""
+PATIENCE_S = 0.05
+"""Seconds that a sketch waits for what the run before it has taught; without it the sketch is of what was known."""
+MAX_WAITING = 100
+"""Runs that wait to be learnt; more are not, and a line says so."""
+_log = logging.getLogger(__name__)
+
+Report = Callable[[str, int, int], None]
+"""Told what is being done, how much of it is done, and how much there is."""
+
+
+class Memory(Interface):
+    """What a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
+
+    def learnt(self, tools: Mapping[str, Protocol], now: float | None = None) -> Learnt:
+        """What runs have taught about these tools."""
+        ...
+
+    def add(self, lessons: Lessons, tools: Mapping[str, Protocol], now: float | None = None) -> None:
+        """Add what a run taught."""
+        ...
+
+
+class Catalogue:
+    """Some tools, and everything that is known about them. Several agents may share one.
+
+    Args:
+        tools: a toolset; or Python functions, and tools of toolsets, one by one.
+        store: what runs have taught; by default the user's own, in the folder of the setting ``catalogue``.
+        retriever: finds the tools for a task; the one that the setting ``retrieval`` names when not given.
+        settings: those of the environment when not given. ``learn``, ``catalogue``, ``retrieval`` and ``tool_index``
+            count.
+
+    Raises:
+        UsageError: no tools were given, or a setting names a retriever or a scorer that cannot be had.
+        ToolIndexError: the setting ``tool_index`` names an index that cannot be read.
+    """
+
+    def __init__(
+        self,
+        tools: Toolset | Iterable[Tool | Callable[..., Any]],
+        *,
+        store: Memory | None = None,
+        retriever: Retriever | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.tools = toolset_of(tools)
+        settings = settings or Settings.load()
+        self._folder, self._learns = settings.catalogue, settings.learn
+        self._given = retriever
+        self._retriever = retriever or RETRIEVAL.make(settings.retrieval, settings, a=Retriever)  # type: ignore[type-abstract]
+        self._store = store
+        self._own_store = store is None
+        self._lock = threading.Lock()
+        self._seen: Any = None
+        self._learnt: Learnt = NOTHING_LEARNT
+        self._graph: ToolGraph | None = None
+        self._whole: tuple[ToolGraph, Sketch] | None = None
+        self._added = 0
+        self._worker: ThreadPoolExecutor | None = None
+        self._waiting: list[Future[None]] = []
+        self._told: set[str] = set()
+        self._observations = Observations()
+
+    def __repr__(self) -> str:
+        return f"Catalogue({len(self.tools)} tools, {self._folder if self._learns else 'learns nothing'})"
+
+    @property
+    def graph(self) -> ToolGraph:
+        """The graph of all tools, with what runs have taught until now."""
+        learnt = self._now_learnt()
+        if self._graph is None:
+            self._graph = ToolGraph(protocols_of(self.tools), learnt)
+        elif self._graph.learnt is not learnt:
+            self._graph = self._graph.with_learnt(learnt)
+        return self._graph
+
+    # -- sketch --------------------------------------------------------------------------------------------------------
+
+    async def sketch(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
+        """The tools to offer for a task, with their layers, what feeds what, substitutes, and why each is offered.
+
+        Args:
+            task: the user's words.
+            limit: tools at most.
+            ask: asks the language model of the run, within its budget.
+            report: told, in another thread, how far an index is that has to be made.
+
+        Raises:
+            UsageError: the retriever gives no sketch, or the index is of other tools.
+            ModelError: the encoder failed in the middle of work.
+        """
+        graph = await self.current_graph()
+        if self._given is None and len(self.tools) <= limit:
+            if self._whole is None or self._whole[0] is not graph:
+                whole = all_of(self.tools)
+                self._whole = (graph, await asyncio.to_thread(whole.with_graph, graph))
+            return self._whole[1]
+        found = await self.find(task, limit, ask, report)
+        return await asyncio.to_thread(found.with_graph, graph)
+
+    async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
+        """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""
+        if isinstance(self._retriever, IndexRetriever):
+            found = await self._retriever.search(task, self.tools, limit, ask, report, self.graph)
+        else:
+            found = as_sketch(await self._retriever.retrieve(task, self.tools, limit, ask), self._retriever)
+        why = {name: found.why.get(name) or Why(kind="given") for name in found.tools}
+        return replace(found, of=len(self.tools), why=why)
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    async def current_graph(self) -> ToolGraph:
+        """As :attr:`graph`; where something has to be waited for or read, in another thread."""
+        return self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)
+
+    def observe(self, tool: str, value: Any, *, new: bool = False) -> Future[None] | None:
+        """Learn the shape of an answer that no program called for, in another thread. Never raises.
+
+        Args:
+            tool: its name. One that documents its response, or whose source is not stable, teaches nothing.
+            value: what it answered: a JSON value, which is not changed any more.
+            new: it is known to show something new: it is not left out where many were learnt already.
+
+        Returns:
+            Done when it is learnt; ``None`` where it is not.
+        """
+        if not self._learns or tool not in self._stable or is_documented(self._stable[tool].returns):
+            return None
+        nothing = is_empty(value) or (self._stable[tool].effect is not Effect.WRITE and holds_nothing(value))
+        if nothing or not self._observations.take(tool, value, new=new):
+            return None
+        with suppress(RuntimeError):  # the interpreter is ending
+            return self._soon(self._learn_observed)
+        return None
+
+    def _learn_observed(self) -> None:
+        try:
+            if lessons := self._observations.lessons(self._stable):
+                self._keep(lessons, {name: self._stable[name] for name in lessons.shapes})
+        except Exception as error:  # an answer is worth more than what it teaches
+            self._note(f"nothing is learnt from answers now: {_reason(error)}")
+
+    # -- learn ---------------------------------------------------------------------------------------------------------
+
+    def learn(self, run: StoredRun | Result, request: int = 0, *, warned: bool = False) -> None:
+        """Learn what a run teaches: names, counts and edges, never values. Never raises: what fails is noted once.
+
+        Only tools of a stable source are learnt: a document, a server, or a function of a module.
+
+        Args:
+            run: a stored run, or the result of one.
+            request: of a result that belongs to a conversation, the number of its task.
+            warned: of a result, that its program ran although the check had warned about its writes.
+        """
+        if not self._learns:
+            return
+        try:
+            from atc.programs.lessons.reading import lessons_of
+
+            known = {name: self._stable[name] for name in _called(run) if name in self._stable}
+            if known and (lessons := lessons_of(run, known, request=request, warned=warned)):
+                self._keep(lessons, known)
+                if self._seen is not None:
+                    self._refresh()  # here, where nobody waits
+        except Exception as error:  # a run is worth more than what it teaches
+            self._note(f"nothing is learnt from runs now: {_reason(error)}")
+
+    def learn_soon(self, result: Result, request: int = 0, *, warned: bool = False) -> None:
+        """As :meth:`learn`, in another thread, so that nobody waits for a disk. Never raises."""
+        if not self._learns:
+            return
+        with suppress(RuntimeError):  # the interpreter is ending
+            if self._soon(partial(self.learn, warned=warned), result, request) is None:
+                self._note(f"some runs are not learnt: {MAX_WAITING} wait already, for {self._folder} is slow")
+
+    def _soon(self, work: Callable[..., None], *given: Any) -> Future[None] | None:
+        """Give work to the one thread that learns; ``None`` where too much waits for it.
+
+        Raises:
+            RuntimeError: the interpreter is ending.
+        """
+        with self._lock:
+            self._waiting = [each for each in self._waiting if not each.done()]
+            if len(self._waiting) >= MAX_WAITING:
+                return None
+            self._worker = self._worker or ThreadPoolExecutor(1, "atc-catalogue")
+            self._waiting.append(self._worker.submit(work, *given))
+            return self._waiting[-1]
+
+    def _keep(self, lessons: Lessons, known: Mapping[str, Protocol]) -> None:
+        self._opened().add(lessons, known)
+        self._added += 1
+        self._heed_store()
+
+    def settle(self, seconds: float | None = None) -> bool:
+        """Wait until the runs that have ended are learnt; whether they are.
+
+        Args:
+            seconds: to wait at most; to the end when not given.
+        """
+        with self._lock:
+            waiting = self._waiting[-1:]
+        for last in waiting:  # one thread learns one after the other
+            with suppress(TimeoutError):
+                last.result(seconds)
+        return all(each.done() for each in waiting)
+
+    # -- what was learnt -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _stable(self) -> Mapping[str, Protocol]:
+        """The protocols of the tools that are known again in another process: their source is no address in memory."""
+        known = protocols_of(self.tools)
+        return {
+            name: each for name, each in known.items() if each.source.location and " at 0x" not in each.source.location
+        }
+
+    def _now_learnt(self) -> Learnt:
+        """The view of the store; read again when it has changed, also by another process.
+
+        Where nothing is to be learnt, what the user said counts all the same.
+        """
+        self.settle(PATIENCE_S)
+        self._refresh()
+        return self._learnt
+
+    def _is_current(self) -> bool:
+        """Whether nothing has to be waited for or read."""
+        seen = (self._added, *self._stamps())
+        nothing = self._own_store and len(seen) == 1  # was ever learnt
+        return self.settle(0) and (nothing or seen == self._seen)
+
+    def _refresh(self) -> None:
+        seen = (self._added, *self._stamps())
+        if seen == self._seen:
+            return
+        self._seen = seen
+        if self._store is None and len(seen) == 1:
+            self._learnt = NOTHING_LEARNT  # nothing was ever learnt: no database is opened for that
+            return
+        try:
+            known = self._opened().learnt(self._stable)
+            self._learnt = (known if self._learns else known.corrections) or NOTHING_LEARNT
+            self._heed_store()
+        except Exception as error:  # the run goes on without
+            self._learnt = NOTHING_LEARNT
+            self._note(f"what runs have taught cannot be read: {_reason(error)}")
+
+    def _stamps(self) -> Iterator[tuple[str, int, int]]:
+        """What changes when the user's own store does; nothing where there is none."""
+        if not self._own_store:
+            return
+        with suppress(OSError), os.scandir(self._folder) as found:
+            for each in sorted(found, key=lambda entry: entry.name):
+                if each.name.startswith(STORE) and not each.name.endswith("-shm"):
+                    state = each.stat()
+                    yield each.name, state.st_mtime_ns, state.st_size
+
+    def _opened(self) -> Memory:
+        with self._lock:
+            if self._store is None:
+                self._store = store_in(self._folder)
+            return self._store
+
+    def _heed_store(self) -> None:
+        if notice := getattr(self._store, "notice", ""):
+            self._note(notice)
+
+    def _note(self, text: str) -> None:
+        """Log a line once. The trace may have ended by now, so it goes where a trace's own failure goes."""
+        if text not in self._told:
+            self._told.add(text)
+            _log.warning("%s", text)
+
+
+def store_in(folder: Path) -> GraphStore:
+    """The store of what runs have taught.
+
+    Args:
+        folder: of the setting ``catalogue``.
+    """
+    from atc.catalogue.graph.store import FILE, GraphStore
+
+    return GraphStore(folder / FILE)
+
+
+def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
+    """The toolset that was given, or one of these tools and functions.
+
+    Raises:
+        UsageError: they are neither, or none.
+    """
+    if isinstance(tools, Toolset):
+        made = tools
+    elif isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
+    else:
+        made = Toolset(tool if isinstance(tool, Tool) else tool_from_function(tool) for tool in tools)
+    if not made:
+        raise UsageError("an agent needs at least one tool")
+    return made
+
+
+def _called(run: StoredRun | Result) -> dict[str, None]:
+    """The tools that a run called, by name."""
+    if isinstance(run, Result):
+        return dict.fromkeys(call.tool for call in run.calls)
+    return dict.fromkeys(str(e["data"].get("tool")) for e in run.latest() if e["kind"] == "call_ended")
+
+
+def _reason(error: Exception) -> str:
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,345 @@
+"""The index over tools: by words, by meaning, or both, from a handful of tools to many thousands."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from atc.catalogue.index import index_store
+from atc.catalogue.index.changing import changed, forget
+from atc.catalogue.index.co_usage import CoUsage
+from atc.catalogue.index.index_store import BLOCKS, Coded
+from atc.catalogue.index.menu import WIDTH, Menu
+from atc.catalogue.index.scorers import Column, Query, Scorer, joined, own_scorers
+from atc.catalogue.index.search import Hit, Mode, search_rows, search_snapshot
+from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
+from atc.catalogue.index.vectors import Encoder, Floats
+from atc.catalogue.index.words import words
+from atc.catalogue.scorer_names import SCORERS, WITHOUT_VECTORS
+from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
+from atc.schemas.protocol import Protocol
+
+__all__ = ["Hit", "Mode", "ToolIndex"]
+
+_NO_VECTORS = "the index has no vectors, for it was built without an encoder: build it with one"
+_VECTORS_ELSEWHERE = (
+    "an older version kept the vectors of this index in another engine, which is not asked any more: "
+    "`atc tools index` embeds its tools anew"
+)
+
+
+class ToolIndex:
+    """Tools that can be searched. Make one with :meth:`build` or :meth:`load`.
+
+    Searching is safe from several threads, and in several processes over one folder; changing is for one at a time.
+    """
+
+    def __init__(self, snapshot: Snapshot, encoder: Encoder | None, coded: Coded | None) -> None:
+        self._snapshot = snapshot
+        self._encoder = encoder
+        self._coded = coded
+        self._told = False
+        self._columns: tuple[Column, ...] = ()
+        self._on: frozenset[str] = frozenset(SCORERS)
+
+    @classmethod
+    def build(
+        cls,
+        tools: Tools,
+        encoder: Encoder | None = None,
+        folder: str | Path | None = None,
+        progress: Progress | None = None,
+        parts: str | Path | None = None,
+    ) -> ToolIndex:
+        """Index tools.
+
+        Args:
+            tools: a toolset (ids are its names), protocols (ids are theirs), or pairs of an id and a protocol. What
+                stands before the last ``/`` of an id counts as the tool's service, else where its protocol comes from.
+            encoder: makes the vectors of dense search; without one the index works by words alone.
+            folder: where it is saved. A build that is interrupted while it embeds goes on from there.
+            progress: told of each stage.
+            parts: where vectors are kept while the others are made, if not in ``folder``: :meth:`save` there ends it.
+
+        Raises:
+            UsageError: two tools have the same id, or something is no protocol.
+            EncoderUnavailable: the encoder cannot be used.
+            ToolIndexError: the folder cannot be written.
+            ModelError: the encoder failed in the middle of work.
+        """
+        index = cls(_EMPTY, encoder, Coded.of(encoder) if encoder is not None else None)
+        kept = folder or parts
+        index._change(set(), tools, progress, Path(kept) if kept else None)
+        if folder is not None:
+            index.save(folder, progress)
+        return index
+
+    @classmethod
+    def load(cls, folder: str | Path, encoder: Encoder | None = None) -> ToolIndex:
+        """Open an index that was saved.
+
+        Args:
+            folder: where it is.
+            encoder: the one that it was built with; the one of this machine when not given and it is that one's.
+
+        Raises:
+            ToolIndexError: there is none, or it is damaged, foreign or of another version.
+            UsageError: its vectors are of another encoder.
+        """
+        snapshot, coded = index_store.read(Path(folder))
+        if encoder is None and coded is not None:
+            encoder = coded.own()
+        elif encoder is not None and coded is not None and encoder.digest != coded.digest:
+            raise UsageError(
+                f"the vectors in {folder} are of the encoder {coded.name!r}, not of {encoder.name!r}: "
+                "load it with that one, or build it anew"
+            )
+        return cls(snapshot, encoder, coded)
+
+    def __len__(self) -> int:
+        return len(self._snapshot)
+
+    def __contains__(self, id: object) -> bool:
+        return id in self._snapshot.rows
+
+    def __repr__(self) -> str:
+        return f"ToolIndex({len(self)} tools, {self._coded.name if self._coded else 'words only'})"
+
+    @property
+    def ids(self) -> Sequence[str]:
+        """All ids, sorted."""
+        return self._snapshot.ids
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder of queries, if there is one."""
+        return self._encoder
+
+    @property
+    def encoder_digest(self) -> str:
+        """Of the encoder that the vectors are from; empty where there are none."""
+        return self._coded.digest if self._coded else ""
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """What it holds at this moment."""
+        return self._snapshot
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
+        return self._snapshot.notices
+
+    def protocol(self, id: str) -> Protocol:
+        """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
+
+        Raises:
+            UsageError: there is no such tool.
+            ToolIndexError: its document is damaged.
+        """
+        row = self._row(id)
+        try:
+            return protocol_of(self._snapshot.documents[row])
+        except ValueError as error:
+            raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
+
+    def rows(self, ids: Iterable[str]) -> list[int]:
+        """The places of tools among :attr:`ids`.
+
+        Raises:
+            UsageError: there is no such tool.
+        """
+        return [self._row(id) for id in ids]
+
+    def with_scorers(self, columns: Sequence[Column] = (), on: Collection[str] = SCORERS) -> ToolIndex:
+        """This index with other scorers: what was learnt beside its own, and some switched off.
+
+        Args:
+            columns: what was learnt.
+            on: the scorers that count; of those that are not there nothing is expected.
+
+        Returns:
+            An index over the same tools; a later change of either is not seen by the other.
+        """
+        made = ToolIndex(self._snapshot, self._encoder, self._coded)
+        made._told, made._columns, made._on = self._told, tuple(columns), frozenset(on)
+        return made
+
+    def add(self, tools: Tools, progress: Progress | None = None) -> None:
+        """Add tools whose ids are new.
+
+        Raises:
+            UsageError: an id is taken; otherwise as :meth:`build`.
+        """
+        self._change(set(), tools, progress, only_new=True)
+
+    def update(self, tools: Tools, progress: Progress | None = None) -> None:
+        """Add tools, and replace those whose ids are there. Only text that is new to the index is embedded.
+
+        Raises:
+            UsageError: as :meth:`build`.
+        """
+        self._change(set(), tools, progress)
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Take tools out.
+
+        Raises:
+            UsageError: an id is not there; nothing is removed.
+        """
+        gone = {ids} if isinstance(ids, str) else set(ids)
+        missing = sorted(gone - self._snapshot.rows.keys())
+        if missing:
+            raise UsageError(f"the index has no tool {', '.join(map(repr, missing[:5]))}")
+        if gone:
+            self._change(gone, [], None)
+
+    def use_together(self, used: Iterable[tuple[Collection[str], float]]) -> None:
+        """Take what was used together, in place of what the index has of it; saved with the index.
+
+        Args:
+            used: the ids of the tools of a task, and how often it occurred. Ids that the index has not count for
+                nothing, and so does a task of more than 50 tools. Nothing at all: the index has none.
+
+        Raises:
+            UsageError: a count is no number above 0.
+        """
+        together = CoUsage.of(used, self._snapshot.rows, len(self))
+        self._snapshot = replace(self._snapshot, co_usage=together if len(together.pairs) else None)
+
+    def save(self, folder: str | Path, progress: Progress | None = None) -> None:
+        """Write the index, in place of one that the folder may hold; other readers of that one are not disturbed.
+
+        Args:
+            folder: where it is written.
+            progress: told of each stage.
+
+        Raises:
+            ToolIndexError: it cannot be written, or another process is writing there.
+        """
+        place = Path(folder)
+        index_store.write(place, self._snapshot, self._coded, progress)
+        forget(place / BLOCKS)
+        read_back, _ = index_store.read(place)  # the arrays are mapped from disk
+        self._snapshot = replace(read_back, notices=self._snapshot.notices)
+
+    def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
+        """The tools that fit a query best.
+
+        Args:
+            query: words of any kind and number.
+            limit: how many at most; fewer are found where no others have anything in common with the query.
+            mode: by words, by meaning, or both; when not given, both where the index has vectors. Both becomes words
+                alone, with a warning (:class:`~atc.errors.LexicalOnly`, once), where it cannot be had. What was learnt
+                counts too, but not where words or meaning alone are asked for.
+
+        Returns:
+            Best first; of equal ones the lesser id first.
+
+        Raises:
+            UsageError: an unknown mode, or a limit below 1.
+            EncoderUnavailable: dense search was asked for and cannot be had.
+            ModelError: the encoder failed.
+        """
+        return self.search_many([query], limit, mode)[0]
+
+    def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode | None = None) -> list[list[Hit]]:
+        """As :meth:`search`, for several queries: an endpoint is asked for all their vectors at once."""
+        alone = mode if mode in ("lexical", "dense") else None
+        mode = mode or ("hybrid" if self._coded is not None and self._on - WITHOUT_VECTORS else "lexical")
+        if mode not in get_args(Mode):
+            raise UsageError(f"{mode!r} is no way to search: take one of {', '.join(get_args(Mode))}")
+        if limit < 1:
+            raise UsageError(f"a search for {limit} tools finds none: take a limit of 1 or more")
+        snapshot = self._snapshot
+        asked = [query if words(query) else "" for query in queries]
+        vectors = self._vectors(asked, mode)
+        scorers = self._scorers(snapshot, alone, vectors is not None)
+        return [
+            search_snapshot(snapshot, Query(query, vectors[row] if vectors is not None else None), limit, scorers)
+            if query
+            else []
+            for row, query in enumerate(asked)
+        ]
+
+    def menu(self, width: int = WIDTH) -> Menu:
+        """The tools as a menu of a few words a page (:mod:`atc.catalogue.index.menu`); a later change is not in it.
+
+        Args:
+            width: entries of a page, 2 or more.
+        """
+        return Menu(self._snapshot, width)
+
+    def search_beside(self, id: str, query: str, limit: int = 10) -> list[Hit]:
+        """Search by words among the other tools of a tool's service.
+
+        Args:
+            limit: how many at most, 1 or more.
+
+        Raises:
+            UsageError: there is no such tool.
+        """
+        services = self._snapshot.services
+        beside = np.flatnonzero(services == services[self._row(id)])
+        hits = search_rows(self._snapshot, query, beside, limit + 1)
+        return [hit for hit in hits if hit.id != id][:limit]
+
+    def _warn(self, problem: EncoderUnavailable) -> None:
+        if not self._told:
+            self._told = True
+            warnings.warn(f"tools are searched by words alone: {problem}", LexicalOnly, stacklevel=5)
+
+    def _scorers(self, snapshot: Snapshot, alone: Mode | None, embedded: bool) -> Sequence[Scorer]:
+        if alone is not None:
+            name = "words" if alone == "lexical" else "vectors"
+            return [each for each in own_scorers(snapshot) if each.name == name]
+        return joined(snapshot, self._columns, self._on if embedded else self._on | {"words"})
+
+    def _row(self, id: str) -> int:
+        try:
+            return self._snapshot.rows[id]
+        except KeyError:
+            raise UsageError(f"the index has no tool {id!r}") from None
+
+    def _vectors(self, queries: Sequence[str], mode: Mode) -> Floats | None:
+        if mode == "lexical" or not len(self) or not any(queries):
+            return None
+        try:
+            if self._snapshot.vectors is None:
+                raise EncoderUnavailable(_NO_VECTORS if self._coded is None else _VECTORS_ELSEWHERE)
+            if self._encoder is None:
+                name = self._coded.name if self._coded else "?"
+                raise EncoderUnavailable(f"the index needs its encoder {name!r}: give it to ToolIndex.load")
+            self._encoder.check()
+        except EncoderUnavailable as problem:
+            if mode == "dense":
+                raise
+            self._warn(problem)
+            return None
+        return self._encoder.encode(list(queries))
+
+    def _change(
+        self,
+        gone: set[str],
+        tools: Tools,
+        progress: Progress | None,
+        folder: Path | None = None,
+        *,
+        only_new: bool = False,
+    ) -> None:
+        if self._coded is not None:
+            if self._encoder is None:
+                raise EncoderUnavailable(
+                    f"the index cannot change without its encoder {self._coded.name!r}: give it to ToolIndex.load"
+                )
+            self._encoder.check()
+        encoder = self._encoder if self._coded is not None else None
+        self._snapshot = changed(self._snapshot, gone, tools, encoder, progress, folder, only_new=only_new)
+
+
+_EMPTY = assembled(None, set(), read([], lambda stage, done, total: None))

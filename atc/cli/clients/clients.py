@@ -1,0 +1,353 @@
+"""The clients that are known: where each keeps its servers, how it writes one, and what ATC makes of an entry."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from pathlib import Path, PurePath
+from typing import Any, Literal
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict
+
+from atc._host.extras import requirement
+from atc.errors import UsageError
+from atc.tools.mcp.spec import read_specs
+
+Platform = Literal["linux", "mac", "windows"]
+Scope = Literal["user", "project"]
+Form = Literal["json", "jsonc", "toml", "yaml"]
+_VARIABLE = re.compile(r"\$\{([A-Z_]+):-([^}]*)\}")
+
+
+class Dialect(BaseModel):
+    """How a client writes one server.
+
+    Attributes:
+        command: the key of the program. ``joined``: it holds the program and its words, as one list.
+        env: the key of the variables.
+        url: the key of an address of streamable HTTP. ``headers``: the key of its headers.
+        constants: what else stands in an entry of ours.
+        named: the key that repeats the server's name; empty if none does.
+        http: values of ``type`` that mean streamable HTTP, beside ``http`` and ``streamable-http``.
+        untyped: what an address without a ``type`` is.
+        dropped: keys that a server does without behind ATC: words for people, and limits of time.
+        variables: how the client writes variables that it fills in: ``${NAME}`` (plain), ``${env:NAME}`` (env), or not.
+        dollar: whether it fills in ``$NAME``, too.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: str = "command"
+    joined: bool = False
+    env: str = "env"
+    url: str = "url"
+    headers: str = "headers"
+    constants: dict[str, Any] = {}
+    named: str = ""
+    http: tuple[str, ...] = ()
+    untyped: Literal["http", "sse"] = "http"
+    dropped: tuple[str, ...] = ()
+    variables: Literal["", "plain", "env"] = ""
+    dollar: bool = False
+
+
+class Client(BaseModel):
+    """One client.
+
+    Attributes:
+        id: its word on the command line. ``title``: its name.
+        form: how its file is written. ``key``: the keys that lead to its servers.
+        user: the files of a user by platform, or for ``any``; the first that exists is meant.
+        project: the file of a project, relative to its folder; empty if it has none.
+        folders: folders that show that the client is here, where that of its file would not.
+        entry: how it writes a server.
+        source: the page that says so. ``notes``: what a user should know.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    id: str
+    title: str
+    form: Form
+    key: tuple[str, ...]
+    user: dict[Literal["linux", "mac", "windows", "any"], tuple[str, ...]] = {}
+    project: str = ""
+    folders: tuple[str, ...] = ()
+    entry: Dialect = Dialect()
+    source: str
+    notes: str = ""
+
+
+def this_platform() -> Platform:
+    """The platform of this process."""
+    return "mac" if sys.platform == "darwin" else "windows" if sys.platform == "win32" else "linux"
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where files are looked for: a user's home, the folder of a project, and the place of our own records.
+
+    Attributes:
+        home: the user's folder.
+        project: the folder that a file of the scope ``project`` is in.
+        state: the folder for what we remember; only its owner may read it.
+        environ: the environment.
+        platform: which paths are meant.
+    """
+
+    home: Path = field(default_factory=Path.home)
+    project: Path = field(default_factory=Path.cwd)
+    state: Path = field(default_factory=lambda: platformdirs.user_config_path("atc") / "mcp")
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    platform: Platform = field(default_factory=this_platform)
+
+    def path(self, pattern: str) -> Path:
+        """``${NAME:-DEFAULT}`` and ``~`` in a pattern, filled in."""
+        filled = _VARIABLE.sub(lambda found: self.environ.get(found[1]) or found[2], pattern)
+        return self.home / filled[2:] if filled.startswith("~/") else Path(filled)
+
+
+@cache
+def clients() -> Mapping[str, Client]:
+    """The clients by their ids."""
+    table = tomllib.loads((Path(__file__).parent / "clients.toml").read_text("utf-8"))
+    return {name: Client(id=name, **record) for name, record in table.items()}
+
+
+def _bare(name: str) -> str:
+    return "".join(filter(str.isalnum, name)).casefold()
+
+
+def client_named(name: str) -> Client:
+    """A client.
+
+    Raises:
+        UsageError: none is called so.
+    """
+    wanted = _bare(name)
+    found = next((each for each in clients().values() if wanted in (_bare(each.id), _bare(each.title))), None)
+    if found is None:
+        near = get_close_matches(name[:50], clients(), 1)
+        meant = f"did you mean {near[0]}? It knows " if near else ""
+        raise UsageError(
+            f"{name!r} is no client that ATC knows: {meant}{', '.join(clients())}; or paste the entry by hand"
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Place:
+    """The configuration of a client that is meant.
+
+    Attributes:
+        path: as it is named; it may be a link.
+        scope: whose it is. ``chosen``: whether the user named the file.
+        here: whether the client seems to be installed: its file or its folder is there.
+    """
+
+    path: Path
+    scope: Scope
+    here: bool
+    chosen: bool = False
+
+
+def place_of(client: Client, machine: Machine, *, scope: Scope = "user", config: Path | None = None) -> Place:
+    """Where a client keeps its servers.
+
+    Raises:
+        UsageError: it has no file of that scope.
+    """
+    if config is not None:
+        return Place(Path(os.path.abspath(config)), scope, here=True, chosen=True)
+    if scope == "project":
+        if not client.project:
+            raise UsageError(f"{client.title} has no configuration of a project: leave out --scope project")
+        return Place(machine.project / client.project, scope, here=machine.project.is_dir())
+    patterns = client.user.get(machine.platform) or client.user.get("any")
+    if not patterns:
+        raise UsageError(f"{client.title} has no configuration of a user that ATC can edit: use --scope project")
+    paths = [machine.path(pattern) for pattern in patterns]
+    there = [path for path in paths if os.path.lexists(path)]
+    shown = [machine.path(folder) for folder in client.folders]
+    installed = [path for path in paths if any(folder.is_dir() for folder in shown or [path.parent])]
+    return Place((there or installed or paths)[0], scope, here=bool(there or installed))
+
+
+# -- one server in a client's file: ATC's own, and those of others as ATC would run them -------------------------------
+
+MAX_NAME = 100
+_BRACES = re.compile(r"\$\{([^}]*)\}")
+_FILLED = {
+    "plain": re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(:-[^}]*)?"),
+    "env": re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)()"),
+}
+"""What stands in the braces where the client and ATC both fill in a variable: its name, and perhaps a default."""
+_DOLLAR = re.compile(r"\$[A-Za-z_]")
+_OTHERS = re.compile(r"(?<!\$)\{(?:env|file):")
+_HTTP = ("http", "streamable-http")
+_STDIO = ("stdio", "local")
+_RESERVED = frozenset({"__proto__", "constructor", "prototype"})
+_COPIED = ("args", "cwd")
+
+
+def own_command(program: str | None = None, python: str = sys.executable) -> list[str]:
+    """The words that start this ``atc`` again, from any folder and after this process has ended.
+
+    Args:
+        program: how it was started (``sys.argv[0]``).
+        python: the interpreter.
+
+    Raises:
+        UsageError: it runs from a folder that will be deleted, and what it was installed from is gone.
+    """
+    program = sys.argv[0] if program is None else program
+    name = PurePath(program).name
+    if name == "__main__.py":
+        return [python, "-m", "atc"]
+    found = shutil.which(program) if PurePath(program).stem == "atc" else None
+    path = os.path.abspath(found or shutil.which("atc") or "")
+    if found is None and not os.path.isfile(path):
+        return [python, "-m", "atc"]
+    if _passes(path):
+        # uvx and `pipx run` keep what they run for a while only: the client calls them in its turn
+        if uvx := shutil.which("uvx"):
+            return [uvx, "--from", _again(), "atc"]
+        if pipx := shutil.which("pipx"):
+            return [pipx, "run", "--spec", _again(), "atc"]
+        return [python, "-m", "atc"]
+    return [path]
+
+
+def _again() -> str:
+    """This installation, as uvx and ``pipx run`` take it: by where it came from, for no index may have it."""
+    wanted = requirement("mcp")
+    place = wanted.rpartition("[")[0]
+    if os.path.isabs(place) and not os.path.exists(place):
+        raise UsageError(
+            f"uvx or `pipx run` keeps this ATC for a while only, and {place}, which it was made from, is gone: install "
+            "it to stay (`uv tool install` or `pipx install`), then run `atc mcp install` again"
+        )
+    return wanted
+
+
+def _passes(path: str) -> bool:
+    """Whether a program stands in a folder that uvx or ``pipx run`` may delete."""
+    parts = Path(os.path.realpath(path)).parts
+    cached = any(part in (".cache", "cache", "Caches", "Cache") for part in parts)
+    return any(part.startswith(("archive-v", "environments-v")) for part in parts) or (cached and "pipx" in parts)
+
+
+def own_entry(client: Client, name: str, words: Sequence[str]) -> dict[str, Any]:
+    """The entry that starts ATC, as a client writes one."""
+    dialect = client.entry
+    made: dict[str, Any] = {dialect.named: name} if dialect.named else {}
+    made |= {key: value for key, value in dialect.constants.items() if key == "type" or key == "source"}
+    made |= {dialect.command: list(words)} if dialect.joined else {dialect.command: words[0], "args": list(words[1:])}
+    return made | dialect.constants
+
+
+def words_of(client: Client, entry: Any) -> list[str]:
+    """The command of an entry; empty for one without."""
+    if not isinstance(entry, Mapping):
+        return []
+    command, args = entry.get(client.entry.command), entry.get("args")
+    words: list[Any] = [
+        *(command if isinstance(command, list) else [command]),
+        *(args if isinstance(args, list) else []),
+    ]
+    return words if all(isinstance(word, str) for word in words) else []
+
+
+def arguments_of(words: Sequence[str]) -> list[str] | None:
+    """What follows ``atc mcp`` in a command; ``None`` if it does not start ATC."""
+    for at, word in enumerate(words[:-1]):
+        if PurePath(word.replace("\\", "/")).name.removesuffix(".exe") == "atc" and words[at + 1] == "mcp":
+            return list(words[at + 2 :])
+    return None
+
+
+def is_atc(client: Client, entry: Any) -> bool:
+    """Whether an entry starts ATC as a server."""
+    return arguments_of(words_of(client, entry)) is not None
+
+
+def movable(client: Client, name: str, entry: Any, environ: Mapping[str, str]) -> dict[str, Any] | str:
+    """An entry in the form that ATC's own files have (``mcpServers``), or why it stays where it is."""
+    if name in _RESERVED or not name.isprintable() or not 0 < len(name) <= MAX_NAME:
+        return "its name is not one that ATC uses"
+    if not isinstance(entry, Mapping):
+        return f"it is a {type(entry).__name__}, not a mapping"
+    if entry.get("disabled") or entry.get("enabled") is False:
+        return "it is switched off"
+    made = _converted(client.entry, entry)
+    if isinstance(made, str):
+        return made
+    if problem := _variables(client.entry, made, environ):
+        return problem
+    try:
+        read_specs({"mcpServers": {name: made}})
+    except UsageError as error:
+        return str(error)
+    return made
+
+
+def _converted(dialect: Dialect, entry: Mapping[str, Any]) -> dict[str, Any] | str:
+    kind = entry.get("type", entry.get("transport"))
+    address = next((key for key in (dialect.url, "url") if key in entry), None)
+    if dialect.command not in entry and address is None:
+        return "it has neither a command nor an address"
+    known = {"type", "transport", "disabled", "enabled", *dialect.dropped}
+    made: dict[str, Any] = {}
+    if dialect.command in entry:
+        if kind is not None and kind not in _STDIO:
+            return f"it is of the type {kind!r}"
+        known |= {dialect.command, dialect.env, *_COPIED}
+        command = entry[dialect.command]
+        if dialect.joined and isinstance(command, list) and command:
+            made = {"command": command[0], "args": command[1:]}
+        else:
+            made = {"command": command}
+        made |= {key: entry[key] for key in _COPIED if entry.get(key)}
+        made |= {"env": entry[dialect.env]} if entry.get(dialect.env) else {}
+    else:
+        assert address is not None
+        untyped = dialect.untyped if dialect.url == address else "sse"
+        if (kind is None and untyped == "sse") or (kind is not None and kind not in (*_HTTP, *dialect.http)):
+            return f"it is of the type {'sse' if kind is None else kind!r}, and ATC speaks streamable HTTP"
+        known |= {address, dialect.headers}
+        made = {"url": entry[address]}
+        made |= {"headers": entry[dialect.headers]} if entry.get(dialect.headers) else {}
+    strange = [key for key, value in entry.items() if key not in known and value not in (None, "", [], {}, False)]
+    if strange:
+        return f"ATC has nothing for its {', '.join(map(repr, strange))}"
+    return made
+
+
+def _variables(dialect: Dialect, made: Mapping[str, Any], environ: Mapping[str, str]) -> str:
+    """Why the variables in an entry would not mean the same behind ATC; empty if they would."""
+    for text in _texts(made):
+        if _OTHERS.search(text) or (dialect.dollar and _DOLLAR.search(text)):
+            return "it has variables in a form that ATC does not fill in"
+        for found in _BRACES.finditer(text, 0, text.rfind("}") + 1):
+            ours = _FILLED[dialect.variables].fullmatch(found[1]) if dialect.variables else None
+            if ours is None:
+                return f"ATC does not fill in {found[0]!r} as the client does"
+            if not ours[2] and ours[1] not in environ:
+                return f"its variable {ours[1]} is not set here"
+    return ""
+
+
+def _texts(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for inner in value.values() for text in _texts(inner)]
+    return [text for inner in value for text in _texts(inner)] if isinstance(value, list) else []

@@ -1,0 +1,282 @@
+"""What is on disk: a client's file, and what ATC remembers of it: each step, the servers behind it, and copies.
+
+All that is remembered may hold credentials: folders of mode 0700, files of 0600.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from atc._host.files import lock, make_private, write_whole
+from atc.cli.clients.clients import Client, Machine, Place
+from atc.cli.clients.document import ConfigProblem
+from atc.cli.clients.editor import KINDS, Step
+from atc.errors import EnvironmentProblem, UsageError
+
+MOST_COPIES = 20
+_MAX_STATE = 64_000_000
+_COPY = re.compile(r"\.[0-9]{8}T[0-9]{6}[0-9]{6}Z\.bak\Z")
+
+
+class Record(BaseModel):
+    """What was done to one file, the oldest step first.
+
+    Attributes:
+        path: the file, as the client names it.
+        made_file: whether there was no such file before.
+        made_keys: the keys of the mapping of servers that were not there before, from the root on.
+        name: the name of ATC's entry.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    version: Literal[1] = 1
+    client: str
+    path: str
+    name: str
+    made_file: bool = False
+    made_keys: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+class State:
+    """The records of one configuration file.
+
+    Args:
+        folder: of all records.
+        path: the configuration.
+        default: whether it is the one that the client has for this user, whose records have short names.
+    """
+
+    def __init__(self, folder: Path, client: Client, path: Path, *, default: bool) -> None:
+        digest = "" if default else "-" + hashlib.sha256(str(path).encode("utf-8", "surrogateescape")).hexdigest()[:10]
+        self.folder, self.key = folder, f"{client.id}{digest}"
+
+    @property
+    def servers_path(self) -> Path:
+        """The file with the servers behind ATC."""
+        return self.folder / f"{self.key}.servers.json"
+
+    @property
+    def _record_path(self) -> Path:
+        return self.folder / f"{self.key}.record.json"
+
+    def record(self) -> Record | None:
+        """What was done to the file; ``None`` if nothing was.
+
+        Raises:
+            EnvironmentProblem: the record is damaged.
+        """
+        content = _read(self._record_path)
+        try:
+            return None if content is None else Record.model_validate_json(content)
+        except ValidationError:
+            raise EnvironmentProblem(
+                f"{self._record_path} is damaged", fix="put the servers back by hand from the copies beside it"
+            ) from None
+
+    def keep(self, record: Record | None) -> None:
+        """Write the record, or delete it."""
+        if record is None:
+            self._record_path.unlink(missing_ok=True)
+        else:
+            write_whole(self._record_path, record.model_dump_json(indent=1))
+
+    def servers(self) -> dict[str, Any]:
+        """The servers behind ATC, as the user has them now.
+
+        Raises:
+            EnvironmentProblem: the file is damaged.
+        """
+        content = _read(self.servers_path)
+        try:
+            found = {} if content is None else json.loads(content)
+            servers = found.get("mcpServers", {}) if isinstance(found, dict) else None
+        except (ValueError, RecursionError):
+            servers = None
+        if not isinstance(servers, dict):
+            raise EnvironmentProblem(f"{self.servers_path} is damaged", fix="repair its JSON, then try again")
+        return servers
+
+    def keep_servers(self, servers: Mapping[str, Any]) -> None:
+        """Write the servers behind ATC; without any, there is no file."""
+        if servers:
+            write_whole(self.servers_path, json.dumps({"mcpServers": servers}, indent=2) + "\n")
+        else:
+            self.servers_path.unlink(missing_ok=True)
+
+    def copy(self, content: bytes) -> Path:
+        """Keep a copy of the whole file as it is now; the oldest of many copies go."""
+        folder = self.folder / "backups"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        path = folder / f"{self.key}.{datetime.now(UTC):%Y%m%dT%H%M%S%f}Z.bak"
+        write_whole(path, content.decode("utf-8"))
+        mine = sorted(each for each in folder.iterdir() if _COPY.sub("", each.name) == self.key)
+        for old in mine[:-MOST_COPIES]:
+            old.unlink(missing_ok=True)
+        return path
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Hold the folder of all records: only one process changes them at a time.
+
+    Raises:
+        EnvironmentProblem: another one does.
+    """
+    make_private(folder)
+    folder.chmod(0o700)
+    with open(folder / ".lock", "a", opener=_private) as file:
+        try:
+            lock(file)
+        except BlockingIOError:
+            raise EnvironmentProblem("another `atc mcp install` is at work", fix="wait for it") from None
+        yield
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def _read(path: Path) -> str | None:
+    try:
+        if path.stat().st_size > _MAX_STATE:
+            raise UsageError(f"{path} is larger than {_MAX_STATE:,} bytes: it is not what ATC wrote")
+        return path.read_bytes().decode("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+# -- a client's file: read within bounds, and written in one piece if nobody has changed it meanwhile ------------------
+
+_BYTES_A_CHARACTER = 4
+
+
+@dataclass(frozen=True)
+class ConfigFile:
+    """A client's file as it was read.
+
+    Attributes:
+        path: as the client names it. ``target``: the file itself, behind links.
+        content: its bytes; ``None`` if there is none yet.
+        text: without a byte order mark. ``mark``: whether it had one.
+        status: mode and owner.
+    """
+
+    path: Path
+    target: Path
+    content: bytes | None
+    text: str
+    mark: bool = False
+    status: os.stat_result | None = None
+
+    @classmethod
+    def read(cls, client: Client, place: Place, machine: Machine) -> ConfigFile:
+        """Read the file of a client.
+
+        Raises:
+            UsageError: it is no file that ATC edits: too large, not a file, a link that leads out of the project.
+            ConfigProblem: it is no UTF-8 text.
+        """
+        path = place.path
+        target = _behind_links(path)
+        inside = target.is_relative_to(os.path.realpath(machine.project))
+        if place.scope == "project" and not place.chosen and not inside:
+            raise UsageError(f"{path} is a link out of the project, to {target}: name that with --config")
+        try:
+            status = target.lstat()
+        except FileNotFoundError:
+            if path.is_symlink():
+                raise UsageError(f"{path} is a link to {target}, which is not there: make that file first") from None
+            return cls(path, target, None, "")
+        except NotADirectoryError:
+            raise UsageError(f"{path} cannot be: one of its folders is a file") from None
+        if not stat.S_ISREG(status.st_mode):
+            raise UsageError(f"{path} is no file: name another one with --config")
+        if status.st_uid != os.geteuid() and os.geteuid() != 0:
+            raise UsageError(f"{path} belongs to another user, whose file it would not stay: run ATC as that user")
+        limit = KINDS[client.form].limit
+        if status.st_size > limit * _BYTES_A_CHARACTER:
+            raise ConfigProblem(f"it has {status.st_size:,} bytes, and ATC edits none so long")
+        content = target.read_bytes()
+        mark = content.startswith(codecs.BOM_UTF8)
+        try:
+            text = content[len(codecs.BOM_UTF8) if mark else 0 :].decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = content.count(b"\n", 0, error.start) + 1
+            raise ConfigProblem("it is no UTF-8 text", line=line, column=1) from None
+        return cls(path, target, content, text, mark, status)
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth knowing before it is written."""
+        notes = [f"{self.path} is a link: {self.target} is edited"] if self.path.is_symlink() else []
+        if self.status is not None and self.status.st_nlink > 1:
+            notes.append(f"{self.target} has another name (a hard link), which keeps the old content")
+        return notes
+
+    def write(self, text: str, *, private: bool = True) -> None:
+        """Put a text in its place, with the mode and the owner that it had.
+
+        Args:
+            private: whether a new file is for its owner alone.
+
+        Raises:
+            EnvironmentProblem: it was changed since it was read, or another program has it locked.
+        """
+        if self.content is None:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+        elif not os.access(self.target, os.W_OK):
+            raise EnvironmentProblem(f"{self.target} is read-only", fix=f"chmod u+w {self.target}")
+        self._unchanged()
+        text = ("\ufeff" if self.mark else "") + text
+        write_whole(self.target, text, 0o600 if private else 0o666, like=self.status)
+
+    def remove(self) -> None:
+        """Delete the file, which ATC had made.
+
+        Raises:
+            EnvironmentProblem: as :meth:`write`.
+        """
+        self._unchanged()
+        self.target.unlink()
+
+    def _unchanged(self) -> None:
+        changed = EnvironmentProblem(f"{self.path} was changed by another program just now", fix="try again")
+        if _behind_links(self.path) != self.target:
+            raise changed
+        try:
+            with self.target.open("rb") as file:
+                with suppress(OSError):  # a file system without locks
+                    try:
+                        lock(file)
+                    except BlockingIOError:
+                        locked = f"{self.path} is locked by another program"
+                        raise EnvironmentProblem(locked, fix="close it, then try again") from None
+                now = file.read(len(self.content or b"") + 1)
+        except FileNotFoundError:
+            if self.content is None:
+                return
+            raise changed from None
+        if now != self.content:
+            raise changed
+
+
+def _behind_links(path: Path) -> Path:
+    try:
+        return Path(os.path.realpath(path))
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror or error}") from None

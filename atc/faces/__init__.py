@@ -1,1 +1,0 @@
-"""The ways in beside Python and the terminal."""

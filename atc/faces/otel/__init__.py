@@ -1,5 +1,0 @@
-"""OpenTelemetry: the user's own tracing shows runs, model calls, programs and tool calls.
-
-Spans and metrics follow the GenAI semantic conventions (:mod:`atc.faces.otel.conventions`). Nothing here is imported
-unless the setting ``otel`` is on (:func:`atc.telemetry.open_telemetry`).
-"""

@@ -1,0 +1,169 @@
+"""A program that somebody else wrote: checked, run in the jail, its failure attributed. No model is asked.
+
+The caller's own model writes; each further program of the same run is a revision, and what succeeded before is answered
+from the journal.
+"""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc._records.packing import pack
+from atc._records.records import ODD_ANSWERS
+from atc.calls.entry import CallEntry
+from atc.catalogue.sketch import Sketch, Why, chosen_event
+from atc.facts import Fault, Finding
+from atc.programs.dialects.awaits import in_plain_python, unclear_tools
+from atc.programs.edits import RepairContext
+from atc.programs.extract import unfenced
+from atc.programs.program import Program
+from atc.programs.repair.pipeline import FRAME, repair_program
+from atc.result import Call, Effect
+from atc.run.base import Ending, Strategy
+from atc.run.endings import STATUS, refused_by_check
+from atc.run.program_loop import ProgramLoop
+from atc.run.run import Run
+from atc.run.writer import Draft, WritingOptions
+from atc.traces.stores.base import StoredRun
+
+NAME = "given"
+_OPTIONS = WritingOptions(revision="notes", author="caller")
+
+
+@dataclass
+class Facts:
+    """What a run of a given program shows beside its result.
+
+    Attributes:
+        findings: what kept the program from running, or the warning that foretold its failure.
+        rejected: the check kept the program from running. Where its findings are warnings, the same program sent again
+            to the same run is run.
+        remark: of an answer that is there: what is odd about it.
+        done: calls with effects that are done, of all programs of the run; a revision gets their answers from the
+            journal.
+        attempt: number of the program among those of the run that ran.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    rejected: bool = False
+    remark: Fault | None = None
+    done: tuple[CallEntry | Call, ...] = ()
+    attempt: int = -1
+
+    @property
+    def unknown(self) -> dict[int, str]:
+        """Names that the program calls and nothing has, by the place of their finding."""
+        kinds = ("undefined_name", "unknown_tool")
+        return {at: str(each.name) for at, each in enumerate(self.findings) if each.kind in kinds and each.name}
+
+
+class Given(Strategy):
+    """Check → run → attribute, once, for one program.
+
+    Args:
+        source: the program.
+        inputs: JSON values and bytes that stand in its scope, by name.
+
+    Attributes:
+        facts: of its run.
+    """
+
+    name = NAME
+
+    def __init__(self, source: str, inputs: Mapping[str, Any] | None = None) -> None:
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
+        self._program = Program(unfenced(source))
+        self._read: list[str] = ["left out the fence around the program"] if self._program.source != source else []
+        self._inputs = dict(inputs or {})
+        self._before: tuple[str, ...] = ()
+        self.facts = Facts()
+
+    async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
+        """Offer the tools that the program names: nothing is searched."""
+        run.task = ""  # the run is named by the program's own text, which gives none of its values
+        if stored is not None:
+            run.recovery.restore(stored)
+        tools = run.all_tools.only(*await asyncio.to_thread(self._understood, run))  # a program may be long
+        why = {name: Why(kind="given") for name in tools}
+        run.sketch = Sketch(tools, of=len(run.all_tools), why=why).noting_services()
+        run.emit("tools_chosen", chosen_event(run.sketch))
+        await run.offer(tools)
+
+    def _understood(self, run: Run) -> list[str]:
+        """Read the program, whatever its dialect; return the tools that it names, or may mean."""
+        protocols = {protocol.name: protocol for protocol in run.all_tools.protocols}
+        self._program, read = in_plain_python(self._program, protocols, self._inputs)
+        self._read += [rewrite.note for rewrite in read]
+        unclear = unclear_tools(self._program, protocols, self._inputs)
+        return _named(self._program, run, {name for finding in unclear for name in finding.instead})
+
+    async def solve(self, run: Run) -> Ending:
+        """Check the program, run it, attribute its failure."""
+        run.broker.journal.inputs = self._inputs
+        run.repairer = None  # there is no model to ask, for arguments or for a sentence
+        run.settings = run.settings.model_copy(update={"sentence": False})
+        try:
+            return await self._solve(run)
+        finally:
+            entries = run.broker.journal.entries.values()
+            done = (each for each in entries if each.effect is not Effect.READ and each.state == "done")
+            self.facts.done, self.facts.attempt = tuple(done), run.broker.journal.attempt
+
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
+        """Run it as a revision: what the run's earlier programs did is answered from the journal."""
+        self._before = stored.programs()
+        return await self.solve(run)
+
+    async def _solve(self, run: Run) -> Ending:
+        facts = self.facts
+        async with ProgramLoop.open(run, _OPTIONS) as loop:
+            draft = self._draft(run)
+            await self._announce(run, draft)
+            facts.findings = [each for each in await loop.check(draft) if each.severity == "error"]
+            if self._may_be_sent_back(run, draft):
+                facts.findings += loop.warned(draft).gating
+            if facts.findings:
+                facts.rejected = True
+                loop.reject(draft, facts.findings)
+                return Ending("unsolved", fault=refused_by_check(facts.findings))
+            outcome = await loop.execute(draft)
+            fault = await loop.traced(draft, outcome)
+            if fault is not None and fault.finding is not None:
+                facts.findings = [fault.finding]
+            if fault is not None and outcome.answered and fault.case in ODD_ANSWERS:
+                facts.remark, fault = fault, None
+            elif fault is not None:
+                fault = await loop.attribute(draft, outcome)
+            loop.record(draft, fault)
+            if fault is None:
+                return Ending("answered", outcome.value)
+            return Ending(STATUS[fault.cause] if fault.cause is not None else "unsolved", fault=fault)
+
+    def _may_be_sent_back(self, run: Run, draft: Draft) -> bool:
+        """Whether warnings before a write send the program back: not one that comes again, or that never could."""
+        allowed = run.broker.approval.warnings == "allow"
+        return run.settings.keep_runs and not allowed and draft.source not in self._before
+
+    async def _announce(self, run: Run, draft: Draft) -> None:
+        data = {"attempt": len(run.revisions), "program": draft.source, "rewrites": list(draft.rewrites)}
+        if self._inputs:  # which may be large, and are masked here as they will be in the trace
+            data["inputs"] = await asyncio.to_thread(lambda: run.broker.redactor.value(pack(self._inputs)))
+        run.emit("program_written", data)
+
+    def _draft(self, run: Run) -> Draft:
+        protocols = {protocol.name: protocol for protocol in run.tools.protocols}
+        rules = run.settings.active_rules
+        program, rewrites = repair_program(self._program, RepairContext(protocols, rules, self._inputs), FRAME)
+        return Draft(program, (*self._read, *(rewrite.note for rewrite in rewrites)))
+
+
+def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:
+    """The tools that a program names, and ``more``, in the order of the agent's tools."""
+    if program.tree is None:
+        return []
+    names = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}.union(more)
+    return [name for name in run.all_tools if name in names]

@@ -1,0 +1,152 @@
+"""Run a program of the caller's own over an agent's tools: checked, jailed, brokered, attributed, and kept as a run."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from atc._host.invisible import visible
+from atc._records.packing import unpack
+from atc.errors import JournalError, UsageError
+from atc.models.base import NoModel
+from atc.programs.extract import unfenced
+from atc.result import Result
+from atc.run.given import NAME, Facts, Given
+from atc.run.request import Request
+from atc.sandboxes.drivers import limits_from
+from atc.sandboxes.inputs import MAX_GIVEN, check_names, packed
+from atc.traces.emitter import Listener
+from atc.traces.events import Event
+from atc.traces.stores.base import RUN_ID, StoredRun
+
+if TYPE_CHECKING:
+    from atc.agent import Agent
+
+MAX_SOURCE = 60_000
+"""Characters of a program."""
+MAX_LINE, MAX_TOOLS = 100, 5
+"""Characters of a program's first line, and tools, that name its run."""
+
+
+@dataclass(frozen=True)
+class GivenRun:
+    """How a given program went.
+
+    Attributes:
+        result: of its run.
+        stdout: what it printed; the last of it, where that is long. ``stderr``: likewise.
+        facts: what else there is to know (:class:`atc.run.given.Facts`).
+    """
+
+    result: Result[Any]
+    stdout: str = ""
+    stderr: str = ""
+    facts: Facts = field(default_factory=Facts)
+
+
+async def run_given(
+    agent: Agent,
+    source: str,
+    *,
+    author: str = "",
+    inputs: Mapping[str, Any] | None = None,
+    revises: str | None = None,
+    dry_run: bool = False,
+    listener: Listener | None = None,
+    run_id: str = "",
+) -> GivenRun:
+    """Run one program.
+
+    Args:
+        agent: whose tools, sandbox, approval and limits count. Its model is not asked.
+        source: the program. It leaves its result in ``answer``.
+        author: who wrote it. The run is named by that, its first line and its tools.
+        inputs: JSON values and bytes that stand in the program's scope, by name. A revision that gives none has those
+            of the program before it.
+        revises: id of the run that it is a revision of: what its earlier programs did comes from the journal.
+        dry_run: calls with effects are planned, not made.
+        listener: told of every event.
+        run_id: of a new run; made here when not given.
+
+    Raises:
+        UsageError: there is no such run, it is of another kind, the program is empty or too long, or an input cannot be
+            used.
+        JournalError: the run's journal is damaged, or another process works on it.
+        EnvironmentProblem: not the isolation that was asked for.
+    """
+    if not source.strip():
+        raise UsageError("the program is empty: write Python that calls tools and sets `answer`")
+    if len(source) > MAX_SOURCE:
+        size = f"{len(source):,} characters; the limit is {MAX_SOURCE:,}"
+        raise UsageError(f"the program has {size}: give data by `inputs`, and only the program as `source`")
+    stored: StoredRun | None = None
+    if revises is None:
+        title = await asyncio.to_thread(title_of, source, agent.tools)
+        request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
+    else:
+        stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        inputs = before if inputs is None else inputs
+    await asyncio.to_thread(_check, agent, inputs or {})  # they may be large
+    printed: dict[str, str] = {}
+
+    def heard(event: Event) -> None:
+        if event.kind == "program_ended":
+            printed.update(stdout=event.data["stdout"], stderr=event.data["stderr"])
+        if listener is not None:
+            listener(event)
+
+    strategy = Given(source, inputs)
+    result = await agent._begin(
+        request,
+        resumed=stored,
+        strategy=strategy,
+        opened_by=NAME,
+        listener=heard,
+        run_id=run_id,
+        model=NoModel(),
+    )
+    return GivenRun(result, facts=strategy.facts, **printed)
+
+
+def title_of(source: str, tools: Collection[str]) -> str:
+    """What a list of runs calls a program: its first line, which may be a comment that says what it is for, and the
+    tools that it names, in their order.
+
+    Args:
+        source: the program.
+        tools: the names of those that there are.
+    """
+    lines = [line.strip() for line in unfenced(source).split("\n")]
+    said = [line.strip("# \"'") for line in lines if not line.startswith(("import ", "from "))]
+    first = visible(next(filter(None, said), source.strip())[:MAX_LINE])
+    named = [name for name in dict.fromkeys(re.findall(r"\w+", source)) if name in tools]
+    more = [f"… {len(named) - MAX_TOOLS} more"] if len(named) > MAX_TOOLS else []
+    return f"{first} ({', '.join([*named[:MAX_TOOLS], *more])})" if named else first
+
+
+def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
+    """Raises UsageError for an input that no program can have, before a run begins for it."""
+    check_names(inputs, agent.tools)
+    limits = limits_from(agent.settings)
+    packed(inputs, frame_bytes=limits.frame_bytes, channel_bytes=limits.channel_bytes, most=MAX_GIVEN)
+
+
+def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any]]:
+    """A run that goes on with another program: where it is kept, its request, and the inputs of its last program."""
+    stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
+    started = stored.first("run_started") if stored.exists else None
+    if started is None or not stored.has_journal:
+        raise UsageError(f"run {stored.run_id} is kept no more, so its program cannot be revised: begin a new one")
+    if started.get("strategy") != NAME:
+        raise UsageError(f"run {stored.run_id} is no run of a given program: begin a new one")
+    if bool(started.get("dry_run")) != dry_run:
+        raise UsageError(f"run {stored.run_id} was{'' if started.get('dry_run') else ' no'} dry run: begin a new one")
+    written = stored.last("program_written") or {}
+    try:
+        inputs = unpack(written.get("inputs") or {})
+    except ValueError as error:
+        raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
+    return stored, agent._request(started["task"], dry_run=dry_run), inputs

@@ -1,0 +1,138 @@
+"""The chain as its paper has it (ATC §3), as literally as the text allows, to compare with.
+
+What the text says, and what is done here:
+
+* C = M(x, T, D, I_c) (Eq. 1): the instruction, the tools' protocols as JSON documents, the task. No worked example.
+* r = Execute(C): nothing is checked, rewritten or repaired before; no rule of ATC is on.
+* A *runtime error* is attributed (§3.3). A program that runs to its end is the last one, whatever it answers.
+* r_j holds the faulty snippet and the error's trace: Python's own, and nothing that ATC finds out by structure.
+* t_j = M(x, T, I_a, r_j): the model names one of *all* tools.
+* C_j = M(x, T, D, I_c, {(C<j, r<j)}, d_j) (Eq. 2): every earlier program with its result, and the document of the tool.
+* At most α revisions, 3 by default (``max_revisions``), at temperature 0 (§6.1).
+
+What the text leaves open, and what is chosen:
+
+* Its prompts (I_c, I_a) are not in the text at hand: those of ATC are used, which say the same.
+* Whether the α iterations count the first program: they do not; the text speaks of iterations of the *reflection*.
+* A reply without a program, and a program that sets no ``answer``: there is no r, so it counts as a failed iteration.
+* Calls with effects that are done are listed in a revision: ATC makes none twice, and the model must know.
+* Where the documents have no room in a prompt, they are shortened and can be asked for as everywhere in ATC.
+* A failure that no program can help (a refused approval, a wrong credential) ends the run, as it ends every run.
+"""
+
+from __future__ import annotations
+
+from atc._records.outcome import Outcome, ProgramError
+from atc.facts import Fault, Finding
+from atc.programs.program import Program
+from atc.run.base import Ending, Strategy
+from atc.run.chain_policy import ChainPolicy
+from atc.run.endings import advised
+from atc.run.program_loop import ProgramLoop
+from atc.run.revise import revise
+from atc.run.run import Run
+from atc.run.writer import Draft, WritingOptions
+from atc.traces.stores.base import StoredRun
+
+MAX_FRAMES = 5
+"""Frames of an error's trace that the model is shown: the innermost."""
+
+
+class Paper(Strategy):
+    """One whole program by JSON documents; the model names the tool at fault, and edits (ATC §3).
+
+    Args:
+        example: show one worked example before the task (one-shot); the paper's text has none.
+    """
+
+    name = "atc-paper"
+
+    def __init__(self, example: bool = False) -> None:
+        self._options = WritingOptions(
+            tools="json",
+            example=example,
+            revision="edit",
+            attribution="model",
+            check=False,
+            dialects=False,
+            revision_temperature=0.0,
+        )
+
+    async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
+        _without_rules(run)
+        await super().choose_tools(run, stored)
+
+    async def solve(self, run: Run) -> Ending:
+        return await self._act(run)
+
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
+        """Run the last program again: what succeeded comes from the journal."""
+        source = next(reversed(stored.programs()), "")
+        return await self._act(run, Draft(Program(source)) if source else None)
+
+    async def _act(self, run: Run, first: Draft | None = None) -> Ending:
+        _without_rules(run)
+        async with _Loop.open(run, self._options) as loop:
+            return await revise(loop, _Policy(loop), first)
+
+
+def _without_rules(run: Run) -> None:
+    """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
+    run.settings = run.settings.model_copy(update={"rules": "none", "temperature": 0.0})
+    run.broker.rules = frozenset()
+    run.repairer, run.broker.repairs.respellings = None, {}
+
+
+class _Loop(ProgramLoop):
+    """Write, execute, attribute by the model."""
+
+    async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
+        """The error of the last program, with the tool that the model names; ``None`` if the program ran to its end.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        fault = await self.traced(draft, outcome)
+        await self.requests.grant()
+        if fault is None or (fault.cause is None and outcome.kind == "finished" and outcome.answered):
+            return None
+        if fault.cause is None:
+            fault = _result(draft.program, outcome, fault)
+            if len(self.history) < self.run.settings.max_revisions:  # after the last program nothing is reflected
+                named = await self.writer.name_culprit(draft.source, fault.message, among_all=True)
+                fault = fault.model_copy(update={"tool": named, "by": "model"})
+        fault = advised(fault, self.grounds, self.run.broker.tools, outcome.error)
+        self.run.emit("fault", {"attempt": len(self.run.revisions), "fault": fault.model_dump()})
+        return fault
+
+
+class _Policy(ChainPolicy):
+    """Every reply counts, and the first program that runs to its end is the last."""
+
+    async def next_program(self) -> Draft | None:
+        return await self._loop.write() if len(self._history) <= self._settings.max_revisions else None
+
+    async def check(self, draft: Draft) -> list[Finding]:
+        """That a reply holds no program; of a program, nothing."""
+        return await self._loop.check(draft)
+
+    def confirms(self, fault: Fault, value: object, before: object) -> bool:
+        return False
+
+
+def _result(program: Program, outcome: Outcome, fault: Fault) -> Fault:
+    """r_j: the error as Python tells it; else how the program ended."""
+    error = outcome.error
+    if outcome.kind != "raised" or error is None:
+        return Fault(kind=fault.kind, case=fault.case, reason=outcome.detail)
+    source_line = program.line(error.line)[:300]
+    return Fault(
+        kind="program", raised=error.raised, line=error.line, source_line=source_line, reason=_trace(program, error)
+    )
+
+
+def _trace(program: Program, error: ProgramError) -> str:
+    """The exception, then each frame with its line, the innermost last."""
+    frames = error.trace[-MAX_FRAMES:] or ((("<module>", error.line),) if error.line else ())
+    lines = (f"  line {line}, in {name}: {program.line(line).strip()[:300]}" for name, line in frames)
+    return "\n".join([f"{error.type}: {error.message}", *lines])

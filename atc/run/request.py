@@ -1,0 +1,353 @@
+"""The request of a run, checked before the run begins; of a resumed one, read back from its trace."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypedDict, Unpack
+
+from atc._host.loading import names_code
+from atc._host.parts import STRATEGIES
+from atc.calls.journal import Journal
+from atc.calls.question import AskUser, AskUserChoice, checked_reply
+from atc.errors import AtcError, JournalError, UsageError
+from atc.models.base import Model
+from atc.models.images import Image, Images, read_again, read_images
+from atc.programs.answers.opening import resumed as resumed_answer
+from atc.programs.answers.types import AnswerType
+from atc.run.conversation import Upcoming
+from atc.run.preamble import NO_PREAMBLE, Preamble
+from atc.settings import MAX_INSTRUCTIONS, Settings
+from atc.traces.reading import FAILS, damaged
+from atc.traces.stores.base import StoredRun
+
+MAX_TASK = 20_000
+"""Characters of a task."""
+
+
+class RunOptions(TypedDict, total=False):
+    """What :meth:`atc.Agent.run`, ``arun`` and ``stream`` take beside a task, as those of a conversation do.
+
+    Attributes:
+        images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
+        instructions: standing wishes that replace the agent's own, such as "answer in German".
+        dry_run: make only reads, and list calls with effects in ``planned`` and ``dry_run`` of the result.
+        source: where the tools are; the trace keeps it, for a resume.
+    """
+
+    images: Images
+    instructions: str | None
+    dry_run: bool
+    source: str | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """The request of a run.
+
+    Attributes:
+        task: what the user wants.
+        answer: the type that the value shall have; ``None``: any.
+        images: shown to the model with the task.
+        preamble: what stands before the task: standing instructions, and the earlier tasks of a conversation.
+        source: where the tools are, for a resume.
+        turn: the task's place in a conversation.
+        ask_user: who answers what programs ask; ``None``: as the agent has it.
+        given: of a resumed run, the question that it ended with, and the user's answer.
+        dry_run: calls with effects are planned, not made.
+        sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
+        seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
+    """
+
+    task: str
+    answer: AnswerType | None = None
+    images: tuple[Image, ...] = ()
+    preamble: Preamble = NO_PREAMBLE
+    source: str | None = None
+    turn: Upcoming | None = None
+    ask_user: AskUser | None = None
+    given: tuple[tuple[str, str], ...] = ()
+    dry_run: bool = False
+    sentence: bool | None = None
+    seconds: float | None = None
+
+    def settings(self, own: Settings) -> Settings:
+        """The settings of the run: the agent's own, and of a resumed run what it was begun with and they do not say."""
+        changed: dict[str, Any] = {}
+        if self.sentence is not None and "sentence" not in own.model_fields_set:
+            changed["sentence"] = self.sentence
+        if self.seconds is not None:
+            changed["budget_s"] = min(self.seconds, own.budget_s or self.seconds)
+        return own.model_copy(update=changed) if changed else own
+
+    def for_trace(self) -> dict[str, Any]:
+        """Its fields of ``run_started``: what a resume needs."""
+        optional = {
+            "answer": self.answer.record() if self.answer is not None else None,
+            "images": [image.facts() for image in self.images],
+            "dry_run": self.dry_run,
+        }
+        given = {name: value for name, value in optional.items() if value}
+        return {"task": self.task, "source": self.source} | self.preamble.for_trace() | given
+
+
+def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, Any]:
+    """The settings of a run as its trace has them: without keys, and with who is asked in place of what was set."""
+    asked = {"approve": approve, "ask_user": ask_user}
+    given = {name: "function" if callable(value) else value for name, value in asked.items()}
+    return settings.model_dump(mode="json", exclude={"api_key"}) | given
+
+
+def started(
+    run_id: str, model: Model, strategy: tuple[str, str | None], tools: int, settings: dict[str, Any]
+) -> dict[str, Any]:
+    """The ``run_started`` of a run, without its request.
+
+    Args:
+        run_id: of the run.
+        model: that it asks.
+        strategy: its name, and what opens it.
+        tools: how many the agent has.
+        settings: of the run, as :func:`settings_of` gives them.
+    """
+    return {
+        "run_id": run_id,
+        "model": model.name,
+        "endpoint": model.endpoint,
+        "strategy": strategy[0],
+        "strategy_given": strategy[1],
+        "tools": tools,
+        "settings": settings,
+    }
+
+
+def checked_task(task: str) -> str:
+    """The task without the spaces around it.
+
+    Raises:
+        UsageError: it is empty or far too long.
+    """
+    if not isinstance(task, str):
+        raise UsageError(f"the task is a {type(task).__name__}: give a text, which says in plain words what is wanted")
+    if not task.strip():
+        raise UsageError("the task is empty: say in plain words what is wanted")
+    if len(task) > MAX_TASK:
+        raise UsageError(
+            f"the task has {len(task):,} characters; the limit is {MAX_TASK:,}: give data through a tool instead"
+        )
+    return task.strip()
+
+
+def request_of(
+    task: str, answer: AnswerType | None, turn: Upcoming | None, own: str, **options: Unpack[RunOptions]
+) -> Request:
+    """Make the request of a run.
+
+    Args:
+        task: what the user wants.
+        answer: the type that the value shall have.
+        turn: the task's place in a conversation.
+        own: the agent's instructions, if the options have none.
+        options: of the run.
+
+    Raises:
+        UsageError: a part of it cannot be used.
+    """
+    dry_run, instructions = options.get("dry_run", False), options.get("instructions")
+    if not isinstance(dry_run, bool):
+        raise UsageError(f"dry_run is True or False, not {dry_run!r}")  # a word such as "no" would be true
+    return Request(
+        task=checked_task(task),
+        answer=answer,
+        images=read_images(options.get("images", ())),
+        preamble=preamble_of(own if instructions is None else instructions, turn),
+        source=options.get("source"),
+        turn=turn,
+        dry_run=dry_run,
+    )
+
+
+def preamble_of(instructions: str, turn: Upcoming | None) -> Preamble:
+    """Return what stands before a task.
+
+    Raises:
+        UsageError: the instructions are no text, or too long.
+    """
+    if not isinstance(instructions, str) or len(instructions) > MAX_INSTRUCTIONS:
+        what = f"{len(instructions):,} characters" if isinstance(instructions, str) else type(instructions).__name__
+        raise UsageError(f"instructions are a text of at most {MAX_INSTRUCTIONS:,} characters, not {what}")
+    text = instructions.strip()
+    return Preamble(text) if turn is None else Preamble(text, turn.turns, turn.number)
+
+
+def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: bool = False) -> dict[str, Any]:
+    """The ``run_started`` of a stored run that can go on.
+
+    Args:
+        stored: the run.
+        trust_run: code that it names is imported wherever it lies; else as :func:`without_code` says.
+        strategy_given: the user gives its strategy.
+
+    Raises:
+        TraceError: a line of its trace is damaged.
+        UsageError: its trace has no beginning, it has ended with an answer, or it names code that is not imported.
+        JournalError: it has no journal.
+    """
+    started, ended = stored.first("run_started"), stored.last("run_ended")
+    if started is None or not isinstance(started.get("task"), str):
+        raise UsageError(f"run {stored.run_id} has no beginning in its trace {stored.where}: it cannot be resumed")
+    stored.check()
+    if not stored.has_journal:
+        raise JournalError(f"run {stored.run_id} has no journal: what it did is not known, so it cannot be resumed")
+    if ended is not None and ended.get("status") == "answered":
+        raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
+    if ended is not None and ended.get("status") == "planned":
+        how = "run the task without --dry-run (dry_run=True) to do it for real; `atc show` reads what was planned"
+        raise UsageError(f"run {stored.run_id} was a dry run and did nothing that could be resumed: {how}")
+    return started if trust_run else without_code(stored, started, strategy_given=strategy_given)
+
+
+def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: bool) -> dict[str, Any]:
+    """The ``run_started`` of a run that others may have written: nothing that it names is imported.
+
+    A type of answer becomes its JSON Schema; a strategy must be a bundled one, or be given.
+
+    Raises:
+        UsageError: its strategy is code.
+    """
+    why = stored.why_strange()
+    if not why:
+        return started
+    opened_by = started.get("strategy_given", "chain")
+    if not strategy_given and opened_by is not None and opened_by not in STRATEGIES.own:
+        raise UsageError(
+            f"run {stored.run_id} names code as its strategy ({str(opened_by)[:100]!r}), and {why}: if you know who "
+            "wrote it, say so (`atc resume --trust-run`, trust_run=True); else begin a new run"
+        )
+    answer = started.get("answer")
+    if isinstance(answer, Mapping) and names_code(str(answer.get("opened_by"))):
+        started = started | {"answer": {name: each for name, each in answer.items() if name != "opened_by"}}
+    return started
+
+
+async def journal_of(request: Request, stored: StoredRun | None, *, resumed: bool) -> Journal:
+    """Open the journal of a run: its conversation's, or its own.
+
+    Args:
+        request: of the run.
+        stored: the run, if it is kept.
+        resumed: it goes on: the journal holds every write that its trace tells of.
+
+    Raises:
+        JournalError: it is damaged or lacks a call, or another process works on the run.
+    """
+    if request.turn is not None:
+        return request.turn.open_journal(stored)
+    return Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+
+
+async def _in_a_thread(stored: StoredRun, *, resumed: bool) -> Journal:
+    """Open a kept run's journal in a thread: it may be long, as the trace that it is held against may be, and a
+    database may be slow."""
+
+    def opened() -> Journal:
+        journal = stored.open_journal()
+        try:
+            if resumed:
+                journal.require(stored.begun_writes())
+        except BaseException:
+            journal.close()
+            raise
+        return journal
+
+    def closed(late: Future[Journal]) -> None:
+        if late.exception() is None:
+            late.result().close()
+
+    opening = asyncio.get_running_loop().run_in_executor(None, opened)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(closed)  # the run is locked until then
+        raise
+
+
+def resumed_request(
+    stored: StoredRun,
+    started: Mapping[str, Any],
+    answer: Any,
+    default: AnswerType | None,
+    images: Images,
+    reply: str | None = None,
+) -> Request:
+    """The request of a stored run, read back from its trace.
+
+    Args:
+        stored: the run.
+        started: its ``run_started``.
+        answer: the type of the answer, where the user gives it again.
+        default: the agent's type of answer.
+        images: those that the user gives again.
+        reply: the user's answer to the question that it ended with.
+
+    Raises:
+        UsageError: an image cannot be had, another type or image is given, the run has asked nothing that ``reply``
+            could answer, or the trace holds something else.
+    """
+    try:
+        return _read_back(stored, started, answer, default, images, reply)
+    except AtcError:
+        raise
+    except FAILS as error:
+        raise damaged(stored.where, 1, error) from None
+
+
+def _read_back(
+    stored: StoredRun,
+    started: Mapping[str, Any],
+    answer: Any,
+    default: AnswerType | None,
+    images: Images,
+    reply: str | None,
+) -> Request:
+    run_id = stored.run_id
+    return Request(
+        started["task"],
+        resumed_answer(run_id, started.get("answer"), answer, default),
+        read_again(run_id, started.get("images", ()), read_images(images)),
+        Preamble.from_trace(started),
+        started.get("source"),
+        ask_user=_asked_as_before(started),
+        given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
+        dry_run=bool(started.get("dry_run")),  # it stays one
+        sentence=_said_as_before(started),
+    )
+
+
+def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
+    """Who answers a resumed run's questions, where its agent does not say; a function of before is nobody now."""
+    settings = started.get("settings")
+    before = settings.get("ask_user") if isinstance(settings, Mapping) else None
+    return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
+
+
+def _said_as_before(started: Mapping[str, Any]) -> bool | None:
+    """Whether a resumed run was begun with a sentence."""
+    settings = started.get("settings")
+    before = settings.get("sentence") if isinstance(settings, Mapping) else None
+    return before if isinstance(before, bool) else None
+
+
+def _open_question(stored: StoredRun) -> str:
+    """The question that a run ended with.
+
+    Raises:
+        UsageError: it ended otherwise.
+    """
+    ended = stored.last("run_ended") or {}
+    question = ended.get("question")
+    if ended.get("status") != "needs_input" or not isinstance(question, str):
+        raise UsageError(f"run {stored.run_id} has asked nothing: reply is for a run that ended as needs_input")
+    return question

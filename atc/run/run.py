@@ -1,0 +1,469 @@
+"""One run: its task, tools, model and sandbox, its budget, and the record of what is done with them.
+
+Everything that a strategy does to the world goes through here: the model is asked within the run's budget, programs run
+in the jail, and calls pass the broker's gates, its journal and the user's approval. The trace has all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from typing import Any
+
+from atc._records.outcome import Outcome
+from atc._records.records import Feed, Misfit
+from atc.calls.argument_repairs import Complaint, bounded_respellings, read_respellings
+from atc.calls.broker import Broker
+from atc.calls.contract import CallRequest
+from atc.calls.json_values import to_json_value
+from atc.calls.pages import Pages
+from atc.catalogue.catalogue import Catalogue, Report
+from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
+from atc.errors import CallRefused, UsageError, WritesPlanned
+from atc.facts import Finding
+from atc.models.base import Message, Model, Reply
+from atc.models.budget import Budget
+from atc.models.images import Image
+from atc.programs.answers.types import AnswerType
+from atc.programs.feeds import Feeds
+from atc.result import Call, Revision
+from atc.run.argument_repair import RULE as REPAIR
+from atc.run.argument_repair import ModelRepairer
+from atc.run.ask_user import Questions
+from atc.run.asking import ask, task_message, type_note
+from atc.run.look import Look
+from atc.run.preamble import Preamble
+from atc.run.recover import Recovery
+from atc.run.resources import Resources
+from atc.run.tools_before import tools_before
+from atc.sandboxes.contract import Job, Sandbox
+from atc.sandboxes.drivers import limits_from
+from atc.sandboxes.inputs import check_names
+from atc.settings import Settings
+from atc.tools.tool import Toolset, signatures
+from atc.traces.events import Emit, ProgramStarted
+from atc.traces.stores.base import StoredRun
+
+MAX_OUTPUT = 20_000
+"""Characters of what a program prints that the trace keeps: the last of them."""
+REPORT_S = 2.0
+"""Seconds from one report of an index that is being made to the next."""
+
+
+@dataclass(kw_only=True)
+class Run:
+    """One run, from its beginning to its result. It is what a strategy works with.
+
+    Attributes:
+        task: what the user wants. ``title``: names the run in its result, also where a strategy clears the task.
+        run_id: its name among the runs. ``stored``: where it is kept; ``None`` if it is not.
+        model: held to the budget.
+        budget: what the run may use of the model, and what it has used.
+        broker: makes the calls. ``emit``: writes an event into the trace.
+        resources: the model and the sandbox that its agent holds from run to run.
+        catalogue: the tools of the agent, and what is known about them. ``tools``: those that are offered now.
+        stack: closes at the end of the run what was opened for it.
+        began: when, by :func:`time.perf_counter`.
+        sketch: what was chosen for the task, and why (:class:`atc.catalogue.sketch.Sketch`).
+        revisions: every program so far and how it went, in order.
+        isolation: driver and tier of the sandbox that the last program ran in; empty before.
+        said: what that program says of its answer, in its own words; empty where it says nothing.
+        unresolved: by the journal's number of a program that ran: what the check warned about, and no run settles.
+        images: that the user shows with the task (:meth:`task_message`).
+        preamble: the user's standing instructions, and the earlier tasks of a conversation; a prompt shows them apart.
+        answer_type: the type that the answer shall have; ``None`` where none was asked for.
+        recovery: what is done about tools that break.
+        questions: answers ``ask_user``, which is then offered beside all tools; ``None``: programs cannot ask.
+        look: answers ``look``, and ends the programs that call it; ``None``: programs cannot look.
+        gone: tools that a run that goes on had before, and that are not there any more.
+    """
+
+    task: str
+    run_id: str
+    settings: Settings
+    model: Model
+    budget: Budget
+    broker: Broker
+    resources: Resources
+    catalogue: Catalogue
+    emit: Emit
+    stack: AsyncExitStack
+    stored: StoredRun | None = None
+    title: str = field(init=False)
+    began: float = field(default_factory=time.perf_counter)
+    tools: Toolset = field(default_factory=Toolset)
+    sketch: Sketch = field(default_factory=lambda: Sketch(Toolset()))
+    revisions: list[Revision] = field(default_factory=list)
+    isolation: str = ""
+    said: str = ""
+    unresolved: dict[int, tuple[Finding, ...]] = field(default_factory=dict)
+    images: tuple[Image, ...] = ()
+    preamble: Preamble = field(default_factory=Preamble)
+    answer_type: AnswerType | None = None
+    questions: Questions | None = None
+    look: Look | None = None
+    gone: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.title = self.task
+        self.broker.know(self.catalogue.tools)
+        self._pages = Pages(self.broker)
+        self.recovery = Recovery(self)
+        self.repairer: ModelRepairer | None = ModelRepairer(self) if REPAIR in self.settings.active_rules else None
+        """Gives other arguments for a call that was refused for its own; ``None``: the model is not asked."""
+        self._open: set[str] = set()
+        self._requests = count(1)
+        self._called = False
+        """Whether a call without a program succeeded since the last stage began."""
+        self._grouped = False
+        self._acting = asyncio.Lock()
+        self._graph: tuple[Toolset, ToolGraph] | None = None
+        self._source = ""
+        """The program that runs; empty where calls are made without one."""
+        self._feeds: Feeds | None = None
+
+    @property
+    def sandbox(self) -> Sandbox:
+        """Where programs run.
+
+        Raises:
+            EnvironmentProblem: it is not the isolation that was asked for.
+        """
+        return self.resources.sandbox()
+
+    @property
+    def all_tools(self) -> Toolset:
+        """The tools of the agent."""
+        return self.catalogue.tools
+
+    @property
+    def plan(self) -> str:
+        """The plan by which the first tools were found; empty where none was made."""
+        return self.sketch.plan
+
+    @property
+    def calls(self) -> list[Call]:
+        """All calls so far, in the order in which they were asked for."""
+        return sorted(self.broker.calls, key=lambda call: call.index)
+
+    def misfit(self, value: Any) -> Misfit | None:
+        """Where a value, as JSON values and bytes, is not of the type that the answer shall have; ``None`` if it is."""
+        found = self.answer_type.fit(value) if self.answer_type is not None else None
+        return found if isinstance(found, Misfit) else None
+
+    def task_with_type(self, what: str = "`answer`") -> str:
+        """The task as a model is shown it: with the type of the answer, where one was asked for.
+
+        Args:
+            what: the place of the answer, in the words of the strategy's prompt.
+        """
+        return self.task + type_note(self.answer_type, what)
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """The values of earlier stages that stand in the scope of this stage's programs, by name."""
+        return self.broker.journal.inputs
+
+    @property
+    def calls_left(self) -> int:
+        """How many calls the run may still make."""
+        return self.broker.policy.max_calls - self.broker.made
+
+    @property
+    def last_calls(self) -> list[Call]:
+        """The calls of the program that ran last."""
+        return [call for call in self.calls if call.attempt == self.broker.journal.attempt]
+
+    @cached_property
+    def whole_graph(self) -> ToolGraph:
+        """The graph of all tools, with what was known of them as the run began; other graphs are made of it."""
+        return self.catalogue.graph
+
+    @property
+    def graph(self) -> ToolGraph:
+        """What feeds what among the tools that are offered now."""
+        return self.graph_of(self.tools)
+
+    def graph_of(self, tools: Toolset) -> ToolGraph:
+        """What feeds what among some tools; the same graph as long as they are the same."""
+        if self._graph is None or [*self._graph[0].values()] != [*tools.values()]:
+            self._graph = tools, self.whole_graph.of(tools.protocols)
+        return self._graph[1]
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    async def choose_tools(self, stored: StoredRun | None = None) -> None:
+        """Offer the tools that the task needs: all of them, or those that the retriever finds among many.
+
+        Args:
+            stored: a run that goes on: what was chosen then is offered again, if it is still there, and with it what
+                the run has called.
+
+        Raises:
+            ToolImportError: a tool's schema is not valid.
+        """
+        if stored is not None:
+            await asyncio.to_thread(self.recovery.restore, stored)  # a trace may be long
+        before = await asyncio.to_thread(stored.last, "tools_chosen") if stored is not None else None
+        fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
+        if fixed is not None:
+            self.broker.repairs.respellings = read_respellings(fixed.get("respellings"))
+        known = tools_before(() if before is None else before["tools"], self.broker, self.all_tools)
+        self.gone = known.gone if stored is not None else ()
+        if before is not None and not {*before["tools"]}.intersection(known.gone):
+            tools = self.all_tools.only(*known.chosen)
+            self.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools)
+            if known.called:
+                tools += self.all_tools.only(*known.called)
+                self.sketch = self.sketch.offering(tools, "earlier")
+                self.emit("tools_chosen", chosen_event(self.sketch))
+            await self.offer(tools)
+            return
+        asked, limit = self.preamble.query(self.task), self.settings.max_tools
+        found = await self.catalogue.sketch(asked, limit, self._ask_for_tools, self._reporting())
+        tools = self._with_used(found.tools)
+        if stored is not None:
+            had = (*known.chosen, *known.called)
+            tools += self.all_tools.only(*(name for name in had if name not in tools))
+        self.sketch = (found if tools is found.tools else found.offering(tools, "earlier")).noting_services()
+        if fixed is None:
+            self.broker.repairs.respellings = bounded_respellings(self.whole_graph.learnt.respellings)
+        self.emit("tools_chosen", chosen_event(self.sketch) | self._respellings())
+        await self.offer(tools)
+
+    def _respellings(self) -> dict[str, Any]:
+        """The run's table as the trace keeps it, so that the run makes the same calls after a resume."""
+        table = self.broker.repairs.respellings
+        return {"respellings": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
+
+    def _with_used(self, found: Toolset) -> Toolset:
+        """What was found for a task, and the tools of the tasks before it; these take half the places at most."""
+        most = self.settings.max_tools
+        used = [name for name in self.preamble.tools if name in self.all_tools][: most // 2]
+        missing = [name for name in used if name not in found]
+        if not missing:
+            return found
+        spare = [name for name in reversed([*found]) if name not in used][: max(0, len(found) + len(missing) - most)]
+        return self.all_tools.only(*(name for name in found if name not in spare), *missing)
+
+    async def retrieve(self, query: str, limit: int | None = None) -> Sketch:
+        """The likeliest tools for a query, of all that the agent has. They are not offered yet: see :meth:`offer`.
+
+        Args:
+            limit: how many at most; ``max_tools`` of the settings if not given.
+        """
+        return await self.catalogue.find(query, limit or self.settings.max_tools, self._ask_for_tools)
+
+    async def _ask_for_tools(self, messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+        return await self.ask("tools", messages, max_tokens=max_tokens, **form)
+
+    def _reporting(self) -> Report:
+        """A callback for any thread that writes into the trace how far an index is, once in :data:`REPORT_S`."""
+        loop, last = asyncio.get_running_loop(), [time.monotonic()]
+
+        def report(stage: str, done: int, total: int) -> None:
+            if time.monotonic() - last[0] >= REPORT_S:
+                last[0] = time.monotonic()
+                loop.call_soon_threadsafe(self.emit, "indexing", {"stage": stage, "done": done, "total": total})
+
+        return report
+
+    async def offer(self, tools: Toolset) -> None:
+        """Offer these tools from now on, in place of those before: open what they need, and let the broker call them.
+        What was offered once can be called until the run ends.
+
+        Raises:
+            ToolImportError: a tool's schema is not valid.
+        """
+        if self.questions is not None:
+            tools = self.questions.beside(tools)
+        new = Toolset(tool for name, tool in tools.items() if name not in self._open)
+        await self.stack.enter_async_context(new.opened())
+        self._open.update(new)
+        self.broker.grant(tools)
+        self.tools = tools
+
+    # -- acting --------------------------------------------------------------------------------------------------------
+
+    async def ask(self, purpose: str, messages: Sequence[Message], **options: Any) -> Reply:
+        """Ask the model once.
+
+        Args:
+            purpose: what for, in a word; for the trace.
+            options: those of :meth:`Model.complete`. By default ``max_tokens`` and ``seed`` of the settings, and a
+                temperature of 0.
+
+        Raises:
+            ModelError, ModelUnavailable, BudgetExceeded: from the model.
+        """
+        given = {"max_tokens": self.settings.max_tokens, "temperature": 0.0, "seed": self.settings.seed} | options
+        return await ask(self.model, self.emit, purpose, messages, **given)
+
+    def task_message(self, text: str) -> Message:
+        """The message of a prompt that says the task: a text, and the images of the task where there are any."""
+        return task_message(text, self.images)
+
+    async def execute(
+        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None = None, warned: Sequence[Finding] = ()
+    ) -> Outcome:
+        """Run a program over the offered tools, in a fresh jail, its calls through the broker.
+
+        The values of its stage stand in its scope (:meth:`begin_stage`).
+
+        Args:
+            warnings: by tool, what the check warned about and its calls depend on: such a write is not made unasked.
+            warned: all that the check warned about, for the trace.
+
+        One at a time: what is asked for meanwhile, a program or a call, waits. So the journal tells them apart.
+
+        Raises:
+            UsageError: an input cannot have its name, or is too large; or it is within :meth:`attempt`.
+            SandboxUnavailable: the isolation that was asked for cannot be had.
+            JournalError: a call cannot be written down.
+            WritesPlanned: this is a dry run, and it planned calls.
+        """
+        async with self._alone():
+            return await self._executed(program, warnings, warned)
+
+    async def _executed(
+        self, program: str, warnings: Mapping[str, tuple[str, ...]] | None, warned: Sequence[Finding]
+    ) -> Outcome:
+        attempt, broker = len(self.revisions), self.broker
+        broker.begin_program(warnings)
+        self._source, self._feeds = program, None
+        told = dict.fromkeys(text for texts in broker.warnings.values() for text in texts)
+        started: ProgramStarted = {"attempt": attempt, "warnings": list(told)}
+        if warned:
+            started["warned"] = [finding.model_dump() for finding in warned]
+        self.emit("program_started", started)
+        limits = limits_from(self.settings)
+        job = Job(program, signatures(self.tools), limits, self.inputs, broker.clock, broker.dry_run, broker.host_time)
+        call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
+        outcome = await self.sandbox.run(job, call)
+        outcome = self._pages.placed(outcome)
+        self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
+        ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}
+        printed = {"stdout": outcome.stdout[-MAX_OUTPUT:], "stderr": outcome.stderr[-MAX_OUTPUT:]}
+        measured = {"isolation": self.isolation, "host_s": round(outcome.host_s, 6)}
+        seen = self.look.values if self.look is not None else None
+        looked = {"looked": list(seen)} if seen is not None else {}
+        self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
+        if any(call.status == "planned" for call in self.last_calls):
+            raise WritesPlanned(program, outcome)
+        return outcome
+
+    async def repaired(self, complaint: Complaint) -> Mapping[str, Any] | None:
+        """Return other arguments for a call that was refused for its own; ``None`` if no model is asked."""
+        return None if self.repairer is None else await self.repairer(complaint)
+
+    async def feeds_of(self, call: Call) -> tuple[Feed, ...]:
+        """Return where the arguments of a call of the program that runs come from."""
+        calls, protocols = self.calls, {name: tool.protocol for name, tool in self.broker.tools.items()}
+        inputs = dict(self.inputs)
+
+        def found() -> tuple[Feed, ...]:  # a program and the answers that it had may be long
+            if self._feeds is None:
+                self._feeds = Feeds(self._source, calls, protocols, self.task, inputs)
+            self._feeds.see(calls)
+            return self._feeds.of(call)
+
+        return await asyncio.to_thread(found)
+
+    async def call(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        """Call an offered tool without a program. A failure is in the result.
+
+        A call that succeeds is a stage by itself: a later one is not answered from the journal, and the same write is
+        refused.
+
+        Args:
+            arguments: by the parameters' names, as a program writes them.
+
+        Raises:
+            JournalError: the call cannot be written down.
+            WritesPlanned: this is a dry run, and the call has effects.
+        """
+        if self._grouped:
+            return await self._called_tool(tool, arguments)
+        async with self._alone():
+            self.broker.begin_program()
+            self._source, self._feeds = "", None
+            made = await self._called_tool(tool, arguments)
+            self._called = made.succeeded
+            return made
+
+    async def _called_tool(self, tool: str, arguments: Mapping[str, Any]) -> Call:
+        number = next(self._requests)
+        try:
+            given = to_json_value(dict(arguments))
+        except ValueError as error:  # what is nested too deep cannot be written down either
+            problem = CallRefused(f"the arguments are no JSON values: {error}", status="invalid_arguments")
+            self.broker.refuse(CallRequest(number, tool, {}, 0), problem)
+            return self.broker.calls[-1]
+        handled = await self.broker.handled(CallRequest(number, tool, given, 0))
+        made = next(call for call in self.broker.calls if call.index == handled.number)
+        if made.status == "planned":
+            raise WritesPlanned
+        return made
+
+    @contextmanager
+    def attempt(self) -> Iterator[None]:
+        """Calls of this block belong together as those of one program do: where they fail, a later attempt repeats
+        them, and what succeeded is answered from the journal.
+
+        Raises:
+            UsageError: a program or a call is under way, or another attempt is open.
+        """
+        self._refuse_while_acting("an attempt")
+        self._commit_call()
+        self.broker.begin_program()
+        self._grouped = True
+        try:
+            yield
+        finally:
+            self._grouped = False
+
+    def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
+        """The last program answered, and the next one is no revision of it (:mod:`atc.calls.journal`).
+
+        Args:
+            new_request: the user asks for something new, so a write may equal one of an earlier stage.
+            inputs: values of earlier stages, for the programs of this one.
+
+        Raises:
+            ValueError: the inputs are no JSON values and bytes.
+            UsageError: a program, a call or an attempt is under way, or an input cannot have its name.
+            JournalError: it cannot be written down.
+        """
+        self._refuse_while_acting("a stage")
+        check_names(inputs or {}, self.tools)
+        self._called = False
+        self.broker.begin_stage(new_request=new_request, inputs=inputs)
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """For one program, or one call without a program. Raises UsageError within an attempt."""
+        async with self._acting:
+            if self._grouped:
+                raise UsageError("an attempt is open: what it calls is called with `call`, and a program runs after it")
+            self._commit_call()
+            yield
+
+    def _refuse_while_acting(self, what: str) -> None:
+        if self._acting.locked() or self._grouped:
+            raise UsageError(f"{what} begins when the program, the call or the attempt before has ended")
+
+    def _commit_call(self) -> None:
+        """End the stage of a call that succeeded; what was handed to its programs stays there for the next."""
+        if self._called:
+            self._called = False
+            self.broker.begin_stage(inputs=self.inputs)
+
+    def record(self, revision: Revision) -> None:
+        """Keep a program and how it went: the result has it."""
+        self.revisions.append(revision)

@@ -1,0 +1,503 @@
+"""What stands behind the server, whatever carries its messages: the tools, their finder, the clients and their runs."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+import tempfile
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from atc.agent import Agent
+from atc.calls.approval import Asker
+from atc.calls.permissions import Permissions
+from atc.calls.redact import Redactor
+from atc.catalogue.catalogue import Catalogue
+from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index.retriever import IndexRetriever
+from atc.errors import AtcError, ModelUnavailable, UsageError
+from atc.models.base import NoModel
+from atc.models.messages import Message, Reply, bounded_tokens
+from atc.run.given_program import run_given
+from atc.run.resources import Resources
+from atc.sandboxes.drivers import open_sandbox
+from atc.serve.mcp.client import Client, ClientId, Clients
+from atc.serve.mcp.guards import Guards, usable_tools
+from atc.serve.mcp.reports import ProgramReport, one_line, report_of
+from atc.serve.mcp.running import Runs
+from atc.serve.mcp.values import LARGE, Shelf, Values
+from atc.settings import Settings
+from atc.tools.mcp.live import LiveTools
+from atc.tools.stub_budget import Fit, Fitter
+from atc.tools.tool import Toolset
+from atc.traces.emitter import Listener
+from atc.traces.events import Event
+from atc.traces.stores import open_store
+from atc.traces.stores.base import new_run_id
+
+STUB_TOKENS = 450
+"""Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A tool that a search found: its name and what it does, in a line."""
+
+    name: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Tools as typed Python functions.
+
+    Attributes:
+        unknown: names that no tool has, each with names that may be meant.
+    """
+
+    stubs: str
+    unknown: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a gateway serves.
+
+    Attributes:
+        stub_tokens: of stubs in the description of ``run_program``; where all tools do not fit, they are searched.
+        large: characters of JSON above which a value is kept, and a client gets a preview and a link.
+        extras: names of tools that are offered beside the usual ones (:mod:`.extras`).
+    """
+
+    stub_tokens: int = STUB_TOKENS
+    large: int = LARGE
+    extras: Collection[str] = ()
+
+
+# -- tools are found by words at once, by meaning too as soon as an index of that is there -----------------------------
+
+MAX_QUERY, MAX_NAME = 2_000, 80
+"""Characters of a query that are read, and of a name that has no tool."""
+NEAR, NEAR_ENOUGH = 3, 0.7
+"""Names that may be meant, and how much they must be alike."""
+
+
+class Finder:
+    """Finds the likeliest tools of a catalogue, as the settings ``retrieval`` and ``catalogue`` say."""
+
+    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
+        self._catalogue = catalogue
+        self._words: IndexRetriever | None = None
+        if settings.retrieval != "lexical" and settings.tool_index is None:
+            self._words = IndexRetriever(way="lexical", folder=settings.catalogue / "indexes")
+        self._making: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Make the index of words, and begin that of meaning."""
+        await self.search("tool", 1)
+
+    async def search(self, query: str, limit: int) -> Toolset:
+        """The likeliest tools, the likeliest first."""
+        query, tools = query[:MAX_QUERY], self._catalogue.tools
+        if self._words is None:
+            return (await self._catalogue.find(query, limit, _ask_nobody)).tools
+        if self._making is None:
+            self._making = asyncio.create_task(self._make())
+        graph = self._catalogue.graph
+        return (await self._words.search(query, tools, limit, _ask_nobody, graph=graph)).tools
+
+    def near(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """For names that no tool has: names of tools that may be meant."""
+        known = [*self._catalogue.tools]
+        return {
+            name: found
+            for name in names
+            if (found := difflib.get_close_matches(name[:MAX_NAME], known, NEAR, NEAR_ENOUGH))
+        }
+
+    async def aclose(self) -> None:
+        """End what goes on."""
+        if self._making is not None:
+            self._making.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._making
+
+    async def _make(self) -> None:
+        with suppress(AtcError, OSError):  # words find tools, too; `atc doctor` says what is missing
+            await self._catalogue.find("tool", 1, _ask_nobody)
+            self._words = None
+
+
+async def _ask_nobody(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
+    raise ModelUnavailable("a search of the MCP server asks no model")
+
+
+# -- the gateway -------------------------------------------------------------------------------------------------------
+
+_log = logging.getLogger(__name__)
+MAX_FOUND = 20
+"""Tools that one search may name."""
+LISTED_S = 10.0
+"""Seconds from the start for which requests wait for servers that are listed for the first time."""
+MAX_NAMES = 50
+"""Tools whose documents one call may ask for."""
+MAX_HIDDEN, MAX_STUBS, MAX_VIEWS = 200, 32, 8
+"""Hidden tools that a search looks past, sets of tools whose stubs are remembered, and those that are kept open."""
+MAX_NOTICES = 100
+"""Notices that are kept: a server may change its tools for ever."""
+MAX_ABOUT = 120
+"""Characters of the line that says what a tool does."""
+LEAST_STUB = 15
+"""Tokens of the shortest stub."""
+
+
+class Gateway:
+    """The tools and their clients. One for each server process; close it with :meth:`aclose`.
+
+    Args:
+        tools: that clients may use.
+        settings: of the runs; those of the environment when not given. Without ``keep_runs`` the runs are kept in a
+            folder of this process, which goes with it.
+        permissions: what clients may do; every write is asked about when not given.
+        live: where the tools come from, if they come and go.
+        options: how it serves.
+
+    Attributes:
+        notices: lines for whoever runs the server.
+    """
+
+    def __init__(
+        self,
+        tools: Toolset,
+        settings: Settings | None = None,
+        *,
+        permissions: Permissions | None = None,
+        live: LiveTools | None = None,
+        options: Options | None = None,
+    ) -> None:
+        settings = settings or Settings.load()
+        self.options, self.notices = options or Options(), list[str]()
+        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        update = {"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
+        if not settings.keep_runs:
+            self._folder = tempfile.TemporaryDirectory(prefix="atc-mcp-")
+            update |= {"runs_dir": Path(self._folder.name), "store": None}
+            self.notices.append(
+                "runs are not kept (keep_runs): after this server ends, no run can be revised, and what a killed "
+                "server was doing is not known"
+            )
+        self.settings = settings.model_copy(update=update)
+        self.guards, self.live = Guards(permissions, self.settings), live
+        self.redactor = Redactor(self.settings.secrets)
+        self.shelf = Shelf(self.options.large)
+        self.store = open_store(self.settings)
+        self._given: Toolset | None = None
+        self._catalogue: Catalogue | None = None
+        self._views: dict[frozenset[str], Catalogue] = {}
+        self._finder: Finder | None = None
+        self._stubs: dict[frozenset[str] | None, tuple[object, str | None]] = {}
+        self._preparing: asyncio.Task[None] | None = None
+        self._old: set[asyncio.Task[None]] = set()
+        self.change_tools(tools)
+        self.sandbox = open_sandbox(self.settings)
+        self.resources = Resources(self.settings, None, self.sandbox)
+        self.running = Runs(wait_s=self.settings.ask_wait_s)
+        self._going_on: set[str] = set()
+        self._clients = Clients(self.store)
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that clients may use now."""
+        return self._catalogue.tools if self._catalogue is not None else Toolset()
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The tools, and what is known of them.
+
+        Raises:
+            UsageError: there is no tool now.
+        """
+        if self._catalogue is None:
+            down = self.live.down if self.live is not None else {}
+            why = "".join(f"; {one_line(f'{name}: {line}', 300)}" for name, line in [*down.items()][:10])
+            raise UsageError(f"no tool is here now{why}")
+        return self._catalogue
+
+    def change_tools(self, tools: Toolset) -> None:
+        """Serve other tools from now on. A program that runs keeps those that it began with."""
+        if tools is self._given:
+            return
+        self._given = tools
+        usable, notices = usable_tools(self.guards.graded(tools), self.settings.max_tools)
+        self.notices += [each for each in notices if each not in self.notices][: MAX_NOTICES - len(self.notices)]
+        if self._finder is not None:
+            self._close_soon(self._finder)
+        self._catalogue = Catalogue(usable, settings=self.settings) if usable else None
+        self._finder = Finder(self._catalogue, self.settings) if self._catalogue is not None else None
+        self._stubs, self._views = {}, {}
+
+    def visible(self, client: Client) -> Toolset:
+        """The tools that a client may know of."""
+        return self.guards.visible(client.id, self.tools)
+
+    def seen_by(self, client: Client) -> Catalogue:
+        """The tools that a client may know of, and what is known of them: nothing else is in its programs' reach.
+
+        Raises:
+            UsageError: there is no such tool now.
+        """
+        whole, seen = self.catalogue, self.visible(client)
+        if len(seen) == len(whole.tools):
+            return whole
+        if not seen:
+            raise UsageError("no tool is here for you: the permissions leave none to this client")
+        key = frozenset(seen)
+        if key not in self._views:
+            while len(self._views) >= MAX_VIEWS:
+                del self._views[next(iter(self._views))]
+            self._views[key] = Catalogue(seen, settings=self.settings)
+        return self._views[key]
+
+    def client(self, who: ClientId) -> Client:
+        """The client of a connection."""
+        return self._clients.of(who)
+
+    def values(self, client: Client) -> Values:
+        """What is kept for a client."""
+        return Values(self.shelf, client.id)
+
+    async def prepare(self) -> None:
+        """Begin what takes time before the first program; nobody waits for it. To be closed in the same event loop."""
+        if self._preparing is None:
+            if self.live is not None:
+                await self.live.__aenter__()
+            self._preparing = asyncio.create_task(self._prepare())
+
+    async def _prepare(self) -> None:
+        try:
+            await self.sandbox.prepare()
+        except AtcError as error:  # the first program says so, too, and to the client
+            _log.warning("%s", error)
+        if self._finder is not None and len(self.tools) > self.options.stub_tokens // LEAST_STUB:
+            await self._finder.prepare()
+
+    async def listed(self) -> None:
+        """Wait until servers of which nothing is kept have listed their tools, if it is not long since the start."""
+        if self.live is not None:
+            await self.live.begun(LISTED_S)
+
+    async def aclose(self) -> None:
+        """End what goes on, and the sandbox."""
+        await self.running.aclose()
+        if self._preparing is not None:
+            self._preparing.cancel()
+            await asyncio.wait([self._preparing])
+            if self.live is not None:
+                await self.live.__aexit__(None, None, None)
+        if self._finder is not None:
+            await self._finder.aclose()
+        await self.resources.aclose()
+        await self.sandbox.aclose()
+        await asyncio.to_thread(self.store.close)
+        if self._folder is not None:
+            await asyncio.to_thread(self._folder.cleanup)
+
+    # -- looking up ----------------------------------------------------------------------------------------------------
+
+    async def search(self, client: Client, query: str, limit: int = 8) -> list[Found]:
+        """The likeliest tools for a query, the likeliest first.
+
+        Raises:
+            UsageError: the query is empty, or there is no tool.
+        """
+        if not query.strip():
+            raise UsageError("the query is empty: say what the tool shall do")
+        seen, hidden = self.visible(client), len(self.catalogue.tools)
+        hidden -= len(seen)
+        assert self._finder is not None
+        found = await self._finder.search(query, max(1, min(limit, MAX_FOUND)) + min(hidden, MAX_HIDDEN))
+        shown = [(name, tool) for name, tool in found.items() if name in seen][:limit]
+        return [Found(name, one_line(tool.protocol.description, MAX_ABOUT)) for name, tool in shown]
+
+    async def docs(self, client: Client, names: Sequence[str], budget: int) -> Documents:
+        """Tools as typed Python functions, with the responses that are documented or were observed.
+
+        Args:
+            names: of the tools; those that are asked for first get the most room.
+            budget: tokens, about.
+
+        Raises:
+            UsageError: no tool has any of these names, or too many are asked for.
+        """
+        if len(names) > MAX_NAMES:
+            raise UsageError(f"{len(names)} tools are asked for: at most {MAX_NAMES} at once")
+        if not names:
+            raise UsageError("no tool is asked for: give `names`")
+        graph, names = await self.seen_by(client).current_graph(), [*dict.fromkeys(names)]
+        missing = [name for name in names if name not in graph.protocols]
+        near = await self._near(client, missing)
+        if len(missing) == len(names):
+            meant = "".join(f"; perhaps {', '.join(found)}" for found in [*near.values()][:1])
+            raise UsageError(f"no tool is named {', '.join(name[:80] for name in missing[:5])}{meant}")
+        fit = await _fitted(graph, [name for name in names if name in graph.protocols], budget)
+        return Documents(fit.text, {name[:80]: near.get(name, []) for name in missing})
+
+    async def few_stubs(self, client: Client) -> str | None:
+        """All tools as functions, where they fit the description of ``run_program``; ``None`` where they do not."""
+        seen = self.visible(client)
+        if not seen or len(seen) > self.options.stub_tokens // LEAST_STUB:
+            return None
+        graph, key = self.seen_by(client).graph, frozenset(seen)
+        if key not in self._stubs or self._stubs[key][0] is not graph:
+            fit = await _fitted(graph, [*graph.protocols], self.options.stub_tokens, plain=True)
+            while len(self._stubs) >= MAX_STUBS:
+                del self._stubs[next(iter(self._stubs))]
+            self._stubs[key] = graph, None if fit.shortened else fit.text
+        return self._stubs[key][1]
+
+    # -- programs ------------------------------------------------------------------------------------------------------
+
+    async def run_program(
+        self,
+        client: Client,
+        source: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        revises: str = "",
+        dry_run: bool = False,
+        asker: Asker,
+        listener: Listener | None = None,
+    ) -> ProgramReport:
+        """Check a program, run it in the jail, attribute its failure.
+
+        Args:
+            client: whose program it is.
+            source: the program.
+            inputs: values for its scope by name, or references to what is kept for the client; those of the program
+                before it when not given.
+            revises: id of the client's run that it is a revision of; empty for a new run.
+            dry_run: calls with effects are planned, not made.
+            asker: decides over calls with effects.
+            listener: told of every event.
+
+        Raises:
+            UsageError: the program is too long, an input cannot be used, the client has no such run, or a program of
+                that run is running.
+        """
+        if revises:
+            await self.own(client, revises)
+        values = self.values(client)
+        given = await asyncio.to_thread(values.inputs, dict(inputs)) if inputs is not None else None
+        run_id = revises or new_run_id()
+
+        def heard(event: Event) -> None:
+            if event.kind == "run_started":
+                client.begin(run_id)  # it is the client's own from now on, however it ends
+            if listener is not None:
+                listener(event)
+
+        with self.going(client, run_id):
+            done = await run_given(
+                self.agent(client, run_id, asker),
+                source,
+                author=one_line(client.id.name, 60) or "an MCP client",
+                inputs=given,
+                revises=revises or None,
+                dry_run=dry_run,
+                listener=heard,
+                run_id=run_id,
+            )
+        return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
+
+    async def own(self, client: Client, run_id: str) -> None:
+        """Check that a run is a client's own.
+
+        Raises:
+            UsageError: it is not.
+        """
+        if run_id not in client.runs and not await asyncio.to_thread(client.owns, run_id):
+            raise UsageError(f"you have no run {run_id[:60]!r}: leave `run` out to begin a new one")
+
+    @contextmanager
+    def going(self, client: Client, run_id: str) -> Iterator[None]:
+        """While a program of a run is running.
+
+        Raises:
+            UsageError: another one is, or the client's caps allow no more at once.
+        """
+        if run_id in self._going_on:
+            raise UsageError(f"a program of run {run_id} is running: wait for its report, then revise it")
+        self._going_on.add(run_id)
+        try:
+            with self.guards.run(client.id):
+                yield
+        finally:
+            self._going_on.discard(run_id)
+
+    def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
+        """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
+        guard = self.guards.guard(client.id, asker).of_run(run_id)
+        held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
+        settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
+        made: dict[str, Any] = (
+            {"model": NoModel(), "catalogue": self.seen_by(client), "sandbox": self.sandbox} | settings | given
+        )
+        limits = self.guards.limits(client.id, self.settings)
+        agent = Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
+        agent.store = self.store  # one set of connections for all
+        return agent
+
+    async def _with_suggestions(
+        self, client: Client, report: ProgramReport, unknown: Mapping[int, str]
+    ) -> ProgramReport:
+        """The report, with names of tools for names that are none."""
+        if not unknown:
+            return report
+        near = await self._near(client, [*dict.fromkeys(unknown.values())][:MAX_FOUND])
+        findings = [
+            found.model_copy(update={"instead": near.get(unknown.get(number, ""), [])})
+            for number, found in enumerate(report.findings)
+        ]
+        return report.model_copy(update={"findings": findings})
+
+    async def _near(self, client: Client, names: Sequence[str]) -> dict[str, list[str]]:
+        """For names that no tool has: such that are spelt alike, else what a search for their words finds."""
+        if not names or self._finder is None:
+            return {}
+        found = await asyncio.to_thread(self._finder.near, names)
+        for name in names:
+            if name not in found and "_" in name and len(self.tools) > MAX_FOUND:
+                found[name] = [*await self._finder.search(name.replace("_", " "), 3)][:3]
+        seen = self.visible(client)
+        return {name: [each for each in near if each in seen] for name, near in found.items()}
+
+    def _close_soon(self, finder: Finder) -> None:
+        try:
+            task = asyncio.get_running_loop().create_task(finder.aclose())
+        except RuntimeError:  # no loop runs, so it does nothing
+            return
+        self._old.add(task)
+        task.add_done_callback(self._old.discard)
+
+
+def _way(settings: Settings) -> str:
+    """How tools are found: no model is there to plan or to pick."""
+    return settings.retrieval if settings.retrieval in ("lexical", "hybrid") else "auto"
+
+
+async def _fitted(graph: ToolGraph, names: Sequence[str], budget: int, *, plain: bool = False) -> Fit:
+    """The stubs of some tools, in a thread: of 30,000 tools it takes seconds to find what supplies their arguments."""
+
+    def fitter() -> Fitter:
+        protocols = [graph.protocols_with_shapes[name] for name in names]
+        return Fitter(protocols, graph.suppliers_of(names), pages=True, plain=plain)
+
+    return await (await asyncio.to_thread(fitter)).fit(budget, _count)
+
+
+async def _count(text: str) -> int:
+    return bounded_tokens(text)

@@ -1,0 +1,300 @@
+"""Calls of one tool that belong to no program; and ``probe``, which makes them until the tool's response is known.
+
+Each passes the broker as any other, and is approved as any other. A probe asks no model: arguments come from what the
+tool documents of them, and what is learnt is a shape, as from any call. Tools that surely read are called as programs
+may call them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mcp_types as types
+
+from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
+from atc.calls.broker import Broker, CallPolicy
+from atc.calls.contract import CallReply, CallRequest
+from atc.calls.journal import Journal
+from atc.calls.redact import Redactor
+from atc.catalogue.catalogue import Catalogue
+from atc.errors import AtcError, UsageError
+from atc.probing import Budget, Prober
+from atc.probing.call_policy import why_not
+from atc.result import Effect
+from atc.schemas.observed import is_documented, says_nothing, times_seen
+from atc.schemas.protocol import Protocol
+from atc.serve.mcp.asking import asker_of
+from atc.serve.mcp.client import ClientId
+from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.requests import Answer, ToolRequest, answer
+from atc.settings import Settings
+from atc.tools.stub_budget import Fitter
+from atc.tools.tool import Answered, Tool, Toolset, Transport
+from atc.traces.stores.base import new_run_id
+from atc.wording.prompting import prompt
+
+MAX_BYTES = 5_000_000
+"""Bytes of one answer."""
+
+
+Approves = Callable[[ToolRequest, str], Approval]
+"""The rule for a call of a client, which is a run of its own: given the request and the run's id."""
+
+
+def approval_of(request: ToolRequest, run_id: str) -> Approval:
+    """The rule that holds for a client's programs, for one call: a write equal to an earlier one is asked about."""
+    gateway, client = request.gateway, request.client
+    return gateway.guards.guard(client.id, asker_of(request)).of_run(run_id).approval(client.earlier_writes(run_id))
+
+
+def approval_at_start(gateway: Gateway) -> Approval:
+    """The rule for reads that no client asked for (``--probe-reads``): nothing else is made."""
+    return gateway.guards.guard(ClientId("local"), _nobody).approval()
+
+
+def _nobody(asked: ApprovalRequest) -> Refusal:
+    return Refusal("nobody could be asked to approve this call")
+
+
+async def single_call(
+    tool: Tool, arguments: Mapping[str, Any], approval: Approval, redactor: Redactor, timeout_s: float
+) -> CallReply:
+    """Make one call. Whatever goes wrong with it is the reply's error.
+
+    Args:
+        tool: what its transport needs is held by the caller, or made for this call.
+        arguments: JSON values by parameter; they are checked, and not repaired.
+        approval: decides over it.
+        redactor: masks the credentials that are known.
+        timeout_s: seconds that it may take.
+
+    Raises:
+        ToolImportError: the tool's schema is not a valid JSON Schema.
+    """
+    journal = Journal(None)
+    policy = CallPolicy(max_calls=1, call_timeout_s=timeout_s, response_bytes=MAX_BYTES, repairs=0)
+    broker = Broker(Toolset([tool]), journal, _unheard, policy, approval, redactor, rules=frozenset())
+    broker.begin_program()
+    try:
+        return await broker.call(CallRequest(1, tool.name, dict(arguments), 0))
+    finally:
+        journal.close()
+
+
+def _unheard(kind: str, data: Any) -> None:
+    """Nobody listens to the events of a call that belongs to no program."""
+
+
+# -- probing -----------------------------------------------------------------------------------------------------------
+
+_LOG = logging.getLogger(__name__)
+PROBE = "probe"
+BUDGET = Budget(calls_a_tool=6, calls=6, response_bytes=5_000_000)
+"""What one request may ask of a tool."""
+LISTED_S = 60.0
+"""Seconds that are waited until servers have listed their tools."""
+LEARNT_S = 5.0
+"""Seconds that are waited until what was answered is learnt."""
+MOST_READS, AT_ONCE = 100, 4
+"""Tools that are called at the start, and those at the same time."""
+STUB = 12_000
+"""Characters of the stub that is shown."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """What came of it.
+
+    Attributes:
+        state: ``declared`` (its server documents the response: it was not called), ``observed``, ``nothing`` (no call
+            was answered with something).
+        reason: why nothing was learnt.
+        calls: that reached the tool.
+        answers: that its response type rests on, of this and earlier calls.
+        stub: the tool as a typed function, as it is known now.
+    """
+
+    tool: str
+    state: str
+    reason: str = ""
+    calls: int = 0
+    answers: int = 0
+    stub: str = ""
+
+
+def probe_definition() -> types.Tool:
+    """The tool as clients see it."""
+    text = {"type": "string"}
+    count = {"type": "integer"}
+    output = {"tool": text, "state": text, "reason": text, "calls": count, "answers": count, "stub": text}
+    return types.Tool(
+        name=PROBE,
+        description=prompt("mcp_probe", calls=BUDGET.calls_a_tool),
+        input_schema={"type": "object", "properties": {"tool": text}, "required": ["tool"]},
+        output_schema={"type": "object", "properties": output, "required": ["tool", "state", "stub"]},
+        annotations=types.ToolAnnotations(read_only_hint=False),
+    )
+
+
+async def probe(request: ToolRequest) -> Answer:
+    """Probe the tool that a client names."""
+    gateway, name = request.gateway, request.text("tool")
+    if name not in gateway.visible(request.client):
+        raise UsageError(f"no tool is named {name[:80]!r}: search_tools finds names")
+    made = await probed(gateway.catalogue, gateway.settings, name, approval_of(request, new_run_id()))
+    return answer(vars(made))
+
+
+async def probed(
+    catalogue: Catalogue, settings: Settings, name: str, approval: Approval, budget: Budget = BUDGET
+) -> Probed:
+    """Call a tool until its response is known, and keep the shape of what it answered.
+
+    Args:
+        catalogue: of the tools; it learns the shape.
+        settings: for the jail and time limits.
+        name: of the tool.
+        approval: decides over each call that is not surely a read; of those too, where it asks about reads.
+        budget: what the tool may be asked.
+
+    Raises:
+        UsageError: there is no such tool, it cannot be called, or the catalogue learns nothing.
+        EnvironmentProblem: not the isolation that was asked for.
+    """
+    tool = catalogue.tools.get(name)
+    if tool is None or tool.transport is None:
+        raise UsageError(f"no tool that can be called is named {name[:80]!r}")
+    if not settings.learns:
+        raise UsageError("what a probe finds cannot be kept, for `learn` is off (ATC_LEARN)")
+    if is_documented(tool.protocol.returns):
+        return Probed(name, "declared", stub=_stub(tool.protocol))
+    answers: list[Any] = []
+    heard = replace(
+        tool,
+        protocol=tool.protocol.model_copy(update={"effect": Effect.UNKNOWN}),  # so that each call is decided over
+        transport=_Heard(tool.transport, answers),
+    )
+    prober = Prober(
+        Toolset([heard]),
+        budget=budget,
+        tries=0,
+        rounds=1,
+        allow_effects=(name,),
+        approve=_asker(tool, approval),
+        settings=settings,
+    )
+    line = (await prober.aprobe()).lines[0]
+    learnt = [catalogue.observe(name, value, new=True) for value in answers]
+    if any(each is not None for each in learnt):
+        await asyncio.to_thread(catalogue.settle, LEARNT_S)
+    shown = (await catalogue.current_graph()).protocols_with_shapes[name]
+    seen = times_seen(shown.returns)
+    state = "observed" if seen else "nothing"
+    return Probed(name, state, "" if answers and seen else line.reason, line.calls, seen, _stub(shown))
+
+
+async def probe_reads(
+    catalogue: Catalogue, settings: Settings, approval: Approval, redactor: Redactor, most: int = MOST_READS
+) -> list[str]:
+    """Call each tool once that surely reads, takes no argument of necessity, and of whose response nothing is known.
+
+    Args:
+        approval: is asked about reads where it says so; a tool that is not surely a read is never called.
+        redactor: masks the credentials that are known.
+        most: tools at most, in their order.
+
+    Returns:
+        The tools whose response is known now.
+
+    Raises:
+        UsageError: the catalogue learns nothing.
+    """
+    if not settings.learns:
+        raise UsageError("what a probe finds cannot be kept, for `learn` is off (ATC_LEARN)")
+    shown = (await catalogue.current_graph()).protocols_with_shapes
+    silent = [
+        tool
+        for tool in catalogue.tools.values()
+        if tool.transport is not None
+        and not (why_not(tool.protocol) or tool.protocol.required)
+        and says_nothing(shown[tool.name].returns)
+    ][:most]
+    limiter = asyncio.Semaphore(AT_ONCE)
+
+    async def one(tool: Tool) -> str:
+        async with limiter, Toolset([tool]).opened():
+            reply = await single_call(tool, {}, approval, redactor, settings.call_timeout_s)
+        learnt = None if reply.error is not None else catalogue.observe(tool.name, reply.value, new=True)
+        if learnt is not None:
+            await asyncio.wait([asyncio.wrap_future(learnt)], timeout=LEARNT_S)
+        return tool.name if learnt is not None else ""
+
+    return [name for name in await asyncio.gather(*map(one, silent)) if name]
+
+
+async def beside(gateway: Gateway, serve: Callable[[], Awaitable[None]]) -> None:
+    """Serve, and meanwhile :func:`probe_reads`; nobody waits for it, and it ends with the server."""
+
+    async def probing() -> None:
+        try:
+            if gateway.live is not None:
+                await gateway.live.settled(LISTED_S)
+            await probe_reads(gateway.catalogue, gateway.settings, approval_at_start(gateway), gateway.redactor)
+        except AtcError as error:
+            _LOG.warning("--probe-reads: %s", error)
+
+    await gateway.prepare()
+    task = asyncio.create_task(probing())
+    try:
+        await serve()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def _asker(tool: Tool, approval: Approval) -> Callable[[ApprovalRequest], Any]:
+    """Decides over each call: a tool that surely reads is called as a program may call it."""
+    surely_reads = not why_not(tool.protocol)
+
+    async def decide(asked: ApprovalRequest) -> Verdicts:
+        about = replace(asked, effect=tool.protocol.effect, protocol=tool.protocol)
+        if surely_reads and not (approval.reads and callable(approval.approve)):
+            return True
+        verdict = approval.decide(about)
+        if not callable(verdict):
+            return verdict == "allowed" or Refusal("calls with effects are not approved here")
+        answered = verdict(about)
+        return await answered if inspect.isawaitable(answered) else answered
+
+    return decide
+
+
+@dataclass(frozen=True, eq=False)
+class _Heard:
+    """A transport that keeps the values of its answers for as long as the probing goes on."""
+
+    inner: Transport
+    answers: list[Any]
+
+    @property
+    def operation(self) -> Any:
+        """Of an OpenAPI document: probing reads the service and its credentials' names off it."""
+        return getattr(self.inner, "operation", None)
+
+    def opened(self) -> AbstractAsyncContextManager[Any] | None:
+        return self.inner.opened()
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        made = await self.inner(arguments)
+        self.answers.append(made.value if isinstance(made, Answered) else made)
+        return made
+
+
+def _stub(protocol: Protocol) -> str:
+    return Fitter([protocol], {}).within(STUB).text

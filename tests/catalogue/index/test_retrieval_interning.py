@@ -1,0 +1,120 @@
+"""Tools that are held in memory are found and given back as those that were written as lines of JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Toolset
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.retriever import IndexRetriever
+from atc.errors import UsageError
+from atc.schemas.protocol import Example, Protocol, Source
+from atc.tools.tool import Tool
+from tests.support.retrieval import files
+
+OWNER = {"$ref": "#/components/schemas/Owner"}
+PET = {"$ref": "#/components/schemas/Pet"}
+
+
+def document(operations: int = 0) -> dict[str, Any]:
+    """A service whose schemas refer to each other in a circle, with keys in no order."""
+    paths: dict[str, Any] = {
+        "/pets/{pet_id}": {"get": _operation("getPet", "One pet.", PET, "pet_id", "verbose")},
+        "/owners": {"get": _operation("listOwners", "All owners.", {"type": "array", "items": OWNER})},
+        "/pets": {"get": _operation("findPets", "Pets by name.", {"type": "array", "items": PET}, "name", "age")},
+        "/walks/{owner_id}": {"post": _operation("bookWalk", "Book a walk for a pet.", OWNER, "owner_id", "pet_id")},
+    }
+    paths |= {f"/others/{n}": {"get": _operation(f"other{n}", f"Other {n}.", PET)} for n in range(operations)}
+    pet = {"type": "object", "properties": {"pet_id": {"type": "string"}, "owner": OWNER, "age": {"type": "integer"}}}
+    owner = {"type": "object", "properties": {"owner_id": {"type": "string"}, "pets": {"type": "array", "items": PET}}}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Pets", "version": "1"},
+        "servers": [{"url": "https://pets.example"}],
+        "paths": paths,
+        "components": {"schemas": {"Pet": pet, "Owner": owner}},
+    }
+
+
+def _operation(name: str, text: str, answer: dict[str, Any], *parameters: str) -> dict[str, Any]:
+    """The first parameter is of the path where it is an id; the others are of the query."""
+    return {
+        "operationId": name,
+        "description": text,
+        "parameters": [
+            {
+                "name": each,
+                "in": "path" if not place and each.endswith("_id") else "query",
+                "required": each.endswith("_id"),
+                "schema": {"type": "string"},
+            }
+            for place, each in enumerate(parameters)
+        ],
+        "responses": {"200": {"description": "ok", "content": {"application/json": {"schema": answer}}}},
+    }
+
+
+async def no_model(*_: Any) -> Any:
+    raise AssertionError("no model is asked")
+
+
+def odd() -> list[Protocol]:
+    """Protocols with what JSON has in another form, or not at all."""
+    inside: list[dict[str, Any]] = [
+        {"default": (1, 2)},
+        {"default": math.nan},
+        {"enum": [b"x"]},
+        {1: "one"},
+        {"default": 2**70},
+        {"description": "\ud800"},
+        {"default": True, "const": 1.0},
+    ]
+    made = [Protocol(name=f"odd_{n}", parameters={"properties": {"b": each, "a": {}}}) for n, each in enumerate(inside)]
+    calls = (Example(arguments={"b": 1, "a": (1,)}, response={"z": None, "y": [{"d": 1, "c": 2}]}, description="why"),)
+    return [*made, Protocol(name="shown", examples=calls, source=Source(location="x"), returns={"type": "string"})]
+
+
+@pytest.mark.parametrize("tools", [Toolset.from_openapi(document()), Toolset(map(Tool, odd()))], ids=["openapi", "odd"])
+def test_protocols_are_given_back_as_their_lines_give_them(tools: Toolset, tmp_path: Path) -> None:
+    held, lines = ToolIndex.build(tools), ToolIndex.build(tools.protocols)
+    for name in tools:
+        assert repr(held.protocol(name)) == repr(lines.protocol(name))  # the order of keys, too
+    held.save(tmp_path / "held")
+    lines.save(tmp_path / "lines")
+    assert files(tmp_path / "held") == files(tmp_path / "lines")
+    for name in tools:
+        assert repr(held.protocol(name)) == repr(lines.protocol(name))
+
+
+def test_the_same_tools_are_found_for_the_same_needs() -> None:
+    tools = Toolset.from_openapi(document(20))
+    lines = IndexRetriever(ToolIndex.build(tools.protocols))
+    needs = []
+    for task in ("take a walk", "one pet", "owners"):
+        found = asyncio.run(IndexRetriever().retrieve(task, tools, 20, no_model))
+        same = asyncio.run(lines.retrieve(task, tools, 20, no_model))
+        assert list(found.tools) == list(same.tools)
+        assert found.facts() == same.facts()
+        needs += [feed.supplier.tool for feed in found.feeds]
+    assert "list_owners" in needs
+
+
+def test_what_protocols_share_is_held_once() -> None:
+    tools = Toolset.from_openapi(document(20))
+    index = ToolIndex.build(tools)
+    definitions = [index.protocol(name).returns["$defs"]["Owner"] for name in tools]  # type: ignore[index]
+    assert len(definitions) == 24
+    assert len({id(definition) for definition in definitions}) == 1
+
+
+def test_a_protocol_that_contains_itself_is_named() -> None:
+    loop: dict[str, Any] = {"type": "object"}
+    loop["items"] = loop
+    tools = Toolset([Tool(Protocol(name="loop").model_copy(update={"returns": loop}))])
+    with pytest.raises(UsageError, match="'loop' cannot be written as JSON"):
+        ToolIndex.build(tools)

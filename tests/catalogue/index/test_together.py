@@ -1,0 +1,210 @@
+"""Ranking by what is used together: what it brings in, what it cannot do, and how it joins with the rest."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from atc import Toolset
+from atc.catalogue.graph.edges import Counts, Learnt
+from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.catalogue.index import vectors
+from atc.catalogue.index.co_usage import MAX_TOGETHER, SERVICE, TOOL, CoUsage, Together
+from atc.catalogue.index.index import ToolIndex
+from atc.catalogue.index.retriever import IndexRetriever
+from atc.catalogue.index.together import RunsTogether
+from atc.errors import UsageError
+from atc.tools.tool import Tool
+from tests.support.retrieval import HashedWords, protocol, some
+
+WEATHER_AND_WORDS = [(("get_weather", "dictionary"), 9)]
+SERVICES = [
+    (id, protocol(id.replace("/", "_"), text))
+    for id, text in (
+        ("video/find", "Find films to watch."),
+        ("video/genres", "Genres of films."),
+        ("stream/sources", "Where films can be watched."),
+        ("stream/prices", "Prices of subscriptions."),
+        ("stream/login", "Sign in."),
+        ("cinema/find", "Films in a cinema, where they can be watched."),
+        ("cinema/seats", "Seats that are free."),
+    )
+]
+
+
+def found(index: ToolIndex, query: str = "the weather by the hour", **options: Any) -> list[str]:
+    return [hit.id for hit in index.search(query, **options)]
+
+
+def used(index: ToolIndex, *sets: tuple[tuple[str, ...], float]) -> ToolIndex:
+    index.use_together(sets)
+    return index
+
+
+@pytest.mark.parametrize("encoder", [None, HashedWords()])
+def test_a_tool_that_was_used_with_a_likely_one_comes_in_and_says_so(encoder: HashedWords | None) -> None:
+    index = ToolIndex.build(some(), encoder)
+    before = found(index)
+    hits = used(index, *WEATHER_AND_WORDS).search("the weather by the hour")
+    assert hits[0].id == before[0] == "get_weather"
+    (hit,) = [hit for hit in hits if hit.id == "dictionary"]
+    assert (hit.rank, hit.used_with) == (2, "get_weather")
+    assert 0 < hit.parts["co-usage"] <= TOOL
+    assert hit.before is None or hit.before > 2
+
+
+def test_words_alone_or_meaning_alone_stay_pure_and_a_scorer_is_switched_off() -> None:
+    plain = ToolIndex.build(some(), HashedWords())
+    index = used(plain.with_scorers(), *WEATHER_AND_WORDS)
+    query = "the weather by the hour"
+    for mode in ("lexical", "dense"):
+        assert index.search(query, mode=mode) == plain.search(query, mode=mode)
+    off = index.with_scorers(on=("words", "vectors"))
+    assert off.search(query) == plain.search(query)
+    assert all(hit.lexical is not None and hit.dense is None for hit in index.with_scorers(on=("words",)).search(query))
+
+
+def test_nothing_used_together_changes_no_score() -> None:
+    plain = ToolIndex.build(some(), HashedWords())
+    for sets in ([], [(("get_weather",), 5)], [(("gone", "nobody"), 5)]):
+        index = plain.with_scorers()
+        index.use_together(sets)
+        assert index.search("weather") == plain.search("weather")
+
+
+def test_a_service_strengthens_only_what_the_task_speaks_for() -> None:
+    index = ToolIndex.build(SERVICES)
+    query = "films that can be watched"
+    plain = found(index, query)
+    index.use_together([(("video/genres", "stream/prices"), 20)])
+    after = found(index, query)
+    assert set(after) - set(plain) == {"stream/prices"}, "it was used with video/genres itself"
+    gained = {hit.id: hit.used_with for hit in index.search(query) if hit.parts["co-usage"] > 0}
+    assert gained["stream/sources"].startswith("video/")
+    assert gained["video/find"].startswith("stream/")
+    assert not {"cinema/find", "stream/login"} & gained.keys()
+
+
+def test_a_large_index_proposes_what_was_used_with_likely_tools(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(vectors, "EXACT", 2)
+    index = used(ToolIndex.build(some(), HashedWords()), *WEATHER_AND_WORDS)
+    index.save(tmp_path)
+    hits = ToolIndex.load(tmp_path, HashedWords()).search("the weather by the hour")
+    assert hits[1].id == "dictionary"
+    assert hits[1].used_with == "get_weather"
+
+
+def test_poisoned_sets_put_no_tool_first_everywhere() -> None:
+    """One tool stands in a set with every other, a million times each; another in one set with all."""
+    tools = [protocol(f"tool_{n}", f"Does thing{n} alone.") for n in range(60)] + [protocol("evil"), protocol("odd")]
+    index = ToolIndex.build(tools)
+    honest = {n: found(index, f"thing{n}", limit=3) for n in range(60)}
+    index.use_together([((f"tool_{n}", "evil"), 1e6) for n in range(60)] + [(tuple(t.name for t in tools), 1e6)])
+    for n in range(60):
+        hits = index.search(f"thing{n}", limit=3)
+        assert hits[0].id == honest[n][0] == f"tool_{n}"
+        gained = {hit.id: hit.parts.get("co-usage", 0.0) for hit in hits}
+        assert gained.get("evil", 0.0) < 0.06, "Eq. 5 divides by what meets everything"
+        assert all(gain <= TOOL for gain in gained.values())
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.sets(st.integers(0, 7), min_size=1, max_size=6), st.floats(1e-3, 1e6)), max_size=8),
+    st.lists(st.floats(0, 1, width=32), min_size=8, max_size=8),
+)
+def test_what_use_adds_is_bounded(sets: list[tuple[set[int], float]], scores: list[float]) -> None:
+    rows = {str(n): n for n in range(8)}
+    used = CoUsage.of([({str(n) for n in ids}, count) for ids, count in sets], rows, 8)
+    own = np.array(scores, np.float32)
+    order = np.argsort(-own)[:4]
+    likely = [(int(row), float(own[row])) for row in order]
+    gained, by = Together(used, np.arange(8, dtype=np.uint64) // 3).gains(likely, own)
+    assert np.all(gained <= TOOL + SERVICE * own + 1e-6)
+    assert np.all(gained >= 0)
+    assert np.all((by >= 0) == (gained > 0))
+
+
+def test_a_task_of_very_many_tools_says_nothing() -> None:
+    rows = {str(n): n for n in range(MAX_TOGETHER + 1)}
+    used = CoUsage.of([(rows, 5.0), (("1", "2"), 1.0)], rows, len(rows))
+    assert used.pairs.tolist() == [[1, 2]]
+    assert used.totals.sum() == 2.0
+
+
+def test_damaged_counts_say_nothing() -> None:
+    pairs = np.array([[0, 1], [0, 2], [1, 2]], np.int32)
+    counts, totals = np.array([np.nan, -5, np.inf], np.float32), np.array([np.nan, -1, np.inf], np.float32)
+    likely = [(row, 1.0) for row in range(3)]
+    gained, _ = Together(CoUsage(pairs, counts, totals), np.arange(3, dtype=np.uint64)).gains(
+        likely, np.ones(3, np.float32)
+    )
+    assert np.all(np.isfinite(gained))
+    assert gained[0] == 0
+
+
+@pytest.mark.parametrize("count", [0, -1, float("nan"), float("inf")])
+def test_a_count_is_a_number_above_0(count: float) -> None:
+    with pytest.raises(UsageError, match="a count is a number above 0"):
+        ToolIndex.build(some()).use_together([(("get_weather", "dictionary"), count)])
+
+
+def test_what_is_used_together_is_saved_with_the_index(tmp_path: Path) -> None:
+    index = used(ToolIndex.build(some()), *WEATHER_AND_WORDS)
+    index.save(tmp_path)
+    assert ToolIndex.load(tmp_path).search("weather") == index.search("weather")
+
+
+# Runs
+
+
+def learnt(*follows: tuple[str, str, float], **calls: float) -> Learnt:
+    return Learnt(
+        calls={tool: Counts(ok) for tool, ok in calls.items()},
+        follows={(one, other): Counts(ok) for one, other, ok in follows},
+    )
+
+
+def test_runs_and_the_own_column_count_together() -> None:
+    index = used(ToolIndex.build(some()), *WEATHER_AND_WORDS)
+    column = RunsTogether(learnt(("rentVehicle", "get_weather", 9), ("gone", "get_weather", 9), get_weather=9))
+    both = index.with_scorers([column])
+    hits = {hit.id: hit.used_with for hit in both.search("the weather by the hour")}
+    assert hits["dictionary"] == hits["rentVehicle"] == "get_weather"
+    assert column.scorer(index._snapshot) is column.scorer(index._snapshot), "made once"
+    assert "gone" not in hits
+
+
+def test_counts_that_contradict_each_other_make_nothing_surer() -> None:
+    """A tool that ran beside everything was called as often, whatever the store says."""
+    column = RunsTogether(learnt(*(("hub", f"tool_{n}", 50) for n in range(40)), hub=1))
+    tools = [protocol("hub", "A hub."), *(protocol(f"tool_{n}", f"thing{n}") for n in range(40))]
+    for hit in ToolIndex.build(tools).with_scorers([column]).search("thing3"):
+        assert hit.parts.get("co-usage", 0.0) <= TOOL * 0.35
+
+
+def test_a_retriever_makes_the_column_anew_when_runs_have_taught_more() -> None:
+    tools = Toolset(Tool(each) for each in some())
+    retriever = IndexRetriever(ToolIndex.build(some()))
+
+    def kinds(known: Learnt) -> dict[str, str]:
+        graph = ToolGraph(some(), known)
+        sketch = asyncio.run(retriever.search("the weather by the hour", tools, 2, _nobody, graph=graph))
+        return {name: why.kind for name, why in sketch.why.items()}
+
+    assert "dictionary" not in kinds(learnt())
+    taught = learnt(("get_weather", "dictionary", 5), get_weather=5, dictionary=5)
+    assert kinds(taught) == {"get_weather": "words", "dictionary": "used_with"}
+    assert "dictionary" not in kinds(learnt())
+
+
+async def _nobody(*_: Any) -> Any:
+    raise AssertionError("no model is asked")
