@@ -94,7 +94,8 @@ def test_few_tools_load_no_index_and_no_database() -> None:
         "from atc import Catalogue\n"
         "def double(n: int) -> int:\n    'Twice n.'\n    return 2 * n\n"
         "asyncio.run(Catalogue([double]).sketch('x', 20, None))\n"
-        "print(sorted({'numpy', 'bm25s', 'onnxruntime', 'sqlite3', 'atc.catalogue.index.index'} & sys.modules.keys()))\n"
+        "print(sorted({'numpy', 'bm25s', 'onnxruntime', 'sqlite3', 'atc.catalogue.index.index'}"
+        " & sys.modules.keys()))\n"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert ran.stdout == "[]\n"

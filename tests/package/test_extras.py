@@ -13,7 +13,7 @@ import pytest
 from atc._host import extras
 from atc._host.extras import install_command, requirement
 
-ROOT = Path(extras.__file__).parents[1]
+ROOT = Path(extras.__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)

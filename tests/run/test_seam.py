@@ -95,7 +95,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
     package = tmp_path / "others"
     (package / "other-1.0.dist-info").mkdir(parents=True)
     (package / "other-1.0.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
-    points = "[atc.run]\nother = other_strategy:Other\nchain = other_strategy:Other\nbroken = no_such_module:X\n"
+    points = "[atc.strategies]\nother = other_strategy:Other\nchain = other_strategy:Other\nbroken = no_such_module:X\n"
     (package / "other-1.0.dist-info" / "entry_points.txt").write_text(points)
     (package / "other_strategy.py").write_text(
         f"import pathlib\npathlib.Path({str(tmp_path / 'mark')!r}).touch()\n"

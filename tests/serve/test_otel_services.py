@@ -188,7 +188,7 @@ agent = Agent([double], model=model, sentence=False, approve="always")
 for _ in range(int(sys.argv[1])):
     assert agent.run("Double it").value == 42
 agent.close()
-print("ran", "opentelemetry.sdk" in sys.modules, any(name.startswith("atc.traces.telemetry.run") for name in sys.modules), flush=True)
+print("ran", "opentelemetry.sdk" in sys.modules, "atc.traces.telemetry.run" in sys.modules, flush=True)
 """
 
 

@@ -238,10 +238,10 @@ def test_a_record_that_is_missing_or_changed_is_found(store: PostgresStore, addr
     journal.succeed(journal.begin(1, KEY, {"n": 1}, Effect.WRITE), 1)
     journal.close()
     with psycopg.connect(address, autocommit=True) as other:
-        other.execute("DELETE FROM atc._records.records WHERE number = 2")
+        other.execute("DELETE FROM atc.records WHERE number = 2")
         with pytest.raises(JournalError, match="record 3 is wrong"):
             store.run(RUN).open_journal()
-        other.execute("DELETE FROM atc._records.records WHERE number = 3")
+        other.execute("DELETE FROM atc.records WHERE number = 3")
         with pytest.raises(JournalError, match="lacks records after 1 of 3"):
             store.run(RUN).open_journal()
 
@@ -318,7 +318,7 @@ def test_what_the_server_lacks_is_told_apart_from_a_server_that_is_down(store: P
 def test_a_role_that_can_write_in_any_way_is_named(store: PostgresStore, address: str) -> None:
     run = made(store)
     ways = [
-        ("GRANT UPDATE (record) ON atc._records.records TO sly", True),
+        ("GRANT UPDATE (record) ON atc.records TO sly", True),
         ("GRANT UPDATE ON atc.runs TO sly", True),
         ("GRANT INSERT ON atc.notes TO sly", True),
         ("GRANT TRIGGER ON atc.events TO sly", True),

@@ -23,7 +23,7 @@ _OTHERS = """
 WITH writers AS MATERIALIZED (
     SELECT oid FROM pg_roles
     WHERE NOT rolsuper AND has_schema_privilege(oid, 'atc', 'USAGE') AND EXISTS (
-        SELECT 1 FROM unnest(ARRAY['atc.runs', 'atc._records.records', 'atc.events', 'atc.notes']) AS name
+        SELECT 1 FROM unnest(ARRAY['atc.runs', 'atc.records', 'atc.events', 'atc.notes']) AS name
         WHERE has_any_column_privilege(oid, name, 'INSERT, UPDATE') OR has_table_privilege(oid, name, 'TRIGGER'))
 )
 SELECT string_agg(rolname, ', ' ORDER BY rolname) FROM (

@@ -40,7 +40,7 @@ WITH held AS (
     WHERE run_id = %(run_id)s AND epoch = %(epoch)s AND records = %(known)s AND lease_until > clock_timestamp()
     RETURNING 1
 )
-INSERT INTO atc._records.records (run_id, number, epoch, record)
+INSERT INTO atc.records (run_id, number, epoch, record)
 SELECT %(run_id)s, %(known)s + place, %(epoch)s, record
 FROM held, unnest(%(records)s::text[]) WITH ORDINALITY AS given (record, place)
 """
@@ -49,7 +49,7 @@ _APPEND_SOON = _APPEND + "RETURNING set_config('synchronous_commit', 'off', true
 READ = """
 SELECT number, epoch, record FROM (
     SELECT *, sum(octet_length(record)) OVER (ORDER BY number) - octet_length(record) AS before FROM (
-        SELECT number, epoch, record FROM atc._records.records WHERE run_id = %s AND number > %s ORDER BY number LIMIT 1000
+        SELECT number, epoch, record FROM atc.records WHERE run_id = %s AND number > %s ORDER BY number LIMIT 1000
     ) AS upcoming
 ) AS part WHERE before < 4000000 ORDER BY number
 """

@@ -257,7 +257,7 @@ _TABLES: tuple[LiteralString, ...] = (
     ) WITH (fillfactor = 50)
     """,
     """
-    CREATE TABLE atc._records.records (
+    CREATE TABLE atc.records (
         run_id text NOT NULL REFERENCES atc.runs ON DELETE CASCADE,
         number bigint NOT NULL,
         epoch bigint NOT NULL,

@@ -178,7 +178,7 @@ class RunSpans:
             names.DATA_SOURCE: names.TOOL_INDEX,
             "atc.tools.count": data["of"],
             "atc.tools.offered": len(data["tools"]),
-            "atc.catalogue.index.sure": data.get("sure", True),
+            "atc.retrieval.sure": data.get("sure", True),
         }
         if isinstance(self._most_tools, int):
             about[names.TOP_K] = self._most_tools
