@@ -12,14 +12,15 @@ from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_v
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
-from atc._host import database_address, parts
-from atc._host.parts import RETRIEVAL
+from atc import parts
+from atc._host import database_address
 from atc._host.trust import TrustedFileSource, is_retired_way
 from atc._records.prices import Price
 from atc.calls.approval import ApproveChoice, WarningsChoice
 from atc.calls.question import AskUserChoice
 from atc.catalogue.scorer_names import SCORERS
 from atc.errors import SettingsError
+from atc.parts import RETRIEVAL
 from atc.programs.rules import Rules, parse_rules
 
 

@@ -20,8 +20,8 @@ from typing import Any, get_args
 import typer
 
 import atc
-from atc._host.parts import KINDS
 from atc.cli import app, console, loaded
+from atc.parts import KINDS
 from atc.result import RunStatus
 from atc.settings import Settings
 

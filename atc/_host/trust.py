@@ -26,8 +26,8 @@ from pydantic_settings import PydanticBaseSettingsSource
 from atc._host.database_address import masked
 from atc._host.files import make_private, write_whole
 from atc._host.invisible import visible
-from atc._host.parts import RETRIEVAL
 from atc.errors import SettingsError, UsageError
+from atc.parts import RETRIEVAL
 
 # ----------------------------------------------------------------------------------------------------------------------
 # TOML that a stranger may have written: bounded before it is parsed.

@@ -90,7 +90,7 @@ def atlas_toolset(atlas: Atlas | None = None) -> Toolset:
 
 
 def open_atlas(_argument: str) -> Toolset:
-    """Return the bundled tools, as the tool source ``atlas`` of :mod:`atc._host.parts` does."""
+    """Return the bundled tools, as the tool source ``atlas`` of :mod:`atc.parts` does."""
     return atlas_toolset()
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from typing import Protocol as Interface
 
-from atc._host.parts import RETRIEVAL
 from atc.calls.json_values import holds_nothing, is_empty
 from atc.catalogue.graph.edges import NOTHING_LEARNT, Learnt
 from atc.catalogue.graph.lessons import Observations
@@ -30,6 +29,7 @@ from atc.catalogue.index.retriever import IndexRetriever, Retriever, as_sketch
 from atc.catalogue.sketch import Sketch, Why, all_of, protocols_of
 from atc.errors import UsageError
 from atc.models.messages import Ask
+from atc.parts import RETRIEVAL
 from atc.result import Effect, Result
 from atc.schemas.observed import is_documented
 from atc.schemas.protocol import Protocol

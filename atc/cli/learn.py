@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from atc._host.parts import LEARN
 from atc.catalogue.index.adapter import OwnAdapters
 from atc.catalogue.index.index import ToolIndex
 from atc.catalogue.index.index_cache import INDEXES, kept_index
@@ -22,6 +21,7 @@ from atc.catalogue.learn.keeping import Compared
 from atc.cli import command_of, options
 from atc.cli.console import SOLVED, clean, err, guarded, not_enough, out, print_json, stages
 from atc.errors import EnvironmentProblem, UsageError
+from atc.parts import LEARN
 from atc.programs.lessons.reading import tasks_of
 from atc.settings import Settings
 from atc.tools.tool import Toolset
@@ -33,7 +33,7 @@ RESEARCH = frozenset({"codes", "decoder", "links", "planner", "trajectories"})
 
 
 class Learners(TyperGroup):
-    """The commands of :data:`atc._host.parts.LEARN`, each imported when it is named; and all of them for the help."""
+    """The commands of :data:`atc.parts.LEARN`, each imported when it is named; and all of them for the help."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted({*super().list_commands(ctx), *LEARN.names()})

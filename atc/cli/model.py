@@ -19,7 +19,6 @@ from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 from rich.table import Table
 
-from atc._host.parts import MODELS
 from atc.catalogue.index import minilm
 from atc.cli.console import guarded, print_json, print_table
 from atc.errors import EnvironmentProblem, UsageError
@@ -31,6 +30,7 @@ from atc.models.fetch import Source, fetch, models_dir
 from atc.models.machine import described, this_machine
 from atc.models.openai_compatible import OpenAICompatible
 from atc.models.resolve import Choice, choose_model
+from atc.parts import MODELS
 
 app = typer.Typer(no_args_is_help=True, help="Get a language model, serve it, and see which one is used.")
 

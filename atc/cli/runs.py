@@ -16,7 +16,6 @@ from rich.table import Table
 from rich.text import Text
 
 from atc._host.invisible import visible
-from atc._host.parts import STRATEGIES
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
@@ -25,6 +24,7 @@ from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_jso
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
 from atc.errors import EnvironmentProblem, TraceError, UsageError
+from atc.parts import STRATEGIES
 from atc.run.base import Strategy, open_strategy
 from atc.run.resources import replies_folder
 from atc.settings import Settings

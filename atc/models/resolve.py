@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from atc._host.parts import MODELS
 from atc.errors import AtcError, ModelUnavailable, UsageError
 from atc.models.base import Model, ModelOptions
 from atc.models.cache import CachedModel
@@ -19,6 +18,7 @@ from atc.models.embedded import PROMPT_TOKENS, EmbeddedModel, how_to_get_a_model
 from atc.models.embedded_process import KeepPrompts
 from atc.models.fetch import models_dir
 from atc.models.openai_compatible import STALL_S, THINKING_TOKENS, OpenAICompatible
+from atc.parts import MODELS
 from atc.settings import Settings
 
 
@@ -237,7 +237,7 @@ def open_model(
     Args:
         spec: ``"embedded"``, ``"embedded:NAME"``, ``"embedded:/path/file.gguf"``; ``"openai:NAME"`` or a plain ``NAME``
             for an endpoint; ``"anthropic:NAME"`` and others for the endpoint of a provider, with its own key
-            (:data:`atc.models.resolve.PRESETS`), or for a model of another package (:data:`atc._host.parts.MODELS`),
+            (:data:`atc.models.resolve.PRESETS`), or for a model of another package (:data:`atc.parts.MODELS`),
             unless an address is given; a model, which is returned as it is. When
             not given, the environment decides: ``ATC_MODEL`` is such a text; ``OPENAI_BASE_URL`` means an endpoint, and
             so does ``OPENAI_API_KEY`` together with ``OPENAI_MODEL``; else it is the embedded default. A key alone

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from atc._host.loading import load_named, names_code
-from atc._host.parts import STRATEGIES
 from atc._records.records import FaultCase
 from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.facts import Fault
+from atc.parts import STRATEGIES
 from atc.programs.answers.types import Fitted
 from atc.result import RunStatus
 from atc.traces.stores.base import StoredRun

@@ -11,13 +11,13 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
-from atc._host.parts import SANDBOXES
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text
 from atc._records.records import FaultCase
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import InputNeeded, WritesPlanned
 from atc.facts import Fault, Finding
+from atc.parts import SANDBOXES
 from atc.programs.attribution.attribute import Attribution
 from atc.programs.check.checker import Checker, broken_tool_findings
 from atc.programs.check.warned import Warned, warned

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, Unpack
 
 from atc._host.loading import names_code
-from atc._host.parts import STRATEGIES
 from atc.calls.journal import Journal
 from atc.calls.question import AskUser, AskUserChoice, checked_reply
 from atc.errors import AtcError, JournalError, UsageError
 from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
+from atc.parts import STRATEGIES
 from atc.programs.answers.opening import resumed as resumed_answer
 from atc.programs.answers.types import AnswerType
 from atc.run.conversation import Upcoming

@@ -11,8 +11,8 @@ import re
 from importlib.util import find_spec
 
 from atc._host.extras import install_command
-from atc._host.parts import SANDBOXES
 from atc.errors import SandboxUnavailable
+from atc.parts import SANDBOXES
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.process.driver import ProcessSandbox
 from atc.settings import Settings

@@ -19,8 +19,8 @@ from types import ModuleType
 from typing import Any
 
 from atc._host.loading import load_file, load_module
-from atc._host.parts import TOOL_SOURCES
 from atc.errors import ToolImportError, UsageError
+from atc.parts import TOOL_SOURCES
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool, Toolset
 

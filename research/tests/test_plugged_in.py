@@ -11,8 +11,8 @@ import pytest
 import typer
 
 import atc
-from atc._host.parts import LEARN, STRATEGIES
 from atc.cli import learn
+from atc.parts import LEARN, STRATEGIES
 from atc.run.base import RESEARCH, open_strategy
 
 ROOT = Path(__file__).parents[1]

@@ -1,4 +1,4 @@
-"""What can be plugged in (atc/_host/parts.py): one set of rules for all kinds of parts, and each new kind in a run."""
+"""What can be plugged in (atc/parts.py): one set of rules for all kinds of parts, and each new kind in a run."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, get_args
 import pytest
 
 from atc import Agent, FakeModel, UsageError, open_model
-from atc._host.parts import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Way
 from atc.catalogue.scorer_names import SCORERS as SCORER_NAMES
 from atc.errors import ModelUnavailable, SettingsError
 from atc.models.resolve import PRESETS, choose_model
+from atc.parts import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind
 from atc.settings import Settings
 from tests.support.agent import GOOD, double
 from tests.support.cli import atc

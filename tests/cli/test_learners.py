@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from atc._host.parts import LEARN
 from atc.cli import learn
+from atc.parts import LEARN
 from tests.support.cli import atc
 
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from atc import Agent, Call, Ending, Fault, ProgramLoop, Result, Run, Strategy, Toolset, UsageError
-from atc._host.parts import STRATEGIES
 from atc.errors import JournalError, SettingsError
 from atc.models.base import Message
 from atc.models.fake import FakeModel
+from atc.parts import STRATEGIES
 from atc.result import Effect
 from atc.run.base import RESEARCH, checked, open_strategy
 from atc.run.chain import Chain

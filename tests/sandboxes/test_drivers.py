@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from atc._host.parts import SANDBOXES
 from atc.errors import SettingsError
+from atc.parts import SANDBOXES
 from atc.sandboxes import drivers
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.docker.driver import DockerSandbox

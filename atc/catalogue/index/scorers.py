@@ -14,10 +14,10 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
-from atc._host.parts import SCORERS
 from atc.catalogue.index.vectors import Floats, Rows
 from atc.catalogue.scorer_names import ScorerName
 from atc.errors import UsageError
+from atc.parts import SCORERS
 
 if TYPE_CHECKING:
     from atc.catalogue.index.snapshot import Snapshot

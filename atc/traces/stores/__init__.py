@@ -5,8 +5,8 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from atc._host.extras import install_command
-from atc._host.parts import STORES
 from atc.errors import EnvironmentProblem, SettingsError
+from atc.parts import STORES
 from atc.settings import Settings
 from atc.traces.stores.base import RunStore
 from atc.traces.stores.files import FileStore
