@@ -343,8 +343,6 @@ class Turns:
 
     def opening(self, task: str) -> list[Message]:
         """The messages before the planner's first turn."""
-        from atc.catalogue.index.dialogue import worked_example
-
         system = Message("system", prompt(self._named("system")), fixed=True)
         example = worked_example(self) if self.example else ()
         return [system, *example, Message("user", self.task(task))]
