@@ -39,7 +39,7 @@ RULES = (
     Rule("copied-documents", "write",
          "a reply copied the tools' documents up to its limit, for minutes",
          "the reply is ended at the first copied class or function; what stands before it is the program",
-         "strategies.writer:Writer.write"),
+         "run.writer:Writer.write"),
     Rule("copied-stubs", "frame",
          "a program begins with copies of the stubs, or imports the tools",
          "they are dropped, for the tools are there; a function that computes something is the program's own",
@@ -139,7 +139,7 @@ RULES = (
          "no rule could correct the arguments of a call, so it cost a whole new program",
          "the model is asked for the arguments alone, a few times a run; it invents no value, and for a write it"
          " changes only the spelling",
-         "strategies.argument_repair:ModelRepairer"),
+         "run.argument_repair:ModelRepairer"),
     Rule("idle-call", "attribute",
          "a refused call that nothing uses was corrected again and again",
          "the note says to leave it out",
@@ -151,7 +151,7 @@ RULES = (
     Rule("recombine", "revise",
          "a tool was down, and the run ended although another tool gives the same",
          "the tool is banned for this run, and its substitute is offered; for a write, only after a sure refusal",
-         "strategies.recover:Recovery.recovered"),
+         "run.recover:Recovery.recovered"),
 )  # fmt: skip
 IDS: Rules = frozenset(rule.id for rule in RULES)
 DEFAULT = IDS
