@@ -170,7 +170,7 @@ def docstrings() -> tuple[tuple[str, str | None], ...]:
     """Each public name, and each public method and property of a class among them, with its docstring."""
 
     def members(name: str, owner: type) -> Iterator[tuple[str, str | None]]:
-        for each, member in vars(owner).items():
+        for each, member in list(vars(owner).items()):  # a look at a model may build it
             function = getattr(member, "__func__", getattr(member, "fget", None) or getattr(member, "func", member))
             if not each.startswith("_") and inspect.isfunction(function) and function.__module__.startswith("atc."):
                 yield f"{name}.{each}", function.__doc__
