@@ -1,0 +1,1 @@
+"""Plain data without sentences. Nothing here imports a room above it but ``errors``."""
