@@ -141,7 +141,8 @@ async def read_body(scope: Scope, receive: Receive, most: int, discarded: int = 
     Raises:
         Refusal: it is too large or too slow, or was broken off.
     """
-    too_large = Refusal(413, "bad_request", f"the request's body has more than {most:,} bytes", connection="close")
+    too_long = f"the request's body has more than {most:,} bytes: send a shorter one"
+    too_large = Refusal(413, "bad_request", too_long, connection="close")
     declared = Headers(scope=scope).get("content-length", "0")
     bound = max(most, discarded)
     if not declared.isascii() or not declared.isdigit() or len(declared) > 12 or int(declared) > bound:
