@@ -8,26 +8,17 @@ and without one the answer is no.
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
 
 from atc import wording
-from atc._records.packing import pack
 from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
-from atc.calls.attempt import Attempt
-from atc.calls.broken_tools import BrokenTools
 from atc.calls.entry import CallKey
-from atc.calls.redact import OwnExceptions, Redactor
-from atc.calls.responses import MAX_ERROR
-from atc.errors import CallRefused, UsageError
-from atc.result import Effect, RefusedBy
-from atc.traces.events import ApprovalAsked, Emit
+from atc.errors import UsageError
+from atc.result import Effect
 from atc.wording import plans
 
 if TYPE_CHECKING:
@@ -188,13 +179,16 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
     return approve
 
 
+NOBODY = Refusal("nobody could be asked to approve this call: the input has ended")
+
+
 async def ask_at_terminal(request: ApprovalRequest) -> bool | Refusal:
     """Ask the user on standard error and read a line of standard input (:mod:`atc.calls.question`)."""
-    answer = await question.ask(*_question(request))
-    return _NOBODY if answer is None else answer
+    answer = await question.ask(*question_of(request))
+    return NOBODY if answer is None else answer
 
 
-def _question(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[str, ...], question.About]:
+def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[str, ...], question.About]:
     """Return the heading, the arguments and the warnings of a question, and what else it says."""
     instead = f" {wording.takes_place(list(map(question.visible_name, request.instead_of)))}" * bool(request.instead_of)
     again = ""
@@ -207,46 +201,6 @@ def _question(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[str,
     origins = plans.origins(request.feeds, request.arguments)
     about = question.About(origins, [wording.call(each) for each in request.done], request.wait_s)
     return heading, request.arguments, request.warnings, about
-
-
-_NOBODY = Refusal("nobody could be asked to approve this call: the input has ended")
-_STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
-_ALL_OF_TOOL, _NO_MORE = "a", "q"
-
-
-class Series:
-    """The questions of one task at the terminal. From the second one on, an answer may hold for those that follow.
-
-    A yes to all calls of a tool holds for none with something of its own to ask about: a warning, a repeat, the place
-    of another tool.
-    """
-
-    def __init__(self) -> None:
-        self._asked = False
-        self._allowed: set[str] = set()
-        self._stopped = False
-
-    def ruled(self, request: ApprovalRequest) -> Literal[True] | Refusal | None:
-        """Return what an earlier answer says of a call; ``None`` where it is asked about."""
-        if self._stopped:
-            return _STOPPED
-        return True if request.is_ordinary and request.tool in self._allowed else None
-
-    async def ask(self, request: ApprovalRequest) -> Verdicts:
-        """Ask at the terminal, as :func:`ask_at_terminal` does."""
-        if not (self._asked and question.has_terminal()):
-            self._asked = True
-            return await ask_at_terminal(request)
-        others = {_ALL_OF_TOOL: plans.yes_to_all(question.visible_name(request.tool))} if request.is_ordinary else {}
-        answer = await question.choose(*_question(request), others | {_NO_MORE: plans.NO_TO_ALL})
-        if answer is None:
-            return _NOBODY
-        if answer == _NO_MORE:
-            self._stopped = True
-            return _STOPPED
-        if answer == _ALL_OF_TOOL:
-            self._allowed.add(request.tool)
-        return answer in (question.YES, _ALL_OF_TOOL)
 
 
 @dataclass(frozen=True)
@@ -308,213 +262,3 @@ def approval_of(given: Approve | Approval | None, setting: ApproveChoice | None,
         UsageError: it is neither one of the words nor a function.
     """
     return given if isinstance(given, Approval) else Approval(checked_approve(given, setting), warnings)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Approval in one run: who is asked about a call that is not a read, and what was denied before.
-
-
-AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
-"""The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
-_ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
-
-
-@dataclass
-class Approving:
-    """Has the calls of one run approved: one question at a time, each once.
-
-    Args:
-        broken: names the tools in whose place a call is made.
-        exceptions: describe what went wrong while the user was asked.
-        redactor: of the run.
-        emit: receives an event for every question.
-        waiting: stops the clock of the program.
-        explained: adds to a request what helps a person to answer it.
-        same: returns a call of the run that did, or may have done, what a write asks for.
-    """
-
-    broken: BrokenTools
-    exceptions: OwnExceptions
-    redactor: Redactor
-    emit: Emit
-    waiting: Callable[[], AbstractContextManager[None]]
-    explained: Callable[[Attempt, ApprovalRequest], Awaitable[ApprovalRequest]]
-    same: Callable[[Attempt], SameCall | None]
-
-    def __post_init__(self) -> None:
-        self._asking = asyncio.Lock()
-        self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
-        self._series = Series()
-
-    def forget(self) -> None:
-        """Ask anew about what was denied: the user asks for something new."""
-        self._denied.clear()
-        self._series = Series()
-
-    async def approve(self, approval: Approval, attempt: Attempt) -> None:
-        """Ask whether to make a call, once for each call; whatever is not a yes is a no.
-
-        Args:
-            approval: the rule.
-            attempt: the call; ``approved`` of it is set.
-
-        Raises:
-            CallRefused: it is not approved.
-        """
-        if attempt.reads:
-            await self._approve_read(approval, attempt)
-        else:
-            await self._approve_write(approval, attempt)
-        attempt.approved = True
-
-    async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
-        request = _request_about(attempt)
-        if approval.policy is not None:
-            judgement = approval.policy.judge(request)
-            await self._ask(judgement.answer, request, attempt, judgement=judgement)
-        elif (asker := approval.of_read()) is not None:
-            await self._ask(asker, request, attempt)
-
-    async def _approve_write(self, approval: Approval, attempt: Attempt) -> None:
-        ordinary = replace(
-            _request_about(attempt),
-            warnings=attempt.warnings,
-            instead_of=tuple(self.broken.instead_of(attempt.tool)),
-        )
-        earlier = approval.earlier
-        known = await earlier.find(attempt.key) if earlier is not None else None
-        while True:
-            request = replace(ordinary, same_as=self.same(attempt))
-            if known is not None:
-                request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
-            try:
-                await self._decide(approval, request, attempt)
-            except CallRefused as refused:
-                attempt.refused_by = attempt.refused_by or "nobody"
-                if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
-                    raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
-                raise
-            if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
-                return
-            known = taken  # another run took it while this one was decided over
-
-    def settle(self, approval: Approval, attempt: Attempt) -> None:
-        """Let the caller's other runs know what became of a call, if it was approved."""
-        if approval.earlier is None or attempt.reads or not attempt.approved:
-            return
-        entry = attempt.entry
-        if entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent):
-            approval.earlier.settle(attempt.key, "refused")
-        else:
-            approval.earlier.settle(attempt.key, "done" if entry.state == "done" else "unknown")
-
-    def refuse_denied(self, approval: Approval, attempt: Attempt) -> None:
-        """Refuse a call that no choice could allow. Nobody is asked.
-
-        Raises:
-            CallRefused: a rule denies it.
-        """
-        if approval.policy is None:
-            return
-        refusal = approval.policy.judge(_request_about(attempt)).denied
-        if refusal is not None:
-            attempt.refused_by = "rule"
-            raise _refused(refusal)
-
-    async def _decide(self, approval: Approval, request: ApprovalRequest, attempt: Attempt) -> None:
-        warnings, instead_of = request.warnings, request.instead_of
-        if approval.policy is not None:  # it writes down what it decides, also where nobody is asked
-            judgement = approval.policy.judge(request)
-            announced = judgement.ruled is None
-            await self._ask(judgement.answer, request, attempt, announced=announced, judgement=judgement)
-            return
-        verdict = approval.decide(request)
-        if verdict == "allowed":
-            return
-        if verdict == "denied" and request.is_repeat:
-            did = wording.repeat(request.repeats, request.in_doubt, request.same_as)
-            raise _not_approved(f"{did} before, and nobody could be asked about that")
-        if verdict == "denied" and instead_of:
-            raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
-        if verdict == "denied":
-            raise _not_approved("calls with effects are not approved in this run")
-        if verdict == "warned":
-            unresolved = "; ".join(warnings)[:MAX_ERROR]
-            raise CallRefused(f"it depends on what the check warned about: {unresolved}", status="warned")
-        await self._ask(verdict, request, attempt)
-
-    async def _ask(
-        self,
-        asker: Asker,
-        request: ApprovalRequest,
-        attempt: Attempt,
-        *,
-        announced: bool = True,
-        judgement: Judgement | None = None,
-    ) -> None:
-        async with self._asking:
-            if (known := self._denied.get(attempt.key)) is not None:
-                before, attempt.refused_by = known
-                raise _refused(before)
-            request = replace(request, same_as=self.same(attempt))  # one that was under way may have begun
-            if asker is ask_at_terminal:
-                if (ruled := self._series.ruled(request)) is True:
-                    attempt.notes.append("allowed by your yes to all calls of this tool")
-                    return
-                if ruled is not None:
-                    attempt.refused_by = "user"
-                    raise _refused(ruled)
-                asker = self._series.ask
-            try:
-                with self.waiting():
-                    if announced and request.effect is not Effect.READ:
-                        request = await self.explained(attempt, request)
-                        self._emit_asked(attempt, request)
-                    answer = asker(request)
-                    if inspect.isawaitable(answer):
-                        answer = await answer
-            except Exception as error:
-                what = self.exceptions.describe(error, attempt.arguments)
-                attempt.notes.append(f"asking for approval failed: {what}")
-                raise _not_approved("the user could not be asked to approve this call") from error
-            if answer is not True:
-                said = answer if isinstance(answer, Refusal) else None
-                attempt.refused_by = "nobody"
-                if judgement is not None and judgement.denied is not None:
-                    attempt.refused_by = "rule"
-                elif announced and (said is None or said.by_user):
-                    attempt.refused_by = "user"
-                before = said or Refusal("the user did not approve this call before")
-                self._denied[attempt.key] = before, attempt.refused_by
-                raise _refused(said or Refusal("the user did not approve this call"))
-
-    def _emit_asked(self, attempt: Attempt, request: ApprovalRequest) -> None:
-        asked: ApprovalAsked = {
-            **attempt.started(pack(self.redactor.value(attempt.arguments))),
-            "warnings": list(request.warnings),
-            "instead_of": list(request.instead_of),
-            "feeds": [feed.model_dump(mode="json") for feed in request.feeds],
-            "wait_s": request.wait_s,
-        }
-        self.emit("approval_asked", self.redactor.value(asked))
-
-
-def _request_about(attempt: Attempt) -> ApprovalRequest:
-    protocol = attempt.granted.protocol
-    return ApprovalRequest(
-        tool=attempt.tool,
-        arguments=attempt.arguments,
-        effect=attempt.effect,
-        description=protocol.description,
-        protocol=protocol,
-    )
-
-
-def _not_approved(message: str) -> CallRefused:
-    return CallRefused(message, status="denied", cause="denied")
-
-
-def _refused(refusal: Refusal) -> CallRefused:
-    if refusal.status == "warned":
-        return CallRefused(refusal.reason, status="warned")
-    return _not_approved(refusal.reason)

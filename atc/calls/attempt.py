@@ -9,7 +9,7 @@ from typing import Any
 from atc._records.packing import as_text, pack
 from atc._records.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.calls.contract import CallReply, CallRequest
-from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
+from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
 from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause, ToolError
 from atc.result import Call, CallStatus, Effect, RefusedBy
@@ -88,6 +88,17 @@ class Attempt:
     def reads(self) -> bool:
         """Whether the call has no effects."""
         return self.effect is Effect.READ
+
+    def take_key(self) -> None:
+        """Set what the journal knows the call by, now that its arguments are those that are sent.
+
+        Raises:
+            CallRefused: they have no canonical form.
+        """
+        try:
+            self.key = call_key(self.tool, self.arguments, self.source)
+        except ValueError as error:
+            raise CallRefused(f"$: {error}", status="invalid_arguments") from None
 
     def measured(self) -> None:
         """Note how long the tool has taken up to now."""

@@ -6,21 +6,21 @@ granted → arguments → replay → limits → plan → approval → begin → 
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from atc import wording
 from atc._records.packing import pack
-from atc._records.records import Feed, Invocation, Replacement, SameCall
-from atc.calls.approval import AFTER_LOOK, Approval, ApprovalRequest, Approving
+from atc._records.records import Feed, Replacement, SameCall
+from atc.calls.approval import Approval
+from atc.calls.approving import AFTER_LOOK, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
 from atc.calls.at_most_once import refuse_repetition, same_call
-from atc.calls.attempt import Attempt, as_json, cut_arguments
+from atc.calls.attempt import Attempt, as_json
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
@@ -115,8 +115,10 @@ class Broker:
             redactor=self.redactor,
             emit=self.emit,
             waiting=self.waiting,
-            explained=self._explained,
             same=self._same,
+            feeds_of=self.feeds_of,
+            writes=lambda: self.writes,
+            until=lambda: self.until,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -219,8 +221,7 @@ class Broker:
         new_request = self.journal.new_request  # false where it was begun before (Journal.begin_again)
         if new_request:
             self._approving.forget()  # what was denied was denied for another request
-        masked = pack(self.redactor.value(self.journal.inputs))
-        self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
+        self._emit_stage(new_request)
 
     def begin_request(self, *, answered: bool, inputs: Mapping[str, Any], calls: int = 0) -> None:
         """Begin the next task of a conversation (:meth:`Journal.begin_request`), whose last call was number ``calls``.
@@ -231,8 +232,11 @@ class Broker:
         """
         self.journal.begin_request(answered=answered, inputs=inputs)
         self._numbers = max(self._numbers, calls)
+        self._emit_stage(True)
+
+    def _emit_stage(self, new_request: bool) -> None:
         masked = pack(self.redactor.value(self.journal.inputs))
-        self.emit("stage_started", {"stage": self.journal.stage, "new_request": True, "inputs": masked})
+        self.emit("stage_started", {"stage": self.journal.stage, "new_request": new_request, "inputs": masked})
 
     def waiting(self) -> AbstractContextManager[None]:
         """Stop the clock of the program and its calls for a block that waits for a person or a model.
@@ -320,10 +324,9 @@ class Broker:
             approvable = attempt.reads or self.approval.may_allow
             may_be_made = approvable and self.made < self.policy.max_calls and attempt.tool not in self.broken_tools
             await self.repairs.gate(attempt, self.rules, may_ask=may_be_made)
-            attempt.key = _key(attempt)
-        await self.broken_tools.compare(
-            attempt, self.journal
-        )  # nothing waits from the journal's answer to the approval
+            attempt.take_key()
+        # nothing waits from the journal's answer to the approval
+        await self.broken_tools.compare(attempt, self.journal)
 
     async def _replay(self, attempt: Attempt) -> CallReply | None:
         """Answer a call that was made before, and refuse one that would do the same thing twice."""
@@ -427,14 +430,6 @@ class Broker:
         found = self.warnings.get(tool, ())
         return found if seen else (*found, AFTER_LOOK)
 
-    async def _explained(self, attempt: Attempt, request: ApprovalRequest) -> ApprovalRequest:
-        """Add to a request where its arguments come from, what is done already, and how long the run can wait."""
-        call = attempt.finish(CallReply(), self.redactor)
-        feeds = await self.feeds_of(call) if self.feeds_of is not None else ()
-        done = tuple(Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments)) for entry in self.writes)
-        wait_s = None if self.until is None else max(0.0, self.until - asyncio.get_running_loop().time())
-        return replace(request, feeds=feeds, done=done, wait_s=wait_s)
-
     def _earlier_read(self, attempt: Attempt) -> CallEntry | None:
         """Return the read of an earlier task that answers this call. A page of several is read anew, with the rest."""
         if self.reuse_s <= 0 or attempt.request.page or not attempt.reads:
@@ -507,10 +502,3 @@ class Broker:
         self.calls.append(call)
         self.emit("call_ended", as_json(call))
         return attempt
-
-
-def _key(attempt: Attempt) -> CallKey:
-    try:
-        return call_key(attempt.tool, attempt.arguments, attempt.source)
-    except ValueError as error:
-        raise CallRefused(f"$: {error}", status="invalid_arguments") from None
