@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from atc._host.blocking import each_of, wait_for
+from atc._records.records import PendingCall
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.permissions import agent_permissions
@@ -298,6 +300,30 @@ class Agent:
         stored = await asyncio.to_thread(self.store.find, run_id)  # a trace may be long
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
 
+    def approve(
+        self, run_id: str, *, calls: Sequence[int] | None = None, deny: bool = False, by: str | None = None
+    ) -> tuple[PendingCall, ...]:
+        """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then goes on with it.
+
+        A yes is for one exact call: of this tool, with these arguments.
+
+        Args:
+            run_id: the run, or the beginning of its name.
+            calls: the numbers of the calls (``Result.pending``); ``None``: all that wait.
+            deny: say no.
+            by: who decides, for the record; by default the user of this process.
+
+        Returns:
+            The calls that were decided about.
+
+        Raises:
+            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long.
+            JournalError: the decision cannot be written down, or another process works on the run.
+        """
+        from atc.run.approvals import decide
+
+        return decide(self.store.find(run_id), calls, yes=not deny, by=by)
+
     def run_program(
         self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
     ) -> Result[Any]:
@@ -464,6 +490,8 @@ class Agent:
             stack.push_async_callback(self._prune)  # last, at the run's end
         journal = await journal_of(request, stored, resumed=resumed is not None)
         stack.callback(journal.close)
+        if resumed is not None:
+            journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
         trace = stored.open_trace() if stored is not None else NoTrace()
         stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
@@ -514,7 +542,8 @@ class Agent:
 
         Nothing is learnt from a dry run: what its calls would have answered is not known.
         """
-        if result is not None and self.settings.learns and not request.dry_run:
+        waits = result is not None and result.status == "waiting"
+        if result is not None and self.settings.learns and not request.dry_run and not waits:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _asked_in(self, request: Request) -> AskUser:

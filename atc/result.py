@@ -27,6 +27,7 @@ from atc._records.records import (
     DryRun,
     Feed,
     Invocation,
+    PendingCall,
     Record,
     SketchFacts,
     Value,
@@ -38,12 +39,13 @@ from atc.wording import outcomes
 
 T = TypeVar("T", default=Any)
 
-CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt", "planned"]
+CallStatus = Literal["ok", "replayed", "refused", "failed", "in_doubt", "planned", "pending"]
 Money = Annotated[Decimal, PlainSerializer(float, when_used="json")]
 """An exact amount; in JSON a number, which says the same digits."""
 RunStatus = Literal[
-    "answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt", "needs_input", "planned"
-]
+    "answered", "unsolved", "budget", "failed", "denied", "missing", "tool_broken", "in_doubt", "needs_input",
+    "planned", "waiting",
+]  # fmt: skip
 
 
 RefusedBy = Literal["user", "rule", "nobody"]
@@ -182,7 +184,8 @@ class Result(Record, Generic[T]):
             approve a call), ``missing`` (a credential or a service is not there), ``tool_broken`` (a tool fails though
             its arguments are valid) and ``in_doubt`` (a write may have been done, and is not repeated). After
             ``needs_input`` a program waits for the user's answer: ``resume(run_id, reply=…)`` goes on with it.
-            ``planned``: a dry run reached calls with effects, and made none.
+            ``planned``: a dry run reached calls with effects, and made none. ``waiting``: calls with effects wait for a
+            yes (``pending``); ``agent.approve(run_id)`` says it, and ``resume(run_id)`` goes on.
         value: what the program computed, in the type that was asked for (``answer=``). Without one, and in a result
             that is read back, JSON values and bytes; ``None`` if there is no answer. ``answer`` says it in a sentence,
             grounded in value and calls only.
@@ -208,6 +211,7 @@ class Result(Record, Generic[T]):
             none ran.
         sketch: the tools that were offered, and why; ``None`` if the run ended before, or an older version ran it.
         dry_run: what a dry run found (:class:`atc._records.records.DryRun`); ``None`` for any other run.
+        pending: the calls with effects that wait for a yes (``approve="park"``).
     """
 
     run_id: str
@@ -231,6 +235,7 @@ class Result(Record, Generic[T]):
     trace: str | None = None
     sketch: SketchFacts | None = None
     dry_run: DryRun | None = None
+    pending: tuple[PendingCall, ...] = ()
 
     _plain: tuple[Any, Any] | None = PrivateAttr(None)
     """A typed value, and its JSON form."""
@@ -279,7 +284,7 @@ class Result(Record, Generic[T]):
         from atc.wording.notebook import html_of
 
         cost = "" if self.cost is None else money_text(self.cost, self.currency)
-        ended = self.status not in ("answered", "planned")
+        ended = self.status not in ("answered", "planned", "waiting")
         changed = outcomes.effects(self.done, self.not_done, in_doubt=self.status == "in_doubt") if ended else []
         return html_of(self, self.calls, cost=cost, caveats=outcomes.caveats(self), effects=changed)
 

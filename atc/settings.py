@@ -119,7 +119,9 @@ class Settings(BaseSettings):
     )
 
     approve: ApproveChoice | None = Field(
-        None, description="calls that are not reads: ask, never or always; default: ask on a terminal, else never"
+        None,
+        description="calls that are not reads: ask, never, always or park (the run ends, and waits for a yes); "
+        "default: ask on a terminal, else never",
     )
     warnings: WarningsChoice = Field(
         "ask", description="such calls, if they depend on a warning of the check: ask (always needs a yes), or allow"

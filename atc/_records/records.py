@@ -373,6 +373,47 @@ class PlannedCall(Record):
     notes: tuple[str, ...] = ()
 
 
+class ChangedRead(Record):
+    """Says that a read answered something else after a run went on than before it waited.
+
+    Attributes:
+        call: number of the read in the run, as it was made first, and ``tool`` its tool.
+        path: leads to the first difference: keys, and positions in lists.
+        before: what stood there, as text of bounded length, and ``after`` what stands there now.
+    """
+
+    tool: str
+    call: int
+    path: tuple[str | int, ...] = ()
+    before: str = ""
+    after: str = ""
+
+
+class PendingCall(Record):
+    """Describes a call with effects that was not made, for it waits for a yes.
+
+    Attributes:
+        index: its number in the run (:attr:`atc.result.Call.index`): what a decision names.
+        effect: as its tool declares it.
+        line: of the program; 0 where no program made it.
+        arguments: what would be sent, credentials masked.
+        feeds: where arguments come from.
+        warnings: what the check warned about and the call depends on.
+        changed: reads that answered something else than before an earlier yes, which does not hold any more.
+        until: when it is too late for a yes, in seconds since 1970.
+    """
+
+    index: int
+    tool: str
+    effect: str
+    line: int = 0
+    arguments: Arguments = Field(default_factory=dict)
+    feeds: tuple[Feed, ...] = ()
+    warnings: tuple[str, ...] = ()
+    changed: tuple[ChangedRead, ...] = ()
+    until: float = 0.0
+
+
 class Stop(Record):
     """Says where a dry run ended before its program did: what comes after is not known.
 

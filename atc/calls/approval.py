@@ -1,9 +1,10 @@
-"""Decides over calls that are not reads: all are made, none is, the user is asked, or a function decides.
+"""Decides over calls that are not reads: all are made, none is, the user is asked, a function
+decides, or they wait.
 
-One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"`` or a function. A
-call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a write made
-unasked that takes the place of another tool's: who said yes to all did not know of it. ``"always"`` asks at a terminal,
-and without one the answer is no.
+One vocabulary for the agent, the settings and the command line: ``"ask"``, ``"never"``, ``"always"``, ``"park"`` or a
+function. A call that depends on what the check warned about is not made unasked, also under ``"always"``. Nor is a
+write made unasked that takes the place of another tool's: who said yes to all did not know of it. ``"always"`` asks at
+a terminal, and without one the answer is no.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from atc.wording import plans
 if TYPE_CHECKING:
     from atc.schemas.protocol import Protocol
 
-ApproveChoice = Literal["ask", "never", "always"]
+ApproveChoice = Literal["ask", "never", "always", "park"]
 WarningsChoice = Literal["ask", "allow"]
-Verdict = Literal["allowed", "denied", "warned"]
+Verdict = Literal["allowed", "denied", "warned", "parked"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ class ApprovalRequest:
         feeds: where its arguments come from, as far as that can be followed (:class:`atc._records.records.Feed`).
         done: the calls with effects that the task has made already.
         wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
+        decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
+            nobody did.
     """
 
     tool: str
@@ -58,6 +61,7 @@ class ApprovalRequest:
     feeds: tuple[Feed, ...] = field(default=(), repr=False)
     done: tuple[Invocation, ...] = field(default=(), repr=False)
     wait_s: float | None = None
+    decided: bool | Refusal | None = None
 
     @property
     def is_repeat(self) -> bool:
@@ -175,7 +179,7 @@ def checked_approve(choice: Approve | None, setting: ApproveChoice | None = None
     if approve is None:
         return "ask" if question.has_terminal() else "never"
     if not callable(approve) and approve not in get_args(ApproveChoice):
-        raise UsageError(f"approve takes 'ask', 'never', 'always' or a function, not {approve!r}")
+        raise UsageError(f"approve takes 'ask', 'never', 'always', 'park' or a function, not {approve!r}")
     return approve
 
 
@@ -222,6 +226,11 @@ class Approval:
     policy: Policy | None = None
 
     @property
+    def parks(self) -> bool:
+        """Whether a call that needs a yes waits for it, and its run ends as ``waiting``."""
+        return self.approve == "park"
+
+    @property
     def may_allow(self) -> bool:
         """Whether there is a call with effects that could be approved."""
         return self.policy is not None or self.approve != "never"
@@ -243,6 +252,8 @@ class Approval:
         match self.approve:
             case "never":
                 return "denied"
+            case "park":
+                return "parked"
             case "ask":
                 return ask_at_terminal
             case "always" if request.instead_of or request.is_repeat:

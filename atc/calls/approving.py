@@ -28,6 +28,9 @@ from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
+from atc.calls.journal import Journal
+from atc.calls.parked import Decision
+from atc.calls.parking import Parking
 from atc.calls.redact import OwnExceptions, Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
@@ -82,6 +85,7 @@ class Approving:
     """Has the calls of one run approved: one question at a time, each once.
 
     Args:
+        journal: of the run.
         broken: names the tools in whose place a call is made.
         exceptions: describe what went wrong while the user was asked.
         redactor: of the run.
@@ -93,6 +97,7 @@ class Approving:
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
     """
 
+    journal: Journal
     broken: BrokenTools
     exceptions: OwnExceptions
     redactor: Redactor
@@ -107,27 +112,33 @@ class Approving:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
+        self.parking = Parking(self.journal, self.redactor, self._explained)
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
         self._denied.clear()
         self._series = Series()
 
-    async def approve(self, approval: Approval, attempt: Attempt) -> None:
+    async def approve(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         """Ask whether to make a call, once for each call; whatever is not a yes is a no.
 
         Args:
             approval: the rule.
             attempt: the call; ``approved`` of it is set.
 
+        Returns:
+            The reply to a call that waits for a yes; ``None`` where it is approved.
+
         Raises:
             CallRefused: it is not approved.
+            JournalError: that it waits cannot be written down.
         """
         if attempt.reads:
             await self._approve_read(approval, attempt)
-        else:
-            await self._approve_write(approval, attempt)
+        elif (waits := await self._approve_write(approval, attempt)) is not None:
+            return waits
         attempt.approved = True
+        return None
 
     async def _approve_read(self, approval: Approval, attempt: Attempt) -> None:
         request = _request_about(attempt)
@@ -137,7 +148,7 @@ class Approving:
         elif (asker := approval.of_read()) is not None:
             await self._ask(asker, request, attempt)
 
-    async def _approve_write(self, approval: Approval, attempt: Attempt) -> None:
+    async def _approve_write(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         ordinary = replace(
             _request_about(attempt),
             warnings=attempt.warnings,
@@ -145,20 +156,53 @@ class Approving:
         )
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
+        parked = self.journal.parked.ask(attempt.key) if self.journal.parked else None
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
                 request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
+            decision = self.parking.decision(parked, request, attempt)
+            waits = self.parking.has_begun or (decision is None and self._waits(approval, request))
+            if waits and (decision is None or decision.yes):
+                return await self.parking.park(attempt, request, parked)
             try:
-                await self._decide(approval, request, attempt)
+                if decision is None:
+                    await self._decide(approval, request, attempt)
+                else:
+                    await self._as_decided(approval, request, attempt, decision)
+                    attempt.yes = parked.number if parked is not None else 0
             except CallRefused as refused:
                 attempt.refused_by = attempt.refused_by or "nobody"
                 if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
                     raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
             if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
-                return
+                return None
             known = taken  # another run took it while this one was decided over
+
+    @staticmethod
+    def _waits(approval: Approval, request: ApprovalRequest) -> bool:
+        """Whether a call about which nothing was decided waits for a yes."""
+        return approval.parks and (approval.policy is None or approval.policy.judge(request).ruled is None)
+
+    async def _as_decided(
+        self, approval: Approval, request: ApprovalRequest, attempt: Attempt, decision: Decision
+    ) -> None:
+        """Let a call through, or refuse it, as was decided while the run waited; a rule that denies it comes first.
+
+        Raises:
+            CallRefused: the answer was no, or a rule denies the call.
+        """
+        answer: Verdicts = decision.yes or Refusal(wording.denied_by(decision.by), by_user=True)
+        attempt.refused_by = "user"
+        if approval.policy is not None:
+            judgement = approval.policy.judge(replace(request, decided=answer))
+            attempt.refused_by = "rule" if judgement.denied is not None else "user"
+            answer = await judgement.answer(replace(request, decided=answer))
+        if answer is not True:
+            raise _refused(answer if isinstance(answer, Refusal) else Refusal("the user did not approve this call"))
+        attempt.refused_by = None
+        attempt.notes.append(wording.approved_by(decision.by, decision.at))
 
     def settle(self, approval: Approval, attempt: Attempt) -> None:
         """Let the caller's other runs know what became of a call, if it was approved."""
@@ -193,6 +237,7 @@ class Approving:
         verdict = approval.decide(request)
         if verdict == "allowed":
             return
+        assert verdict != "parked", "what waits is parked before anybody is asked"
         if verdict == "denied" and request.is_repeat:
             did = wording.repeat(request.repeats, request.in_doubt, request.same_as)
             raise _not_approved(f"{did} before, and nobody could be asked about that")

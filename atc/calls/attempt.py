@@ -35,6 +35,7 @@ class Attempt:
         granted: the tool. The stage ``granted`` sets it, with ``effect`` and ``source``.
         key: what the journal knows the call by. The stage ``arguments`` sets it.
         warnings: what is unresolved about the program and the call.
+        yes: number of the parked call whose yes lets it through; 0: none.
         approved: the call is let through: whatever becomes of it, the caller's other runs are told.
         entry: what the journal holds of the call, once it is begun there.
         began: when the call was handed to its tool; ``seconds``: how long the tool took.
@@ -56,6 +57,7 @@ class Attempt:
     cause: Cause | None = None
     refused_by: RefusedBy | None = None
     warnings: tuple[str, ...] = ()
+    yes: int = 0
     approved: bool = False
     entry: CallEntry | None = None
     began: float = 0.0

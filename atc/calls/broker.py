@@ -110,6 +110,7 @@ class Broker:
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
         exceptions = OwnExceptions(self.redactor, self.task, self.calls, self.keep_traceback)
         self._approving = Approving(
+            journal=self.journal,
             broken=self.broken_tools,
             exceptions=exceptions,
             redactor=self.redactor,
@@ -141,7 +142,7 @@ class Broker:
             self._response,
             self._outcome,
         ]
-        self._numbers = max(self.journal.entries, default=0)
+        self._numbers = max(max(self.journal.entries, default=0), self.journal.parked.last)
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -200,6 +201,7 @@ class Broker:
     def begin_program(self, warnings: Mapping[str, tuple[str, ...]] | None = None) -> None:
         """Begin a new program. ``warnings``: by tool, what the check warned about in it and a call depends on."""
         self.journal.begin_attempt()
+        self._approving.parking.begin_program()
         self.warnings = warnings or {}
 
     def begin_stage(self, *, new_request: bool = False, inputs: Mapping[str, Any] | None = None) -> None:
@@ -244,6 +246,11 @@ class Broker:
         The run's own budget goes on.
         """
         return self.clock.paused()
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether calls may be planned, or wait, instead of being made."""
+        return self.dry_run or self.approval.parks
 
     @property
     def writes(self) -> list[CallEntry]:
@@ -347,24 +354,29 @@ class Broker:
         self.made += 1
 
     async def _plan(self, attempt: Attempt) -> CallReply | None:
-        """Plan a call of a dry run that has effects, or that rests on a planned one."""
+        """Plan a call of a dry run that has effects, or one that rests on a call that was not made."""
+        self._approving.parking.refuse_ended()
         attempt.warnings = self._warnings(attempt.tool)
         if attempt.request.unknown:
-            return plan_unknown(attempt, self.calls, dry_run=self.dry_run)
+            return plan_unknown(attempt, self.calls, may_plan=self.holds_back)
         if attempt.reads or not self.dry_run:
             return None
         self._approving.refuse_denied(self.approval, attempt)
         return plan(attempt)
 
-    async def _approval(self, attempt: Attempt) -> None:
-        """Ask whether the call may be made."""
-        await self._approving.approve(self.approval, attempt)
+    async def _approval(self, attempt: Attempt) -> CallReply | None:
+        """Ask whether the call may be made; one that waits for a yes is answered as a planned one is."""
+        if (waits := await self._approving.approve(self.approval, attempt)) is not None:
+            return waits
         if (attempt.stage, attempt.program) != (self.journal.stage, self.journal.attempt):  # a person takes time
             raise CallRefused("its program ended before this call was made", status="stopped")
+        return None
 
     async def _begin(self, attempt: Attempt) -> None:
         """Write into the journal that the call is about to be made."""
         refuse_effect(attempt.effect, dry_run=self.dry_run)
+        if attempt.reads:
+            self._approving.parking.note_read()
         masked = self.redactor.value(attempt.arguments)
         if (same := self._same(attempt)) is not None:
             attempt.notes.append(wording.same_call(same))
@@ -375,6 +387,7 @@ class Broker:
             attempt.effect,
             None if attempt.original is None else self.redactor.value(attempt.original),
             attempt.repaired_for,
+            attempt.yes,
         )
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", attempt.started(pack(masked)))
@@ -406,6 +419,8 @@ class Broker:
         """Write into the journal what came of the call."""
         assert attempt.entry is not None
         self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
+        if attempt.reads and (changed := self.journal.reads_again.compare(attempt.key, attempt.value)) is not None:
+            attempt.notes.append(wording.read_changed(changed))
         return attempt.answered(attempt.value)
 
     # -- what they share -----------------------------------------------------------------------------------------------

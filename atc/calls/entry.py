@@ -104,6 +104,7 @@ class CallEntry:
         repaired_for: who had refused them, where the model repaired them; empty where it did not.
         unread: of a call that is done, why ``value`` is not its response.
         failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
+        approved: number of the parked call whose yes let it through (:mod:`atc.calls.parked`); 0: none.
     """
 
     number: int
@@ -120,6 +121,7 @@ class CallEntry:
     repaired_for: RepairedFor = ""
     unread: Unread | None = None
     failure: str = field(default="", compare=False)
+    approved: int = 0
 
     @property
     def tool(self) -> str:

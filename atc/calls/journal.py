@@ -60,6 +60,13 @@ from atc.calls.journal_records import (
     value_record,
 )
 from atc.calls.json_values import to_json_value
+from atc.calls.parked import (
+    Decision,
+    ParkedCall,
+    ParkedCalls,
+    ReadsAgain,
+    decision_record,
+)
 from atc.errors import CallRefused, JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -88,6 +95,8 @@ class Journal:
         banned: writes that were surely refused, each with the one that may be called in its place, for as long as this
             journal is used: what the one was asked for, the other may have done. ``ban_sources``: what both are known
             by at their sources.
+        parked: the writes that wait for a yes.
+        reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -112,6 +121,8 @@ class Journal:
         self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
+        self.parked = ParkedCalls(self.entries)
+        self.reads_again = ReadsAgain()
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -218,6 +229,43 @@ class Journal:
         """
         self._append(ban_record(tool, substitute, sources), sync=True)
         self.banned[tool], self.ban_sources[tool] = (substitute,), sources
+
+    def park(self, call: ParkedCall) -> None:
+        """Write down that a call waits for a yes. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; the call is neither made nor asked about.
+        """
+        self._append(call.record(), sync=True)
+        self.parked.add(call)
+
+    def decide(self, number: int, decision: Decision) -> None:
+        """Write down the yes or no to a parked call. On disk before this returns.
+
+        Raises:
+            UsageError: no such call waits, or it was decided before: the first decision counts.
+            JournalError: it cannot be written.
+        """
+        call = self.parked.undecided(number)
+        self._append(decision_record(number, decision), sync=True)
+        call.decision = decision
+
+    def go_on_waiting(self, now: float, seconds: float) -> None:
+        """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
+
+        Args:
+            now: in seconds since 1970.
+            seconds: for which reads count as new. One that was made after a call was parked is always made again: it
+                did not see what that call would change.
+        """
+        if (first := self.parked.first) is None:
+            return
+        old = now - self.parked.since > seconds
+        for key, recorded in [*self._successes.items()]:
+            again = [entry for entry in recorded if entry.effect is Effect.READ and (old or entry.number > first)]
+            if again:
+                self.reads_again.before[key] = [entry for entry in again if entry.number < first]
+                self._successes[key] = [entry for entry in recorded if entry not in again]
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
@@ -332,6 +380,7 @@ class Journal:
         effect: Effect,
         original: dict[str, Any] | None = None,
         repaired_for: RepairedFor = "",
+        approved: int = 0,
     ) -> CallEntry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects.
 
@@ -342,9 +391,10 @@ class Journal:
             effect: of the tool.
             original: the arguments as the program gave them, masked, where a repair changed them.
             repaired_for: who had refused them, where the model repaired them.
+            approved: number of the parked call whose yes lets it through.
         """
         entry = CallEntry(number, key, arguments, effect, self.attempt, self.stage)
-        entry.original, entry.repaired_for = original, repaired_for
+        entry.original, entry.repaired_for, entry.approved = original, repaired_for, approved
         has_effects = effect is not Effect.READ
         record = begin_record(entry, self._boot if has_effects else "")
         self._append(record, sync=has_effects)
@@ -475,6 +525,7 @@ class Journal:
         self._claimed.clear()
         self._claims.clear()
         self._met.clear()
+        self.parked.begin_program()
 
     def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request
@@ -496,6 +547,8 @@ class Journal:
             return
         if "ban" in record and "call" not in record:
             self._apply_ban(record)
+            return
+        if self.parked.apply(record):
             return
         number = record["call"]
         if "begin" in record:

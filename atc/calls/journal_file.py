@@ -1,7 +1,7 @@
 """The file of a journal: JSON lines that are only appended, one process at a time, read back after a crash.
 
-Every record begins with its number, and then says what it is: ``call`` (``begin``, ``sent``, ``value``, ``failed``) or
-``stage``. A reader that does not know a record refuses the whole file.
+Every record begins with its number, and then says what it is: ``call`` (``begin``, ``sent``, ``value``, ``failed``),
+``stage``, ``ban``, ``pending`` or ``decision``. A reader that does not know a record refuses the whole file.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
     "service itself), then start the task anew"
 )
-_HEADS = (b'{"call": ', b'{"stage": ', b'{"ban": ')  # how every record begins
+_HEADS = (b'{"call": ', b'{"stage": ', b'{"ban": ', b'{"pending": ', b'{"decision": ')  # how every record begins
 _RECORD = re.compile(
-    rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits|ban": "(?:[^"\\]|\\.)*+", "by)": '
+    rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits|ban": "(?:[^"\\]|\\.)*+", "by'
+    rb'|pending": \d+, "tool|decision": \d+, "yes)": '
 )
 _UNFINISHED = [
     (re.compile(pattern, re.ASCII), completion)

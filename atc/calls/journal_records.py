@@ -90,6 +90,7 @@ def begin_record(entry: CallEntry, boot: str) -> Record:
         **({"boot": boot} if boot else {}),
         **({} if entry.original is None else {"original": pack(entry.original)}),
         **({"repaired_for": entry.repaired_for} if entry.repaired_for else {}),
+        **({"approved": entry.approved} if entry.approved else {}),
     }
 
 
@@ -110,6 +111,9 @@ def read_begin(record: Record) -> tuple[CallEntry, str]:
         entry.original, entry.repaired_for = unpack(record["original"]), record.get("repaired_for", "")
         if not isinstance(entry.original, dict) or entry.repaired_for not in get_args(RepairedFor):
             raise ValueError("not the arguments as they were given")
+    entry.approved = record.get("approved", 0)
+    if type(entry.approved) is not int:
+        raise ValueError("not the number of a call that was approved")
     return entry, boot
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import tenacity
 
@@ -91,8 +91,17 @@ def pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
 # answer is not known. A later call that takes a part of that is planned too, also where it is a read.
 
 
+NOT_MADE = frozenset({"planned", "pending"})
+"""Statuses of calls that pass for done within a program, and were not made."""
 _ASKS_ALWAYS = "it depends on what the check warned about: a real run asks before it makes this call"
 _NOT_CHECKED = "its arguments can be checked only when all of them are known"
+
+
+def held_back(calls: Iterable[Call]) -> Literal["planned", "waiting"] | None:
+    """Return why a program ended that made calls which are no calls: one waits for a yes, or one was planned; ``None``
+    where all were made."""
+    statuses = {call.status for call in calls}
+    return "waiting" if "pending" in statuses else "planned" if "planned" in statuses else None
 
 
 def refuse_effect(effect: Effect, *, dry_run: bool) -> None:
@@ -113,19 +122,20 @@ def plan(attempt: Attempt) -> CallReply:
     return CallReply(planned=True)
 
 
-def plan_unknown(attempt: Attempt, calls: Collection[Call], *, dry_run: bool) -> CallReply:
+def plan_unknown(attempt: Attempt, calls: Collection[Call], *, may_plan: bool) -> CallReply:
     """Plan a call some of whose arguments rest on planned calls, and return its reply.
 
     Args:
         attempt: the call; its request says which arguments, by the program's own claim.
         calls: those of the run that have ended.
+        may_plan: calls of this run may be planned, or wait.
 
     Raises:
-        CallRefused: this is no dry run, or what it rests on was not planned.
+        CallRefused: they may not, or what it rests on was not planned.
     """
     unknown, protocol = attempt.request.unknown, attempt.granted.protocol
-    planned = {call.index: call.tool for call in calls if call.status == "planned"}
-    if not dry_run or any(number not in planned for places in unknown.values() for number, _ in places):
+    planned = {call.index: call.tool for call in calls if call.status in NOT_MADE}
+    if not may_plan or any(number not in planned for places in unknown.values() for number, _ in places):
         raise CallRefused("its arguments hold values of calls that were not planned", status="invalid_arguments")
     attempt.arguments = original_arguments(protocol, attempt.arguments)
     for name, places in original_arguments(protocol, dict(unknown)).items():

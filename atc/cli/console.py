@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 SOLVED, NOT_SOLVED, WRONG_USE, ENVIRONMENT, INTERRUPTED = 0, 1, 2, 3, 130
-DENIED, TOOL_BROKEN, IN_DOUBT, NEEDS_INPUT = 4, 5, 6, 7
+DENIED, TOOL_BROKEN, IN_DOUBT, NEEDS_INPUT, WAITING = 4, 5, 6, 7, 8
 _OF_STATUS: dict[RunStatus, int] = {
     "answered": SOLVED,
     "planned": SOLVED,
@@ -37,6 +37,7 @@ _OF_STATUS: dict[RunStatus, int] = {
     "tool_broken": TOOL_BROKEN,
     "in_doubt": IN_DOUBT,
     "needs_input": NEEDS_INPUT,
+    "waiting": WAITING,
 }
 
 out = Console(highlight=False, soft_wrap=True, width=None if sys.stdout.isatty() else 1000)  # in a pipe a row is a line
@@ -113,7 +114,7 @@ def exit_code_of(error: BaseException) -> int:
 
 def exit_code_of_run(status: RunStatus) -> int:
     """Return a run's exit code: 0 answered or planned, 3 something is missing, 4 to 6 no other program helps, 7 it
-    asks, 1 the rest."""
+    asks, 8 calls wait for a yes, 1 the rest."""
     return _OF_STATUS.get(status, NOT_SOLVED)
 
 

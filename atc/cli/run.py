@@ -59,7 +59,8 @@ def run(
 
     Exit codes: 0 answered (or planned, with --dry-run), 1 not solved, 2 wrong use, 3 something is missing (a model, a
     sandbox, a credential, a service), 4 a call was not approved, 5 a tool is broken, 6 a call with effects may or may
-    not have happened, 7 the program asks you something (`atc resume RUN --reply TEXT` goes on).
+    not have happened, 7 the program asks you something (`atc resume RUN --reply TEXT` goes on), 8 calls wait for your
+    yes (`--approve park`; `atc runs approve RUN` decides).
     """
     prepare_model(**given)  # it loads while the rest is imported
     from atc.agent import Agent
@@ -139,7 +140,7 @@ def report(result: Result, *, viewed: bool) -> None:
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; a function of yours that only reads: @atc.tool(effect='read')"
         err.print(f"not approved: {denied} calls ({hint})", markup=False)
-    if not viewed and result.status not in ("answered", "planned"):
+    if not viewed and result.status not in ("answered", "planned", "waiting"):
         for line in outcomes.effects(result.done, result.not_done, in_doubt=result.status == "in_doubt"):
             err.print(clean(line), markup=False)
     for caveat in caveats(result) if not viewed else ():

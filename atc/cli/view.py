@@ -17,7 +17,17 @@ from rich.text import Text
 from atc import wording
 from atc._records.packing import as_text, unpack
 from atc._records.prices import money_text
-from atc._records.records import BodyError, Drift, DryRun, FaultCase, Feed, Invocation, Replacement, SketchFacts
+from atc._records.records import (
+    BodyError,
+    Drift,
+    DryRun,
+    FaultCase,
+    Feed,
+    Invocation,
+    PendingCall,
+    Replacement,
+    SketchFacts,
+)
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
@@ -32,8 +42,9 @@ _MARKS = {
     "failed": ("✗", "red"),
     "in_doubt": ("?", "yellow"),
     "planned": ("○", "yellow"),
+    "pending": ("○", "yellow"),
 }
-_NOT_MADE = {"replayed": "from the journal", "planned": ""}
+_NOT_MADE = {"replayed": "from the journal", "planned": "", "pending": ""}
 _REFUSALS = {"denied": "not approved", "warned": "not made unasked"}
 _PURPOSES = {
     "program": "writing a program",
@@ -50,6 +61,7 @@ _ENDINGS = {
     "tool_broken": "a tool is broken",
     "in_doubt": "in doubt",
     "needs_input": "waits for your answer",
+    "waiting": "waits for your yes",
 }
 
 
@@ -243,8 +255,8 @@ class RunView:
             status = _REFUSALS.get(str(data.get("error_status")), status)
         self._acted |= status in ("ok", "replayed") and data.get("effect") not in (None, Effect.READ.value)
         result = f"{status}: {data['error']}" if data["error"] is not None else _short(data["value"], 100)
-        if status == "planned":
-            result = "planned, not made"
+        if status in ("planned", "pending"):
+            result = "planned, not made" if status == "planned" else "waits for a yes, not made"
         if data["tool"] == ASK_USER and status == "failed" and data.get("error_status") == "stopped":
             mark, style, result = "?", "yellow", "not answered yet"
         took = _NOT_MADE.get(data["status"], f"{data['seconds'] * 1000:.0f} ms")
@@ -304,7 +316,9 @@ class RunView:
         found = DryRun.model_validate_json(json.dumps(data["dry_run"])) if data.get("dry_run") else None
         if found is not None and (found.planned or data["status"] == "answered"):
             self._show_planned(found)
-        if data["status"] not in ("answered", "planned"):
+        if data.get("pending"):
+            self._show_pending(data)
+        if data["status"] not in ("answered", "planned", "waiting"):
             self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
             raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
             if data["fault"] and not raised:
@@ -339,6 +353,14 @@ class RunView:
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None
             self.line(outcomes.incomplete(data["status"], fault, caught), "bold yellow")
+
+    def _show_pending(self, data: dict[str, Any]) -> None:
+        self.line("── waits for your yes ──", "bold yellow")
+        for each in data["pending"]:
+            call = PendingCall.model_validate(each)
+            for number, line in enumerate(plans.pending_call(call)):
+                self.line(f"  {line}", "" if number == 0 else "dim")
+        self.line(outcomes.to_approve(data["run_id"]), "yellow")
 
     def _show_planned(self, found: DryRun) -> None:
         self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")

@@ -22,6 +22,7 @@ from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.json_values import to_json_value
 from atc.calls.pages import Pages
+from atc.calls.sending import NOT_MADE, held_back
 from atc.catalogue.catalogue import Catalogue, Report
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
@@ -343,7 +344,9 @@ class Run:
             started["warned"] = [finding.model_dump() for finding in warned]
         self.emit("program_started", started)
         limits = limits_from(self.settings)
-        job = Job(program, signatures(self.tools), limits, self.inputs, broker.clock, broker.dry_run, broker.host_time)
+        job = Job(
+            program, signatures(self.tools), limits, self.inputs, broker.clock, broker.holds_back, broker.host_time
+        )
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
         outcome = await self.sandbox.run(job, call)
         outcome = self._pages.placed(outcome)
@@ -354,7 +357,7 @@ class Run:
         seen = self.look.values if self.look is not None else None
         looked = {"looked": list(seen)} if seen is not None else {}
         self.emit("program_ended", {"attempt": attempt, **ended, **printed, **measured, **looked})
-        if any(call.status == "planned" for call in self.last_calls):
+        if held_back(self.last_calls) is not None:
             raise WritesPlanned(program, outcome)
         return outcome
 
@@ -407,7 +410,7 @@ class Run:
             return self.broker.calls[-1]
         handled = await self.broker.handled(CallRequest(number, tool, given, 0))
         made = next(call for call in self.broker.calls if call.index == handled.number)
-        if made.status == "planned":
+        if made.status in NOT_MADE:
             raise WritesPlanned
         return made
 

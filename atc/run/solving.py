@@ -11,6 +11,7 @@ from typing import Any
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
+from atc.calls.sending import NOT_MADE, held_back
 from atc.errors import (
     BudgetExceeded,
     InputNeeded,
@@ -171,8 +172,8 @@ async def solved(run: Run, strategy: Strategy, resumed: StoredRun | None = None)
         async with asyncio.timeout_at(until) as clock:
             solving = strategy.solve(run) if resumed is None else strategy.resume(run, resumed)
             ending = checked(await counted(solving), strategy.name)
-            if any(call.status == "planned" for call in run.broker.calls):
-                ending = Ending("planned")  # it went on: what it found rests on what was not done
+            if (not_made := held_back(run.broker.calls)) is not None:
+                ending = Ending(not_made)  # it went on: what it found rests on what was not done
             ending, fitted = typed_ending(run, ending)
             ending = settled(ending, run)
             if ending.status == "answered":
@@ -188,7 +189,7 @@ async def solved(run: Run, strategy: Strategy, resumed: StoredRun | None = None)
             raise
         ending = ending or _out_of_time(budget_s)
     except WritesPlanned as error:
-        ending, planned = Ending("planned"), error
+        ending, planned = Ending(held_back(run.last_calls) or "planned"), error
     except InputNeeded as needed:
         ending = Ending("needs_input", fault=asked_fault(needed, run.run_id if run.stored else ""))
     except (ModelError, JournalError) as error:
@@ -225,7 +226,7 @@ def result_of(
         prompt_tokens=budget.prompt_tokens,
         completion_tokens=budget.completion_tokens,
         model_seconds=budget.model_seconds,
-        tool_calls=broker.made - sum(call.status == "planned" for call in calls),
+        tool_calls=broker.made - sum(call.status in NOT_MADE for call in calls),
         tool_seconds=sum(call.seconds for call in calls),
         seconds=time.perf_counter() - run.began,
         host_seconds=broker.host_time.used_s,
@@ -255,6 +256,7 @@ def result_of(
         trace=run.stored.where if run.stored else None,
         sketch=run.sketch.facts() if run.sketch.tools else None,
         dry_run=found_dry(run, planned, ending.fault) if broker.dry_run else None,
+        pending=tuple(call.shown for call in broker.journal.parked.asked()) if ending.status == "waiting" else (),
     )
 
 

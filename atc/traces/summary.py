@@ -155,7 +155,7 @@ class RunSummary:
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")
-        self.waits = self.status == "needs_input" or (self.status == CUT_OFF and bool(self._asked))
+        self.waits = self.status in ("needs_input", "waiting") or (self.status == CUT_OFF and bool(self._asked))
 
     def _begin(self, number: int) -> None:
         """Count a call, once."""

@@ -22,7 +22,18 @@ from atc.wording.faults import (
     takes_place,
 )
 from atc.wording.findings import finding, finding_alone
-from atc.wording.outcomes import argument_repairs, more_calls, no_credential, other_address, outcome, repeat, same_call
+from atc.wording.outcomes import (
+    approved_by,
+    argument_repairs,
+    denied_by,
+    more_calls,
+    no_credential,
+    other_address,
+    outcome,
+    read_changed,
+    repeat,
+    same_call,
+)
 from atc.wording.parts import (
     HIDDEN,
     answer,
@@ -39,6 +50,9 @@ __all__ = [
     "SAID_IMPOSSIBLE",
     "SENT_BACK",
     "answer",
+    "approved_by",
+    "denied_by",
+    "read_changed",
     "argument_repairs",
     "beside",
     "call",

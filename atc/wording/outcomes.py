@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from atc._records.packing import as_text
-from atc._records.records import NO_FAILURES, ArgumentRepair, FaultCase, Invocation, SameCall
+from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
@@ -190,6 +191,28 @@ def same_call(same: SameCall) -> str:
     """Say that a call of the run did the same: ``the same as call 7``."""
     of = "" if same.own else f" ({same.tool})"
     return f"the same as call {same.number}{of}{', which may not have been done' if same.in_doubt else ''}"
+
+
+def to_approve(run_id: str) -> str:
+    """Say how a run goes on that waits for a yes."""
+    return f"`atc runs approve {run_id}` decides, `atc resume {run_id}` then goes on with it"
+
+
+def approved_by(who: str, at: float) -> str:
+    """Say who let a call through that had waited, and when: ``approved by ann, 2026-11-27 12:00``."""
+    return f"approved by {who}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
+
+
+def denied_by(who: str) -> str:
+    """Say who refused a call that had waited."""
+    return f"{who} did not approve this call"
+
+
+def read_changed(change: ChangedRead) -> str:
+    """Say that a read answers something else than before its run waited."""
+    where = "".join(f"[{step!r}]" for step in change.path)
+    now = f"{change.tool} (call {change.call}) answers {change.after} now, and {change.before} before"
+    return f"{now}, at {where}" if where else now
 
 
 def repeat(run: str, in_doubt: bool, same: SameCall | None) -> str:

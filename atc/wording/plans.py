@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atc._host.invisible import visible
-from atc._records.records import DryRun, Feed, PlannedCall, Stop
+from atc._records.records import DryRun, Feed, PendingCall, PlannedCall, Stop
 from atc.calls.abridged import abridged
+from atc.wording.outcomes import read_changed
 
 _SHOWN = 200
 """Characters of one argument."""
@@ -114,6 +115,16 @@ def stop(found: Stop, planned: Sequence[PlannedCall]) -> str:
         what = f"{_field(found.path)} of what" if found.path else "what"
         return f"{where}: it needs {what} {tool} (call {found.needs}) returns"
     return f"{where}: the program ended there ({visible(found.reason)})"
+
+
+def pending_call(call: PendingCall) -> list[str]:
+    """Return the lines of a call that waits for a yes: what would be called, what feeds it, what is odd about it."""
+    planned = PlannedCall(index=call.index, tool=call.tool, effect=call.effect, arguments=call.arguments)
+    lines = [f"{call.index}. {planned_call(planned)}"]
+    lines += [f"     {fed(feed, call.arguments)}" for feed in call.feeds]
+    lines += [f"     warning: {visible(text)}" for text in call.warnings]
+    lines += [f"     asked again: {visible(read_changed(each))}" for each in call.changed]
+    return lines
 
 
 def heading(found: DryRun) -> str:

@@ -151,9 +151,11 @@ class _Chosen:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
             return True
+        if request.decided is not None:
+            return None
         if choice == "always" and decision.rule is None and ordinary:
             return True
-        if callable(choice) or choice == "ask" or (choice == "always" and question.has_terminal()):
+        if callable(choice) or choice in ("ask", "park") or (choice == "always" and question.has_terminal()):
             return None
         if choice == "always" and decision.rule is None:
             from atc.calls.permissions.permissions import oddity
@@ -164,6 +166,10 @@ class _Chosen:
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Ask as the choice says."""
+        if request.decided is not None:
+            return request.decided
         choice = self._approval.approve
+        if choice == "park":  # writes wait before they come here
+            return Refusal("it needs a yes, and a read does not wait for one")
         answer = choice(request) if callable(choice) else approvals.ask_at_terminal(request)
         return await answer if inspect.isawaitable(answer) else answer

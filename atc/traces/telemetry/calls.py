@@ -207,7 +207,7 @@ def _asked(request: ModelRequest, count: int) -> dict[str, Any]:
 
 MAX_UNSENT = 200
 """Spans of calls that were answered without their tool, in one run: a program may be refused any number of times."""
-SUCCEEDED = frozenset({"ok", "replayed", "planned"})
+SUCCEEDED = frozenset({"ok", "replayed", "planned", "pending"})
 
 
 @dataclass

@@ -30,7 +30,7 @@ _log = logging.getLogger("atc.otel")
 
 MAX_NOTES = 100
 """Notes of one run: programs that the check refused, tools that broke, stages."""
-FINE = frozenset({"answered", "planned", "needs_input"})
+FINE = frozenset({"answered", "planned", "needs_input", "waiting"})
 """Statuses of runs that did what was asked for, or wait for their user."""
 
 

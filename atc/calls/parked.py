@@ -1,0 +1,294 @@
+"""Writes that wait for a yes: what a run that ended keeps of them, who decided, and what a yes holds for.
+
+``approve="park"``: a call that needs a yes becomes a :class:`ParkedCall` of the journal, and the run ends as
+``waiting``. The yes or no is a record of the same journal, which one process at a time may write: the first decider
+counts, also after a restart and from another machine. A resume runs the program again. A call that equals one with a
+yes, argument for argument, is made; any other is asked about anew.
+
+A yes holds for one exact call, of the tool as it was, until :attr:`ParkedCall.until`, and only as long as the reads
+that came before it say the same (:class:`ReadsAgain`): what a program decides by a read cannot be told from outside.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from atc._records.packing import pack, unpack
+from atc._records.records import ChangedRead, PendingCall
+from atc.calls.entry import CallEntry, CallKey, same_tool
+from atc.calls.journal_records import source_of
+from atc.calls.json_values import canonical
+from atc.errors import UsageError
+from atc.tools.tool import Tool
+
+WAITS_S = 7 * 86_400.0
+"""Seconds for which a parked call waits for a yes."""
+MAX_SHOWN_CHANGE = 200
+"""Characters of a value that changed."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A yes or no to one parked call: by whom, and when (seconds since 1970)."""
+
+    yes: bool
+    by: str
+    at: float
+
+
+@dataclass
+class ParkedCall:
+    """A call with effects that was not made, for it waits for a yes.
+
+    Attributes:
+        number: of the call in the run that asked first.
+        key: of what would be sent.
+        tool_digest: of the tool as it was (:func:`digest_of`).
+        at: when it was parked, in seconds since 1970. ``until``: when it is too late for a yes.
+        shown: what a person is shown, credentials masked.
+        instead: number of the parked call in whose place it is asked about again; 0: none.
+        request: number of the task of a conversation that asks.
+        decision: of a person; ``None`` while it waits.
+    """
+
+    number: int
+    key: CallKey
+    tool_digest: str
+    at: float
+    until: float
+    shown: PendingCall
+    instead: int = 0
+    request: int = 0
+    decision: Decision | None = None
+
+    def record(self) -> dict[str, Any]:
+        """Return it as the journal keeps it."""
+        source = {} if self.key.source is None else {"source": list(self.key.source)}
+        return {
+            "pending": self.number,
+            "tool": self.key.tool,
+            "key": self.key.digest,
+            **source,
+            "tool_digest": self.tool_digest,
+            "at": self.at,
+            "until": self.until,
+            "shown": pack(self.shown.model_dump(mode="json")),
+            "instead": self.instead,
+            "request": self.request,
+        }
+
+
+def digest_of(tool: Tool) -> str:
+    """Return what changes when a tool does: its name, schemas and effect, and of a Python function also its code."""
+    protocol = tool.protocol
+    said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value]
+    function = getattr(tool.transport, "function", None)
+    code = "" if function is None else _code(inspect.unwrap(function))
+    return hashlib.sha256(canonical([said, code]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _code(function: Any) -> str:
+    try:
+        return inspect.getsource(function)
+    except (OSError, TypeError):  # typed in, or compiled: the bytes of its code have to do
+        compiled = getattr(function, "__code__", None)
+        return "" if compiled is None else f"{compiled.co_code.hex()} {compiled.co_names} {compiled.co_consts}"
+
+
+class ParkedCalls:
+    """The parked calls of a journal, by their numbers, and those that the program which runs has asked for.
+
+    Args:
+        entries: the calls of the journal: a yes that one was made on is used up.
+    """
+
+    def __init__(self, entries: Mapping[int, CallEntry]) -> None:
+        self.of_number: dict[int, ParkedCall] = {}
+        self._entries = entries
+        self._replaced: set[int] = set()
+        self._asked: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self.of_number)
+
+    @property
+    def first(self) -> int | None:
+        """Return the number of the first parked call; ``None`` without one."""
+        return min(self.of_number, default=None)
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last parked call; 0 without one."""
+        return max(self.of_number, default=0)
+
+    @property
+    def since(self) -> float:
+        """Return when the last call was parked, in seconds since 1970."""
+        return max(call.at for call in self.of_number.values())
+
+    def add(self, call: ParkedCall) -> None:
+        """Note a call that was parked."""
+        self.of_number[call.number] = call
+        self._asked.add(call.number)
+        if call.instead:
+            self._replaced.add(call.instead)
+
+    def begin_program(self) -> None:
+        """Let the next program ask for all of them again."""
+        self._asked.clear()
+
+    def ask(self, key: CallKey) -> ParkedCall | None:
+        """Return the parked call that equals one which the program makes: the n-th equals the n-th."""
+        used = self._used()
+        for number, call in self.of_number.items():
+            if number in self._asked or number in self._replaced or number in used:
+                continue
+            if call.key.digest == key.digest and same_tool(call.key, key):
+                self._asked.add(number)
+                return call
+        return None
+
+    def waiting(self, request: int | None = None) -> list[ParkedCall]:
+        """Return the calls that wait for a decision, of one task of a conversation or of all, in order."""
+        gone = self._used() | self._replaced
+        return [
+            call
+            for number, call in self.of_number.items()
+            if call.decision is None and number not in gone and request in (None, call.request)
+        ]
+
+    def asked(self) -> list[ParkedCall]:
+        """Return the calls that wait for a decision, of those that the program which runs has asked for."""
+        return [call for call in self.waiting() if call.number in self._asked]
+
+    def undecided(self, number: int) -> ParkedCall:
+        """Return the call of this number, which waits for a decision.
+
+        Raises:
+            UsageError: no such call waits, or it was decided before: the first decision counts.
+        """
+        call = self.of_number.get(number)
+        if call is None or number in self._replaced:
+            raise UsageError(f"call {number} does not wait for a yes")
+        if (known := call.decision) is not None:
+            raise UsageError(f"call {number} was {'approved' if known.yes else 'denied'} before, by {known.by}")
+        return call
+
+    def apply(self, record: dict[str, Any]) -> bool:
+        """Read back a record of a journal, if it is of a parked call or a decision; whether it is.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is one, and damaged.
+        """
+        if "pending" in record:
+            self.add(_read_parked(record))
+        elif "decision" in record:
+            number, decision = _read_decision(record)
+            if self.of_number[number].decision is not None:
+                raise ValueError(f"call {number} was decided before")
+            self.of_number[number].decision = decision
+        else:
+            return False
+        return True
+
+    def _used(self) -> set[int]:
+        """Return the numbers of calls that were made; one that was never handed to its tool was not."""
+        entries = self._entries.values()
+        return {entry.approved for entry in entries if entry.approved and (entry.sent or entry.state != "refused")}
+
+
+@dataclass
+class ReadsAgain:
+    """The reads that a run had made when it ended as ``waiting``, and which of them say something else now.
+
+    Attributes:
+        before: by the key of a read, what it answered, in order.
+        changed: the reads that answered something else.
+    """
+
+    before: dict[CallKey, list[CallEntry]] = field(default_factory=dict)
+    changed: list[ChangedRead] = field(default_factory=list)
+
+    def compare(self, key: CallKey, value: Any) -> ChangedRead | None:
+        """Hold the answer of a read against what it was; the n-th against the n-th."""
+        recorded = self.before.get(key)
+        if not recorded:
+            return None
+        entry = recorded.pop(0)
+        found = first_difference(entry.value, value)
+        if found is None:
+            return None
+        path, before, after = found
+        change = ChangedRead(tool=entry.tool, call=entry.number, path=path, before=before, after=after)
+        self.changed.append(change)
+        return change
+
+
+def first_difference(before: Any, after: Any) -> tuple[tuple[str | int, ...], str, str] | None:
+    """Return the path of the first difference of two JSON values, and what stands there; ``None`` if they are equal."""
+    path: list[str | int] = []
+    while True:
+        if isinstance(before, dict) and isinstance(after, dict):
+            step = next((k for k in before if k not in after or not _equal(before[k], after[k])), None)
+            step = step if step is not None else next((k for k in after if k not in before), None)
+            if step is None:
+                return None
+            if step not in before or step not in after:
+                return (*path, step), _shown(before.get(step)), _shown(after.get(step))
+        elif isinstance(before, list) and isinstance(after, list):
+            if len(before) != len(after):
+                return tuple(path), f"{len(before):,} items", f"{len(after):,} items"
+            step = next((i for i, (a, b) in enumerate(zip(before, after, strict=True)) if not _equal(a, b)), None)
+            if step is None:
+                return None
+        else:
+            return None if _equal(before, after) else (tuple(path), _shown(before), _shown(after))
+        path.append(step)
+        before, after = before[step], after[step]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
+
+
+def _shown(value: Any) -> str:
+    return repr(value)[:MAX_SHOWN_CHANGE]
+
+
+def _read_parked(record: dict[str, Any]) -> ParkedCall:
+    """Return the parked call of a journal's record.
+
+    Raises:
+        ValueError, KeyError, TypeError: the record is none.
+    """
+    number, at, until = record["pending"], record["at"], record["until"]
+    key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
+    texts = (key.tool, key.digest, record["tool_digest"])
+    numbers = (number, record["instead"], record["request"])
+    if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
+        raise ValueError("not a call that waits")
+    if not all(isinstance(each, int | float) for each in (at, until)):
+        raise ValueError("not the times of a call that waits")
+    shown = PendingCall.model_validate(unpack(record["shown"]))
+    return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
+
+
+def decision_record(number: int, decision: Decision) -> dict[str, Any]:
+    """Return the journal's record of a decision."""
+    return {"decision": number, "yes": decision.yes, "by": decision.by, "at": decision.at}
+
+
+def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
+    """Return the number of the parked call, and the decision about it.
+
+    Raises:
+        ValueError, KeyError, TypeError: the record is none.
+    """
+    number, decision = record["decision"], Decision(record["yes"], record["by"], record["at"])
+    if type(number) is not int or type(decision.yes) is not bool or not isinstance(decision.by, str):
+        raise ValueError("not a decision")
+    return number, decision

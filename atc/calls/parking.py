@@ -1,0 +1,129 @@
+"""Parks the writes of one run, and finds what was decided about those that were parked before.
+
+From the first parked call of a program on, no write is sent, also none that a rule allows: what follows may rest on it.
+Further writes are collected, so that a loop is one form. A read that is made meanwhile does not see what a parked call
+would change, so the next write may rest on what is not so: it ends the collecting, and every later call is refused.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from atc._records.records import PendingCall
+from atc.calls.approval import ApprovalRequest
+from atc.calls.attempt import Attempt
+from atc.calls.contract import CallReply
+from atc.calls.journal import Journal
+from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
+from atc.calls.redact import Redactor
+from atc.errors import CallRefused
+
+_ENDED = "the run waits for a yes to an earlier call: nothing is called until then"
+
+
+@dataclass
+class Parking:
+    """The parked calls of one run.
+
+    Args:
+        journal: of the run.
+        redactor: of the run.
+        explained: adds to a request what helps a person to answer it.
+    """
+
+    journal: Journal
+    redactor: Redactor
+    explained: Callable[[Attempt, ApprovalRequest], Awaitable[ApprovalRequest]]
+
+    def __post_init__(self) -> None:
+        self.has_begun = False
+        """Whether the program that runs has parked a call."""
+        self._has_read = self._has_ended = False
+
+    def begin_program(self) -> None:
+        """Let the next program make calls again."""
+        self.has_begun = self._has_read = self._has_ended = False
+
+    def note_read(self) -> None:
+        """Note that a read is made."""
+        self._has_read = self.has_begun
+
+    def refuse_ended(self) -> None:
+        """Refuse a call after the collecting has ended.
+
+        Raises:
+            CallRefused: it has.
+        """
+        if self._has_ended:
+            raise CallRefused(_ENDED, status="waiting")
+
+    def decision(self, known: ParkedCall | None, request: ApprovalRequest, attempt: Attempt) -> Decision | None:
+        """Return the decision that holds for a call.
+
+        Args:
+            known: the parked call that equals it, if there is one.
+            request: about the call. A yes is none to what it did not show: a warning, a repeat, another tool's place.
+            attempt: the call.
+        """
+        if known is None or known.decision is None or not known.decision.yes:
+            return None if known is None else known.decision
+        is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*known.shown.warnings}
+        if is_odd or self.journal.reads_again.changed or not self._is_good(known, attempt):
+            return None
+        return known.decision
+
+    async def park(self, attempt: Attempt, request: ApprovalRequest, known: ParkedCall | None) -> CallReply:
+        """Let a call wait for a yes, on disk before this returns.
+
+        Args:
+            attempt: the call.
+            request: about it.
+            known: a parked call that equals it: it goes on waiting, or keeps its yes, if that still holds.
+
+        Raises:
+            CallRefused: a read came between, so the collecting ends.
+            JournalError: it cannot be written down.
+        """
+        if self._has_read:
+            self._has_ended = True
+            raise CallRefused(_ENDED, status="waiting")
+        self.has_begun = True
+        if known is None or not self._goes_on(known, request, attempt):
+            request = await self.explained(attempt, request)
+            now = time.time()
+            shown = PendingCall(
+                index=attempt.number,
+                tool=self.redactor.text(attempt.tool),
+                effect=attempt.effect.value,
+                line=attempt.request.line,
+                arguments=self.redactor.value(attempt.arguments),
+                feeds=request.feeds,
+                warnings=tuple(map(self.redactor.text, request.warnings)),
+                changed=tuple(self.journal.reads_again.changed),
+                until=now + WAITS_S,
+            )
+            self.journal.park(
+                ParkedCall(
+                    number=attempt.number,
+                    key=attempt.key,
+                    tool_digest=digest_of(attempt.granted),
+                    at=now,
+                    until=shown.until,
+                    shown=shown,
+                    instead=0 if known is None else known.number,
+                    request=self.journal.request,
+                )
+            )
+        attempt.status = "pending"
+        return CallReply(planned=True)
+
+    def _goes_on(self, known: ParkedCall, request: ApprovalRequest, attempt: Attempt) -> bool:
+        if known.decision is not None:
+            return self.decision(known, request, attempt) is not None
+        return self._is_good(known, attempt) and not self.journal.reads_again.changed
+
+    @staticmethod
+    def _is_good(known: ParkedCall, attempt: Attempt) -> bool:
+        return time.time() <= known.until and known.tool_digest == digest_of(attempt.granted)

@@ -1,0 +1,97 @@
+"""The yes or no to writes that wait for one (``approve="park"``): what waits in a store, and who decides."""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from atc._records.records import PendingCall
+from atc.calls.parked import Decision
+from atc.errors import UsageError
+from atc.traces.stores.base import RunStore, StoredRun
+
+
+@dataclass(frozen=True)
+class WaitingRun:
+    """A run that waits, and the calls that it waits for, as it ended."""
+
+    run_id: str
+    task: str
+    pending: tuple[PendingCall, ...]
+
+
+def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
+    """Return those of these runs that ended as ``waiting``, each with its calls about which nobody has decided.
+
+    Raises:
+        EnvironmentProblem, JournalError: the store does not answer, or a journal cannot be read.
+    """
+    found = []
+    for run_id in run_ids:
+        stored = store.run(run_id)
+        ended = stored.last("run_ended") or {}
+        if ended.get("status") == "waiting" and not stored.is_held():
+            found.append(WaitingRun(run_id, str(ended.get("task", "")), undecided(stored)))
+    return [run for run in found if run.pending]
+
+
+def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
+    """Return the calls of a run about which nobody has decided.
+
+    Raises:
+        JournalError: its journal cannot be read, or another process works on the run.
+    """
+    if not stored.has_journal:
+        return ()
+    journal = stored.open_journal()
+    try:
+        return tuple(call.shown for call in journal.parked.waiting())
+    finally:
+        journal.close()
+
+
+def decide(
+    stored: StoredRun, numbers: Sequence[int] | None, *, yes: bool, by: str | None = None
+) -> tuple[PendingCall, ...]:
+    """Say yes or no to calls of a run that wait, and return them. The first decision about a call counts.
+
+    Args:
+        stored: the run.
+        numbers: of the calls (:attr:`PendingCall.index`); ``None``: all that wait.
+        yes: whether they may be made, exactly as they stand there.
+        by: who decides; by default the user of this process.
+
+    Raises:
+        UsageError: none waits, one of them does not wait, was decided before, or waited too long.
+        JournalError: the decision cannot be written down, or another process works on the run.
+    """
+    if not stored.has_journal:
+        raise UsageError(f"run {stored.run_id} has no journal: nothing of it waits for a yes")
+    journal = stored.open_journal()
+    try:
+        waiting = {call.number: call for call in journal.parked.waiting()}
+        if not waiting and numbers is None:
+            raise UsageError(
+                f"run {stored.run_id} has no call that waits for a yes: `atc approvals` lists those that do"
+            )
+        wanted = [journal.parked.undecided(number) for number in (waiting if numbers is None else numbers)]
+        now = time.time()
+        if yes and (late := [call.number for call in wanted if call.until < now]):
+            raise UsageError(
+                f"call {late[0]} of run {stored.run_id} waited too long for a yes: "
+                f"`atc resume {stored.run_id}` asks again"
+            )
+        for call in wanted:
+            journal.decide(call.number, Decision(yes, by or _user(), now))
+        return tuple(call.shown for call in wanted)
+    finally:
+        journal.close()
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user may have no name
+        return "the user"
