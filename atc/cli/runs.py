@@ -19,7 +19,7 @@ from atc._host.invisible import visible
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
-from atc.cli import options
+from atc.cli import approvals, options
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
@@ -40,8 +40,14 @@ MANY = 500
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
+app = typer.Typer(help="List the runs that are kept, the latest first; delete some, or approve what waits.")
+app.command("approve")(approvals.approve)
+
+
+@app.callback(invoke_without_command=True)
 @guarded
 def runs(
+    context: typer.Context,
     limit: Annotated[int, typer.Option(min=1, help="How many, the latest first.")] = 20,
     keep: Annotated[int | None, typer.Option(min=0, help="Delete all runs but this many of the newest.")] = None,
     delete: Annotated[
@@ -71,6 +77,8 @@ def runs(
     A run in progress is never deleted, and one with a write in doubt only with --in-doubt. Each run deletes the oldest
     beyond 500 (ATC_RUNS_KEPT), and those that are older than ATC_RUNS_KEPT_DAYS, if that is set.
     """
+    if context.invoked_subcommand is not None:
+        return
     if keep is not None or delete or in_doubt or yes or replies or lessons:
         wanted = Wanted(keep, tuple(delete or ()), in_doubt, yes, replies, lessons)
         _show_deleted(deleted(_store(), Settings.load(), wanted), as_json=as_json)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from atc._host.invisible import visible
-from atc._records.records import DryRun, Feed, PendingCall, PlannedCall, Stop
+from atc._records.records import ChangedRead, DryRun, Feed, PendingCall, PlannedCall, Stop
 from atc.calls.abridged import abridged
 from atc.wording.outcomes import read_changed
 
@@ -123,8 +123,13 @@ def pending_call(call: PendingCall) -> list[str]:
     lines = [f"{call.index}. {planned_call(planned)}"]
     lines += [f"     {fed(feed, call.arguments)}" for feed in call.feeds]
     lines += [f"     warning: {visible(text)}" for text in call.warnings]
-    lines += [f"     asked again: {visible(read_changed(each))}" for each in call.changed]
+    lines += [f"     {read_again(each)}" for each in call.changed]
     return lines
+
+
+def read_again(change: ChangedRead) -> str:
+    """Say why a call is asked about again that had a yes: what it may rest on has changed."""
+    return f"asked again, for {visible(read_changed(change))}"
 
 
 def heading(found: DryRun) -> str:
