@@ -181,6 +181,8 @@ class Agent:
     def conversation(self) -> Conversation:
         """Begin a conversation: tasks that may each refer to earlier ones
         (:class:`atc.run.conversation.Conversation`)."""
+        if self._approval.parks:
+            raise UsageError("a conversation does not wait for a yes: approve='park' is for tasks of their own")
         return Conversation(self)
 
     async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:

@@ -66,6 +66,8 @@ from atc.calls.parked import (
     ParkedCalls,
     ReadsAgain,
     decision_record,
+    read_reads_again,
+    reads_again_record,
 )
 from atc.errors import CallRefused, JournalError
 from atc.result import Effect
@@ -260,12 +262,21 @@ class Journal:
         """
         if (first := self.parked.first) is None:
             return
-        old = now - self.parked.since > seconds
+        after = 0 if now - self.parked.since > seconds else first
+        last = max(max(self.entries, default=0), self.parked.last)
+        self._append(reads_again_record(last, after), sync=False)
+        for key, dropped in self._drop_reads(last, after):
+            self.reads_again.before[key] = [entry for entry in dropped if entry.number < first]
+
+    def _drop_reads(self, last: int, after: int) -> list[tuple[CallKey, list[CallEntry]]]:
+        """Let no read answer a call any more whose number is in this range; return those that did."""
+        found = []
         for key, recorded in [*self._successes.items()]:
-            again = [entry for entry in recorded if entry.effect is Effect.READ and (old or entry.number > first)]
-            if again:
-                self.reads_again.before[key] = [entry for entry in again if entry.number < first]
-                self._successes[key] = [entry for entry in recorded if entry not in again]
+            dropped = [e for e in recorded if e.effect is Effect.READ and after < e.number <= last]
+            if dropped:
+                self._successes[key] = [entry for entry in recorded if entry not in dropped]
+                found.append((key, dropped))
+        return found
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
@@ -547,6 +558,9 @@ class Journal:
             return
         if "ban" in record and "call" not in record:
             self._apply_ban(record)
+            return
+        if "reads_again" in record:
+            self._drop_reads(*read_reads_again(record))
             return
         if self.parked.apply(record):
             return

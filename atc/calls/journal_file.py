@@ -1,7 +1,8 @@
 """The file of a journal: JSON lines that are only appended, one process at a time, read back after a crash.
 
 Every record begins with its number, and then says what it is: ``call`` (``begin``, ``sent``, ``value``, ``failed``),
-``stage``, ``ban``, ``pending`` or ``decision``. A reader that does not know a record refuses the whole file.
+``stage``, ``ban``, ``pending``, ``decision`` or ``reads_again``. A reader that does not know a record refuses the whole
+file.
 """
 
 from __future__ import annotations
@@ -22,10 +23,17 @@ WHAT_NOW = (
     "calls that were made may be missing from it, and would be made again. See what was done (`atc show`, and at the "
     "service itself), then start the task anew"
 )
-_HEADS = (b'{"call": ', b'{"stage": ', b'{"ban": ', b'{"pending": ', b'{"decision": ')  # how every record begins
+_HEADS = (
+    b'{"call": ',
+    b'{"stage": ',
+    b'{"ban": ',
+    b'{"pending": ',
+    b'{"decision": ',
+    b'{"reads_again": ',
+)  # how every record begins
 _RECORD = re.compile(
     rb'\{"(?:call": \d+, "(?:begin|sent|value|failed)|stage": \d+, "commits|ban": "(?:[^"\\]|\\.)*+", "by'
-    rb'|pending": \d+, "tool|decision": \d+, "yes)": '
+    rb'|pending": \d+, "tool|decision": \d+, "yes|reads_again": \d+, "after)": '
 )
 _UNFINISHED = [
     (re.compile(pattern, re.ASCII), completion)

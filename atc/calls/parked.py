@@ -117,8 +117,8 @@ class ParkedCalls:
 
     @property
     def first(self) -> int | None:
-        """Return the number of the first parked call; ``None`` without one."""
-        return min(self.of_number, default=None)
+        """Return the number of the first parked call that was not made yet; ``None`` without one."""
+        return min(self.of_number.keys() - self._used() - self._replaced, default=None)
 
     @property
     def last(self) -> int:
@@ -292,3 +292,20 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     if type(number) is not int or type(decision.yes) is not bool or not isinstance(decision.by, str):
         raise ValueError("not a decision")
     return number, decision
+
+
+def reads_again_record(last: int, after: int) -> dict[str, Any]:
+    """Return the journal's record that the reads from the call behind ``after`` to ``last`` are made again."""
+    return {"reads_again": last, "after": after}
+
+
+def read_reads_again(record: dict[str, Any]) -> tuple[int, int]:
+    """Return the last call of the reads that are made again, and the one before the first.
+
+    Raises:
+        ValueError, KeyError: the record is none.
+    """
+    last, after = record["reads_again"], record["after"]
+    if type(last) is not int or type(after) is not int:
+        raise ValueError("not which reads are made again")
+    return last, after

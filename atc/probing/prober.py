@@ -77,6 +77,10 @@ class Prober:
         if not self.tools:
             raise UsageError("there is no tool to probe")
         self._approve = checked_approve(self.approve, self.settings.approve)
+        if self._approve == "park":
+            raise UsageError(
+                "probing does not wait for a yes: approve takes 'ask', 'never', 'always' or a function here"
+            )
         if self.allow_effects and self._approve == "never":
             raise UsageError("calls with effects need somebody who approves each of them: give `approve` (--approve)")
         self._opened: Model | None = None

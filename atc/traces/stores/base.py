@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
-from atc.errors import EnvironmentProblem, TraceError, UsageError
+from atc.errors import AtcError, EnvironmentProblem, TraceError, UsageError
 from atc.result import Effect
 from atc.traces.events import Event
 from atc.traces.reading import read_event
@@ -425,9 +425,21 @@ def prune(store: RunStore, keep: int | None, *, days: float | None = None, at_mo
         return Pruned()  # a store that cannot be read: the run that just ended matters more
     before = "" if days is None else time.strftime("%Y%m%d-%H%M%S", time.localtime(time.time() - days * 86_400))
     old = [run for place, run in enumerate(runs) if (keep is not None and place >= keep) or run.run_id < before]
-    pruned = delete(reversed(old), at_most=at_most)
+    waiting = [run for run in old if _waits(run)]
+    pruned = delete((run for run in reversed(old) if run not in waiting), at_most=at_most)
+    pruned.spared |= {run.run_id: "calls of it wait for a yes (`atc approvals`)" for run in waiting}
     store.sweep()
     return pruned
+
+
+def _waits(stored: StoredRun) -> bool:
+    """Whether a run waits for a yes that could still be given."""
+    try:
+        ended = stored.last("run_ended") or {}
+        pending = ended["pending"] if ended.get("status") == "waiting" else ()
+        return any(call["until"] > time.time() for call in pending)
+    except (OSError, AtcError, LookupError, TypeError):
+        return False
 
 
 def delete(runs: Iterable[StoredRun], *, at_most: int | None = None, in_doubt: bool = False) -> Pruned:

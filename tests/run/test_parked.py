@@ -1,0 +1,327 @@
+"""Writes that wait for a yes: the run ends, somebody decides elsewhere, and a resume makes what was approved."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
+from atc.calls import parked
+from atc.calls.approval import ApprovalRequest
+from atc.catalogue.catalogue import toolset_of
+from atc.errors import ToolError
+from atc.probing.prober import Prober
+from atc.result import Effect
+from atc.traces.stores.base import prune
+from tests.support.tools import make_tool
+
+TEXT = {"type": "string"}
+LOOP = """
+got = []
+for order in find_orders(customer="ann@example.org")["orders"]:
+    got.append(cancel(order=order["id"]))
+answer = len(got)
+"""
+
+
+class Shop:
+    """Orders, what was cancelled, and agents that each stand for a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.orders: list[dict[str, Any]] = [{"id": f"o{n}", "state": "open"} for n in range(1, 5)]
+        self.sent: list[str] = []
+        self.reads = 0
+        self.outcome: Any = None
+
+    def tools(self) -> Toolset:
+        def find(arguments: dict[str, Any]) -> Any:
+            self.reads += 1
+            return {"orders": self.orders}
+
+        def cancel(arguments: dict[str, Any]) -> Any:
+            self.sent.append(arguments["order"])
+            if self.outcome is not None:
+                raise ToolError("not now", status=500, outcome=self.outcome)
+            return {"receipt": f"r-{arguments['order']}"}
+
+        return Toolset(
+            [
+                make_tool("find_orders", find, customer=TEXT),
+                make_tool("get_order", lambda given: {"id": given["order"], "state": "open"}, order=TEXT),
+                make_tool("cancel", cancel, Effect.WRITE, required=("order",), order=TEXT, why=TEXT),
+                make_tool("book", cancel, Effect.WRITE, required=("order",), order=TEXT),
+            ]
+        )
+
+    def agent(self, *programs: str, **given: Any) -> Agent:
+        replies = [f"```python\n{program}\n```" for program in programs]
+        settings = {"sentence": False, "approve": "park", "runs_dir": self.folder, "reuse_reads_s": 0.0, "learn": False}
+        return Agent(self.tools(), model=FakeModel(replies), **{**settings, **given})
+
+    def run(self, program: str, **given: Any) -> Result[Any]:
+        return self.agent(program, **given).run("cancel the orders of ann@example.org")
+
+    def resume(self, result: Result[Any], *programs: str, **given: Any) -> Result[Any]:
+        return self.agent(*programs, **given).resume(result.run_id)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Shop:
+    return Shop(tmp_path)
+
+
+def arguments(result: Result[Any]) -> list[dict[str, Any]]:
+    return [call.arguments for call in result.pending]
+
+
+# -- what waits --------------------------------------------------------------------------------------------------------
+
+
+def test_four_writes_of_a_loop_are_one_form_and_are_each_made_once_after_a_restart(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    assert (waiting.status, waiting.value, waiting.fault) == ("waiting", None, None)
+    assert arguments(waiting) == [{"order": f"o{n}"} for n in range(1, 5)]
+    assert [(feed.tool, feed.path) for call in waiting.pending for feed in call.feeds] == [
+        ("find_orders", ("orders", n, "id")) for n in range(4)
+    ]
+    assert shop.sent == []
+    assert [call.index for call in shop.agent().approve(waiting.run_id)] == [2, 3, 4, 5]
+    assert shop.sent == []  # a decision calls nothing
+    done = shop.resume(waiting)
+    assert (done.status, done.value, done.pending) == ("answered", 4, ())
+    assert shop.sent == ["o1", "o2", "o3", "o4"]
+    with pytest.raises(UsageError, match="ended with an answer"):
+        shop.resume(waiting)
+
+
+def test_without_a_decision_a_resume_waits_on_and_asks_nothing_twice(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    again = shop.resume(waiting)
+    assert (again.status, again.pending) == ("waiting", waiting.pending)
+    assert shop.sent == []
+
+
+def test_a_resume_at_a_terminal_asks_there(shop: Shop) -> None:
+    asked: list[ApprovalRequest] = []
+    waiting = shop.run(LOOP)
+    done = shop.resume(waiting, approve=lambda request: asked.append(request) or True)
+    assert (done.status, len(asked), len(shop.sent)) == ("answered", 4, 4)
+
+
+def test_a_write_that_rests_on_one_that_waits_is_asked_about_when_its_value_is_known(shop: Shop) -> None:
+    program = 'first = cancel(order="o1")\nanswer = cancel(order="o2", why=first["receipt"])["receipt"]'
+    waiting = shop.run(program)
+    assert arguments(waiting) == [{"order": "o1"}]
+    shop.agent().approve(waiting.run_id)
+    second = shop.resume(waiting)
+    assert (second.status, arguments(second), shop.sent) == ("waiting", [{"order": "o2", "why": "r-o1"}], ["o1"])
+    shop.agent().approve(second.run_id)
+    assert shop.resume(second).value == "r-o2"
+    assert shop.sent == ["o1", "o2"]
+
+
+def test_a_write_after_a_read_that_came_too_late_ends_the_form(shop: Shop) -> None:
+    program = 'cancel(order="o1")\nleft = get_order(order="o2")\ncancel(order=left["id"])\nanswer = 1'
+    waiting = shop.run(program)
+    assert arguments(waiting) == [{"order": "o1"}]
+    assert [call.error_status for call in waiting.calls if call.tool == "cancel"] == [None, "waiting"]
+
+
+@pytest.mark.parametrize("raised", ["BaseException", "Exception"])
+def test_a_program_that_catches_everything_sends_nothing(shop: Shop, raised: str) -> None:
+    program = f"""
+answer = []
+for n in range(3):
+    try:
+        order = cancel(order=f"o{{n}}")
+        find_orders()
+        answer.append(order["receipt"] + "!")
+    except {raised}:
+        answer.append("caught")
+"""
+    waiting = shop.run(program)
+    assert (waiting.status, waiting.value, shop.sent) == ("waiting", None, [])
+
+
+def test_from_the_first_one_on_no_write_is_sent_that_a_rule_allows(shop: Shop, tmp_path: Path) -> None:
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[[rules]]\nallow = "book"\n')
+    rules.chmod(0o600)
+    program = 'book(order="b1")\ncancel(order="o1")\nbook(order="b2")\nanswer = 1'
+    waiting = shop.run(program, permissions=rules)
+    assert (waiting.status, shop.sent) == ("waiting", ["b1"])
+    assert arguments(waiting) == [{"order": "o1"}, {"order": "b2"}]
+    shop.agent().approve(waiting.run_id)
+    assert shop.resume(waiting, permissions=rules).status == "answered"
+    assert shop.sent == ["b1", "o1", "b2"]
+
+
+def test_a_dry_run_plans_and_nothing_waits(shop: Shop) -> None:
+    result = shop.agent(LOOP).run("cancel the orders of ann@example.org", dry_run=True)
+    assert (result.status, result.pending, len(result.planned)) == ("planned", (), 4)
+
+
+# -- who decides -------------------------------------------------------------------------------------------------------
+
+
+def test_each_call_is_decided_apart_and_a_no_ends_the_run_as_denied(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    first, *others = [call.index for call in waiting.pending]
+    shop.agent().approve(waiting.run_id, calls=[first], by="ann")
+    shop.agent().approve(waiting.run_id, calls=others, deny=True, by="bob")
+    done = shop.resume(waiting, approve="always")
+    assert (done.status, shop.sent) == ("denied", ["o1"])
+    assert [(call.tool, call.arguments["order"]) for call in done.done] == [("cancel", "o1")]
+    assert (
+        next(call for call in done.calls if call.status == "ok" and call.tool == "cancel")
+        .notes[0]
+        .startswith("approved by ann")
+    )
+    refused = next(call for call in done.calls if call.status == "refused")
+    assert (refused.refused_by, refused.error) == ("user", "bob did not approve this call")
+
+
+def test_one_yes_of_two_sends_nothing_before_what_still_waits(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    second = waiting.pending[1].index
+    shop.agent().approve(waiting.run_id, calls=[second])
+    again = shop.resume(waiting)
+    assert (again.status, arguments(again)) == ("waiting", [{"order": f"o{n}"} for n in (1, 3, 4)])
+    assert shop.sent == []
+    shop.agent().approve(waiting.run_id)
+    assert (shop.resume(waiting).status, shop.sent) == ("answered", ["o1", "o2", "o3", "o4"])
+
+
+def test_the_first_decision_counts(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    number = waiting.pending[0].index
+    shop.agent().approve(waiting.run_id, calls=[number], deny=True, by="ann")
+    with pytest.raises(UsageError, match=f"call {number} was denied before, by ann"):
+        shop.agent().approve(waiting.run_id, calls=[number], by="bob")
+    with pytest.raises(UsageError, match="call 99 does not wait"):
+        shop.agent().approve(waiting.run_id, calls=[99])
+    shop.agent().approve(waiting.run_id)
+    with pytest.raises(UsageError, match="no call that waits"):
+        shop.agent().approve(waiting.run_id)
+    shop.resume(waiting, approve="always")
+    assert shop.sent == []  # the first of them was refused, and nothing went on from there
+
+
+# -- what a yes holds for ----------------------------------------------------------------------------------------------
+
+
+def asked_again(shop: Shop, change: Callable[[], None], program: str = LOOP) -> Result[Any]:
+    """What a resume says of a run all whose calls were approved before this change."""
+    waiting = shop.run(program)
+    shop.agent().approve(waiting.run_id)
+    change()
+    again = shop.resume(waiting)
+    assert (again.status, shop.sent) == ("waiting", [])
+    return again
+
+
+def test_a_yes_is_for_one_exact_call(shop: Shop) -> None:
+    again = asked_again(shop, lambda: shop.orders.__setitem__(0, {"id": "o9", "state": "open"}))
+    assert arguments(again)[0] == {"order": "o9"}
+    shop.agent().approve(again.run_id)
+    assert shop.resume(again).status == "answered"
+    assert shop.sent == ["o9", "o2", "o3", "o4"]
+
+
+def test_a_yes_is_void_where_a_read_before_it_says_something_else(shop: Shop) -> None:
+    again = asked_again(shop, lambda: shop.orders[0].update(state="sent"))
+    (change,) = again.pending[0].changed
+    assert (change.tool, change.path, change.before, change.after) == (
+        "find_orders",
+        ("orders", 0, "state"),
+        "'open'",
+        "'sent'",
+    )
+    shop.agent().approve(again.run_id)
+    assert (shop.resume(again).status, len(shop.sent)) == ("answered", 4)
+
+
+def test_reads_of_a_moment_ago_are_not_made_again(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    shop.agent().approve(waiting.run_id)
+    assert shop.resume(waiting, reuse_reads_s=300.0).status == "answered"
+    assert shop.reads == 1
+
+
+def test_a_yes_is_void_where_the_tool_is_another_one(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    def change() -> None:
+        monkeypatch.setitem(TEXT, "description", "another schema")
+
+    assert len(asked_again(shop, change).pending) == 4
+
+
+def test_a_function_whose_code_changed_is_another_tool() -> None:
+    def one(n: int) -> int:
+        """Book."""
+        return n
+
+    def other(n: int) -> int:
+        """Book."""
+        return n + 1
+
+    other.__name__ = other.__qualname__ = "one"
+    digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in (one, other, one)]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_yes_comes_too_late_after_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = shop.run(LOOP)
+    now = time.time() + parked.WAITS_S + 1
+    monkeypatch.setattr(time, "time", lambda: now)
+    with pytest.raises(UsageError, match="waited too long"):
+        shop.agent().approve(waiting.run_id)
+    again = shop.resume(waiting)
+    assert (again.status, again.pending[0].until) == ("waiting", now + parked.WAITS_S)
+    shop.agent().approve(again.run_id)
+    now += parked.WAITS_S + 1  # and a yes does not hold for longer
+    assert (shop.resume(again).status, shop.sent) == ("waiting", [])
+
+
+def test_rules_that_deny_the_call_now_come_first(shop: Shop, tmp_path: Path) -> None:
+    waiting = shop.run(LOOP)
+    shop.agent().approve(waiting.run_id)
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[[rules]]\ndeny = "cancel"\narguments = { order = { is = "o1" } }\n')
+    rules.chmod(0o600)
+    done = shop.resume(waiting, permissions=rules)
+    assert (done.status, shop.sent) == ("denied", [])
+    assert next(call for call in done.calls if call.status == "refused").refused_by == "rule"
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("unknown", "in_doubt"), ("refused", "waiting")])
+def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
+    program = 'answer = cancel(order="o1")'
+    waiting = shop.run(program)
+    shop.agent().approve(waiting.run_id)
+    shop.outcome = outcome
+    assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
+    assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
+
+
+# -- beside it ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_that_waits_is_not_pruned_before_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = shop.run(LOOP)
+    store = shop.agent().store
+    assert prune(store, 0).deleted == []
+    monkeypatch.setattr(time, "time", lambda: os.stat(shop.folder).st_mtime + 2 * parked.WAITS_S)
+    assert prune(store, 0).deleted == [waiting.run_id]
+
+
+def test_what_cannot_wait_says_so(shop: Shop) -> None:
+    with pytest.raises(UsageError, match="conversation does not wait"):
+        shop.agent().conversation()
+    with pytest.raises(UsageError, match="probing does not wait"):
+        Prober(shop.tools(), approve="park")
