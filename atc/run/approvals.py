@@ -31,25 +31,32 @@ def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
     found = []
     for run_id in run_ids:
         stored = store.run(run_id)
-        ended = stored.last("run_ended") or {}
-        if ended.get("status") == "waiting" and not stored.is_held():
-            found.append(WaitingRun(run_id, str(ended.get("task", "")), undecided(stored)))
-    return [run for run in found if run.pending]
+        if not stored.is_held() and (pending := undecided(stored)):
+            found.append(WaitingRun(run_id, str((stored.first("run_started") or {}).get("task", "")), pending))
+    return found
 
 
 def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
-    """Return the calls of a run about which nobody has decided.
+    """Return the calls that a run ended with and about which nobody has decided.
 
     Raises:
         JournalError: its journal cannot be read, or another process works on the run.
     """
-    if not stored.has_journal:
+    if not (asked := _asked(stored)):
         return ()
     journal = stored.open_journal()
     try:
-        return tuple(call.shown for call in journal.parked.waiting())
+        return tuple(call.shown for call in journal.parked.waiting() if call.number in asked)
     finally:
         journal.close()
+
+
+def _asked(stored: StoredRun) -> set[int]:
+    """Return the numbers of the calls that a run ended with; an earlier program may have asked about others."""
+    ended = stored.last("run_ended") or {}
+    if ended.get("status") != "waiting" or not stored.has_journal:
+        return set()
+    return {call.index for call in map(PendingCall.model_validate, ended.get("pending", ()))}
 
 
 def decide(
@@ -67,15 +74,14 @@ def decide(
         UsageError: none waits, one of them does not wait, was decided before, or waited too long.
         JournalError: the decision cannot be written down, or another process works on the run.
     """
-    if not stored.has_journal:
-        raise UsageError(f"run {stored.run_id} has no journal: nothing of it waits for a yes")
+    nothing = f"run {stored.run_id} has no call that waits for a yes (`atc approvals` lists them)"
+    if not (asked := _asked(stored)):
+        raise UsageError(nothing)
     journal = stored.open_journal()
     try:
-        waiting = {call.number: call for call in journal.parked.waiting()}
+        waiting = [call.number for call in journal.parked.waiting() if call.number in asked]
         if not waiting and numbers is None:
-            raise UsageError(
-                f"run {stored.run_id} has no call that waits for a yes: `atc approvals` lists those that do"
-            )
+            raise UsageError(nothing)
         wanted = [journal.parked.undecided(number) for number in (waiting if numbers is None else numbers)]
         now = time.time()
         if yes and (late := [call.number for call in wanted if call.until < now]):

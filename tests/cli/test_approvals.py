@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import Result as Ran
 
 from atc.calls import question
 from tests.support.cli import atc, endpoints, settle
-from tests.support.fake_openai_server import Server
+from tests.support.fake_openai_server import Server, says
+
+
+def resume(*options: str) -> Ran:
+    sys.modules.pop("tools", None)  # as in a process of its own
+    return atc("resume", "last", *options)
+
 
 PROGRAM = "```python\nanswer = book(n=4)\n```"
 
@@ -27,9 +35,9 @@ def endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    endpoint(PROGRAM)
+    endpoint(says(PROGRAM))
     ran = atc("run", "book 4", "--tools", "tools.py", "--approve", "park")
-    assert ran.exit_code == 8
+    assert ran.exit_code == 8, ran.output
     assert "waits for your yes" in ran.output
     assert "book(n=4)" in ran.output
     (listed,) = json.loads(atc("approvals", "--json").stdout)
@@ -39,7 +47,7 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     refused = atc("runs", "approve", "last", stdin="y\n")  # a model with a shell can do that
     assert refused.exit_code == 2
     assert "a yes needs a terminal" in refused.output
-    assert atc("resume", "last", "--approve", "park").exit_code == 8
+    assert resume("--approve", "park").exit_code == 8
 
     monkeypatch.setattr(question, "has_terminal", lambda: True)
     answers = iter(["y"])
@@ -51,16 +59,16 @@ def test_a_run_stops_at_a_write_and_goes_on_after_a_yes(
     approved = atc("runs", "approve", "last")
     assert (approved.exit_code, "1 approved, 0 denied" in approved.output) == (0, True)
     assert json.loads(atc("approvals", "--json").stdout) == []
-    done = atc("resume", "last", "--json")
+    done = resume("--json")
     assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered")
 
 
 def test_a_no_needs_no_terminal_and_the_run_ends_as_denied(endpoint: Callable[..., Server]) -> None:
-    endpoint(PROGRAM)
+    endpoint(says(PROGRAM))
     assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
     assert atc("runs", "approve", "last", "--call", "7", "--deny").exit_code == 2
     denied = atc("runs", "approve", "last", "--deny", "--json")
     assert (denied.exit_code, json.loads(denied.stdout)["decided"]) == (0, {"1": False})
-    assert atc("resume", "last").exit_code == 4
+    assert resume().exit_code == 4
     nothing = atc("runs", "approve", "last", "--deny")
     assert (nothing.exit_code, "no call that waits" in nothing.output) == (2, True)
