@@ -115,7 +115,9 @@ class Settings(BaseSettings):
         "", max_length=MAX_INSTRUCTIONS, description="standing wishes for every task, such as `answer in German`"
     )
     reuse_reads_s: float = Field(
-        300.0, ge=0, description="seconds for which a conversation uses the reads of earlier tasks again; 0: never"
+        300.0,
+        ge=0,
+        description="seconds for which the reads of earlier tasks of a conversation, and of a run that waited for a yes, are used again; 0: never",
     )
 
     approve: ApproveChoice | None = Field(

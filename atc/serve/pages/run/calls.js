@@ -54,6 +54,7 @@ function resultOf(call) {
   if (call.status === "running") return [el("span", { class: "live", text: call.asked ? "waits for approval" : call.sent ? "sent …" : "…" })];
   if (call.status === "cut_off") return [el("span", { class: "warn", text: "cut off" })];
   if (call.error) return [el("span", { class: "bad", text: oneLine(textOf(call.error), 140) })];
+  if (call.status === "pending") return [el("span", { class: "warn", text: "waits for a yes, not made" })];
   if (call.status === "planned") return [el("span", { class: "warn", text: "planned, not made" })];
   return inBrief(call.value === undefined ? null : call.value, 110);
 }
@@ -62,7 +63,7 @@ function callRow(call, longest) {
   const key = keyOf(call), [, tone] = markOf(call);
   const bar = el("span", { class: `bar ${tone}`, "aria-hidden": "true" });
   if (call.seconds && longest) bar.style.setProperty("--part", `${Math.max(2, (100 * call.seconds) / longest)}%`);
-  const time = call.status === "replayed" ? "replayed" : ["planned", "running", "cut_off"].includes(call.status) ? "" : took(call.seconds);
+  const time = call.status === "replayed" ? "replayed" : ["planned", "pending", "running", "cut_off"].includes(call.status) ? "" : took(call.seconds);
   const inside = [mark(markOf(call)), el("span", { class: "ix", text: String(call.index) }),
     el("span", { class: "what" }, el("span", { class: "tool", text: call.tool }), el("span", { class: "given" }, "(", argumentsOf(call, 120), ")"),
       call.effect && call.effect !== "read" ? el("span", { class: "chip", text: call.effect }) : null, call.original ? el("span", { class: "chip", text: "repaired" }) : null),
@@ -87,7 +88,7 @@ function detailsOf(call) {
     titled(call.original ? "Arguments, as they were sent" : "Arguments", tree(call.arguments === undefined ? null : call.arguments, call.n), originsOf(call)),
     call.original ? titled("Arguments, as the program gave them", tree(call.original, call.n)) : "",
     isObject(call.awaits) && call.awaits.size ? titled("Not known before other calls are made", tree(call.awaits, call.n)) : "",
-    ["running", "cut_off"].includes(call.status) || call.error || call.status === "planned" ? "" : titled("Value", tree(call.value === undefined ? null : call.value, call.n)),
+    ["running", "cut_off"].includes(call.status) || call.error || ["planned", "pending"].includes(call.status) ? "" : titled("Value", tree(call.value === undefined ? null : call.value, call.n)),
     el("dl", { class: "facts" }, fact("outcome", markOf(call)[2]), fact("effect", call.effect), fact("line", call.line ? String(call.line) : ""), fact("took", call.seconds ? took(call.seconds) : ""),
       fact("approval", call.asked ? "was asked for" : ""), fact("status", call.error_status), fact("cause", call.cause), fact("page", call.page ? String(call.page) : ""),
       fact("made again as", call.repaired_by ? `call ${call.repaired_by}` : ""), fact("stage", call.stage ? String(call.stage) : ""), fact("traceback", textOf(call.traceback))));

@@ -82,7 +82,7 @@ function figures(end) {
   const all = [...RUN.calls.values()], sum = (numbers) => numbers.reduce((total, each) => total + (each || 0), 0);
   const counts = { ...RUN.counts, cut_off: all.filter((call) => call.status === "cut_off").length }, calls = all.length;
   const model = sum(RUN.models.map(({ data }) => data.seconds)), tools = sum(all.map((call) => call.seconds));
-  const notes = [["replayed", "info"], ["refused", "bad"], ["failed", "bad"], ["in_doubt", "warn"], ["planned", "warn"], ["cut_off", "warn"]].filter(([name]) => counts[name]).map(([name, tone]) => el("span", { class: tone, text: `${count(counts[name])} ${name.replace("_", " ")}` }));
+  const notes = [["replayed", "info"], ["refused", "bad"], ["failed", "bad"], ["in_doubt", "warn"], ["planned", "warn"], ["pending", "warn"], ["cut_off", "warn"]].filter(([name]) => counts[name]).map(([name, tone]) => el("span", { class: tone, text: `${count(counts[name])} ${name.replace("_", " ")}` }));
   const figure = (name, value, ...more) => el("div", {}, el("dt", { text: name }), el("dd", {}, el("b", { text: value }), el("span", { class: "faint" }, ...more)));
   const revisions = RUN.programs.filter((each) => each.before && !(each.before.ended && each.before.ended.looked)).length;
   byId("figures").replaceChildren(
@@ -117,7 +117,7 @@ function outcome(task) {
 /** What the calls with effects of the last task came to, each once: done, perhaps done, not done. What failed in a program that was revised is not told. */
 function effects() {
   const found = new Map(), ranks = { ok: 3, replayed: 3, in_doubt: 2, refused: 1, failed: 1 };
-  const calls = [...RUN.calls.values()].filter((call) => call.effect !== "read" && call.status !== "planned" && call.program.turn === RUN.tasks.length && !call.repaired_by);
+  const calls = [...RUN.calls.values()].filter((call) => call.effect !== "read" && !["planned", "pending"].includes(call.status) && call.program.turn === RUN.tasks.length && !call.repaired_by);
   const last = RUN.programs.filter((each) => each.calls.length).pop();
   for (const call of calls) {
     const rank = Object.hasOwn(ranks, call.status) ? ranks[call.status] : call.sent ? 2 : 1;

@@ -136,7 +136,7 @@ function follow() {
   });
 }
 
-const STATUSES = ["answered", "unsolved", "needs_input", "planned", "failed", "tool_broken", "missing", "denied", "in_doubt", "budget", "running", "cut off", "damaged"];
+const STATUSES = ["answered", "unsolved", "needs_input", "waiting", "planned", "failed", "tool_broken", "missing", "denied", "in_doubt", "budget", "running", "cut off", "damaged"];
 byId("status").append(el("option", { value: "", text: "every status" }), ...STATUSES.map((value) => el("option", { value, text: statusOf(value)[2] })));
 byId("status").addEventListener("change", filter);
 byId("search").addEventListener("input", filter);
