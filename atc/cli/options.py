@@ -219,7 +219,7 @@ def _listed(own: Mapping[str, Parameter], settable: Sequence[str]) -> str:
         option = next(each for each in own[name].annotation.__metadata__ if isinstance(each, OptionInfo))
         default = own[name].default
         end = f"; default: {default:g}" if isinstance(default, int | float) else ""
-        shown.append(f"{name} ({option.help.rstrip('.')}{end})")
+        shown.append(f"{name} ({(option.help or '').rstrip('.')}{end})")
     return ", ".join(shown)
 
 
