@@ -93,9 +93,6 @@ class Settings(BaseSettings):
     )
     strategy: str = Field("chain", description="how tasks are solved: a strategy's name, MODULE:NAME or FILE.py:NAME")
     max_revisions: int = Field(3, ge=0, description="programs that run after the first (α of the paper)")
-    max_rejections: int | None = Field(
-        None, ge=0, description="programs beside them that the check may refuse; default: as many as `max_revisions`"
-    )
     check: bool = Field(True, description="check programs before they run")
     rules: str = Field(
         "default",
@@ -117,8 +114,8 @@ class Settings(BaseSettings):
     reuse_reads_s: float = Field(
         300.0,
         ge=0,
-        description="seconds for which reads are used again: of a conversation's earlier tasks, and of a run that waited "
-        "for a yes; 0: never",
+        description="seconds for which reads are used again, of a conversation's earlier tasks and of a run that waited for "
+        "a yes; 0: never",
     )
 
     approve: ApproveChoice | None = Field(

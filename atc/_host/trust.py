@@ -88,8 +88,8 @@ FREE = frozenset({
 """What any file may set. Every other setting needs trust: also those that are still to come."""
 SECRET = frozenset({"api_key", "sandbox_token", "store"})
 RETIRED = frozenset({
-    "max_values", "otel_baggage", "otel_content", "repairs", "rerank_base_url", "rerank_key", "rerank_model",
-    "revision_temperature", "vectors", "vectors_key",
+    "max_rejections", "max_values", "otel_baggage", "otel_content", "repairs", "rerank_base_url", "rerank_key",
+    "rerank_model", "revision_temperature", "vectors", "vectors_key",
 })  # fmt: skip
 """Settings of older versions. They are ignored, and a warning says so."""
 MAX_FILE = 100_000

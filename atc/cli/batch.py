@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
@@ -88,6 +88,15 @@ On = Annotated[
     str | None,
     typer.Option(metavar="<where>", help="`ray` or `ray:ADDRESS`: on the machines of a cluster; default: here."),
 ]
+OverAll = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--budget",
+        metavar="NAME=NUMBER",
+        help="Limits for all tasks together: money=5, tokens=500000, model_calls=200, seconds=3600. May be given "
+        "several times.",
+    ),
+]
 OverMoney = Annotated[float | None, typer.Option("--budget-money", min=0, help="What all tasks may cost together.")]
 OverTokens = Annotated[int | None, typer.Option("--budget-tokens", min=1, help="Tokens that all may use together.")]
 OverSeconds = Annotated[float | None, typer.Option("--budget-s", min=0, help="Seconds that all may take together.")]
@@ -97,7 +106,15 @@ OverCalls = Annotated[
 
 
 @guarded
-@options.takes("model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions")
+@options.takes(
+    "model", "strategy", "sandbox", "approve", "read_only", "answer", "instructions",
+    old={
+        "budget_money": "--budget money=NUMBER",
+        "budget_tokens": "--budget tokens=NUMBER",
+        "budget_s": "--budget seconds=NUMBER",
+        "budget_model_calls": "--budget model_calls=NUMBER",
+    },
+)  # fmt: skip
 def batch(
     file: File,
     source: options.Source,
@@ -106,6 +123,7 @@ def batch(
     concurrency: Concurrency = 4,
     on: On = None,
     retry: Retry = False,
+    budget: OverAll = None,
     budget_money: OverMoney = None,
     budget_tokens: OverTokens = None,
     budget_s: OverSeconds = None,
@@ -126,7 +144,8 @@ def batch(
     if on is None:
         prepare_model(**given)
     money = None if budget_money is None else Decimal(str(budget_money))
-    limits = Limits(budget_model_calls, budget_tokens, budget_s, money)
+    old = Limits(budget_model_calls, budget_tokens, budget_s, money)
+    limits = replace(old, **_limits(budget or ()))
     settings = Settings.load(**given | {"keep_runs": True})
     set_here = {name: getattr(settings, name) for name in settings.model_fields_set}
     opened = AgentOptions(source, set_here)
@@ -181,6 +200,33 @@ def _tasks(file: str) -> list[BatchTask]:
     if file == "-":
         return read_tasks(sys.stdin.buffer, "standard input")
     return read_tasks(lines_of(file), file, Path(file).parent)
+
+
+_NUMBERS: Mapping[str, type[int | float | Decimal]] = {
+    "money": Decimal,
+    "tokens": int,
+    "model_calls": int,
+    "seconds": float,
+}
+"""What ``--budget`` takes: fields of :class:`Limits`."""
+
+
+def _limits(pairs: Sequence[str]) -> dict[str, Any]:
+    """``["money=5", "seconds=3600"]`` → fields of :class:`Limits`.
+
+    Raises:
+        UsageError: a name is not known, or a value is no number.
+    """
+    made: dict[str, Any] = {}
+    for pair in pairs:
+        name, _, text = pair.partition("=")
+        name = name.strip().replace("-", "_")
+        try:
+            made[name] = _NUMBERS[name](text)
+        except (KeyError, ValueError, ArithmeticError):
+            known = ", ".join(f"{each}=NUMBER" for each in _NUMBERS)
+            raise UsageError(f"--budget takes {known}, not {pair!r:.100}") from None
+    return made
 
 
 def _results(file: str, output: Path | None) -> Path:

@@ -25,6 +25,7 @@ _DESCRIBED = 100
 
 
 @guarded
+@options.takes(old={"width": ""})
 def browse(
     sources: Annotated[list[str] | None, typer.Argument(help=f"Where the tools are: {FORMS}.")] = None,
     folder: Annotated[

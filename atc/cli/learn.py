@@ -88,7 +88,7 @@ app = typer.Typer(cls=Learners)
 
 @app.callback(invoke_without_command=True)
 @guarded
-@options.takes()
+@options.takes(old={"seed": ""})
 def learn(
     context: typer.Context,
     pairs: Annotated[

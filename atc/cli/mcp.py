@@ -69,7 +69,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="With --check: print one JS
 
 @app.callback(invoke_without_command=True)
 @guarded
-@options.takes("read_only")
+@options.takes(
+    "read_only",
+    settable=("drain_s", "stub_tokens", "value_characters", "oauth_audience", "oauth_scope", "oauth_client"),
+)
 def mcp(
     context: typer.Context,
     given: options.Given,

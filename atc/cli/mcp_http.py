@@ -115,10 +115,12 @@ def check(context: typer.Context, http: bool) -> None:
     Raises:
         UsageError: there is one.
     """
+    hidden = {each.name for each in context.command.params if getattr(each, "hidden", False)}  # `--set` gives them
     for field in () if http else fields(HttpOptions):
         source = context.get_parameter_source(field.name)
         if source is not None and source.name == "COMMANDLINE":
-            raise UsageError(f"--{field.name.replace('_', '-')} goes with --http")
+            option = f"--set {field.name}" if field.name in hidden else f"--{field.name.replace('_', '-')}"
+            raise UsageError(f"{option} goes with --http")
 
 
 def settings_of(given: HttpOptions) -> HttpSettings:

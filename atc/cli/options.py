@@ -7,6 +7,7 @@ import inspect
 import json
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from inspect import Parameter
@@ -103,6 +104,7 @@ class Source:
 
 NOWHERE = Source()
 _AUTH = "auth."
+_CONTEXT = "context_"
 
 
 class Given(dict[str, Any]):
@@ -129,28 +131,29 @@ _HIDDEN = (
     "warnings",
 )  # fmt: skip
 """Settings whose own options are taken until the next version, with a line that says ``--set``."""
-_Set = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="NAME=VALUE",
-        help="Any setting, such as max_revisions=5 (docs/reference/settings.md). May be given several times.",
-    ),
-]
 
 
-def takes(*shown: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def takes(
+    *shown: str, settable: Sequence[str] = (), old: Mapping[str, str] | None = None
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of its parameters of the types :class:`Source` and :class:`Given`.
 
     Args:
         shown: the settings that have an option of their own in the help; ``--set`` takes all.
+        settable: the command's own parameters that ``--set`` takes, too: numbers, texts, or lists of texts. Their own
+            options are taken until the next version, with a line that says ``--set``.
+        old: other parameters whose options end with this version, each with what to write instead, or nothing.
     """
+    replaced = {name: f"--set {name}=VALUE" for name in settable} | dict(old or {})
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         own = inspect.signature(command, eval_str=True).parameters
         taken = {option for each in own.values() for option in _options_of(each)}
         parameters: list[Parameter] = []
         made: dict[str, Callable[[dict[str, Any]], Any]] = {}
+        the_context = next((name for name, each in own.items() if each.annotation is typer.Context), "")
+        if replaced and not the_context:
+            parameters.append(_parameter(_CONTEXT, typer.Context, Parameter.empty))
         for name, each in own.items():
             if each.annotation is Source:
                 parameters += _source_parameters(needed=each.default is Parameter.empty)
@@ -158,13 +161,19 @@ def takes(*shown: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
             elif each.annotation is Given:
                 options = list(_setting_options(shown, taken))
                 parameters += [option.parameter for option in options]
-                parameters.append(_parameter("set_", _Set))
-                made[name] = partial(_given, options)
+                parameters.append(_parameter("set_", _set_option(own, settable)))
+                made[name] = partial(_given, options, settable)
+            elif name in replaced:
+                hidden = _hidden(each.annotation, f"As {replaced[name] or 'by default'}.")
+                parameters.append(each.replace(annotation=hidden, kind=Parameter.KEYWORD_ONLY))
             else:
                 parameters.append(each.replace(kind=Parameter.KEYWORD_ONLY))
 
         @wraps(command)
         def wrapped(**values: Any) -> None:
+            if replaced:
+                context = values[the_context] if the_context else values.pop(_CONTEXT)
+                _take_own(context, values, settable, replaced)
             command(**{name: make(values) for name, make in made.items()}, **values)
 
         wrapped.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -185,6 +194,65 @@ def _options_of(parameter: Parameter) -> Iterable[str]:
             yield from (part for name in names for part in name.split("/"))
             if not names:
                 yield f"--{parameter.name.replace('_', '-')}"
+
+
+def _hidden(annotation: Any, text: str) -> Any:
+    """The annotation of an option that is not shown."""
+    options = [each for each in annotation.__metadata__ if isinstance(each, OptionInfo)]
+    hidden = copy(options[0])
+    hidden.hidden, hidden.help = True, text
+    return Annotated[annotation.__origin__, hidden]
+
+
+def _set_option(own: Mapping[str, Parameter], settable: Sequence[str]) -> Any:
+    """The option ``--set``, whose help has the parameters that it takes beside settings."""
+    text = "Any setting, such as max_revisions=5 (docs/reference/settings.md)."
+    if settable:
+        text = f"Any setting (docs/reference/settings.md), or {_listed(own, settable)}."
+    more = "May be given several times."
+    return Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help=f"{text} {more}")]
+
+
+def _listed(own: Mapping[str, Parameter], settable: Sequence[str]) -> str:
+    shown = []
+    for name in settable:
+        option = next(each for each in own[name].annotation.__metadata__ if isinstance(each, OptionInfo))
+        default = own[name].default
+        end = f"; default: {default:g}" if isinstance(default, int | float) else ""
+        shown.append(f"{name} ({(option.help or '').rstrip('.')}{end})")
+    return ", ".join(shown)
+
+
+def _take_own(
+    context: typer.Context, values: dict[str, Any], settable: Sequence[str], replaced: Mapping[str, str]
+) -> None:
+    """Move what ``--set`` says of the command's own parameters to them, and tell of options that end.
+
+    Raises:
+        UsageError: a value is wrong.
+    """
+    texts: dict[str, list[str]] = {}
+    others = []
+    for pair in values.get("set_") or ():
+        name, sign, text = pair.partition("=")
+        if sign and (name := _name(name)) in settable:
+            texts.setdefault(name, []).append(text)
+        else:
+            others.append(pair)
+    if "set_" in values:
+        values["set_"] = others
+    for each in context.command.params:
+        source = context.get_parameter_source(each.name or "")
+        if source is None or each.name not in replaced:
+            continue
+        if source.name == "COMMANDLINE":
+            _tell_of_old(each.opts[0], replaced[each.name])
+        if given := texts.get(each.name):
+            try:
+                values[each.name] = each.process_value(context, given if each.multiple else given[-1])
+            except typer.BadParameter as error:
+                raise UsageError(f"--set {each.name}: {error.message}") from None
+            context.set_parameter_source(each.name, type(source)["COMMANDLINE"])
 
 
 def _source_parameters(*, needed: bool) -> Iterable[Parameter]:
@@ -245,21 +313,24 @@ class _SettingOption:
 
 
 def _setting_options(shown: Sequence[str], taken: Container[str]) -> Iterable[_SettingOption]:
-    """The options of settings that a command has: those that are shown, and old ones whose names it does not use."""
-    for setting in (*shown, *(each for each in _HIDDEN if each not in shown)):
+    """The options of settings that a command has: those that are shown, and old ones whose names it does not use.
+
+    A command that shows none never had the old ones.
+    """
+    for setting in (*shown, *(each for each in _HIDDEN if shown and each not in shown)):
         flags = _FLAGS.get(setting)
         names = ("/".join(flags),) if flags else _NAMES.get(setting, (f"--{setting.replace('_', '-')}",))
         if not any(name in taken for name in names):
             yield _SettingOption(setting, names, setting not in shown)
 
 
-def _given(options: Sequence[_SettingOption], values: dict[str, Any]) -> Given:
+def _given(options: Sequence[_SettingOption], settable: Sequence[str], values: dict[str, Any]) -> Given:
     """The settings that a command line gives, each as the setting has it.
 
     Raises:
         UsageError: there is no such setting, or its value is wrong.
     """
-    texts = dict(map(_pair, values.pop("set_") or ()))
+    texts = dict(_pair(pair, settable) for pair in values.pop("set_") or ())
     for option in options:
         if (value := values.pop(option.key)) is not None:
             name, texts[option.setting] = option.given(value)
@@ -277,20 +348,25 @@ def _given(options: Sequence[_SettingOption], values: dict[str, Any]) -> Given:
     return Given({name: getattr(settings, name) for name in given})
 
 
-def _pair(pair: str) -> tuple[str, str]:
+def _name(text: str) -> str:
+    """``"max-revisions"`` → ``"max_revisions"``."""
+    return text.strip().replace("-", "_")
+
+
+def _pair(pair: str, settable: Sequence[str] = ()) -> tuple[str, str]:
     """``"max-revisions=5"`` → ``("max_revisions", "5")``.
 
     Raises:
         UsageError: it is no such pair, there is no such setting, or its value is a secret.
     """
     name, sign, text = pair.partition("=")
-    name = name.strip().replace("-", "_")
+    name = _name(name)
     if not sign:
         raise UsageError(f"--set takes NAME=VALUE, not {pair!r:.100}")
     if name in RETIRED:
         raise UsageError(f"--set: there is no setting {name!r} any more (docs/upgrading.md says what to use)")
     if name not in Settings.model_fields:
-        near = difflib.get_close_matches(name[:80], Settings.model_fields, 1)
+        near = difflib.get_close_matches(name[:80], [*Settings.model_fields, *settable], 1)
         hint = f"did you mean {near[0]}?" if near else "`atc doctor --settings` lists all"
         raise UsageError(f"--set: there is no setting {name!r:.80}: {hint}")
     if name in SECRET:
@@ -299,7 +375,8 @@ def _pair(pair: str) -> tuple[str, str]:
 
 
 def _tell_of_old(option: str, instead: str) -> None:
-    text = f"atc: {option} is `{instead}` now; the next version knows {option} no more"
+    now = f"{option} is `{instead}` now; " if instead else ""
+    text = f"atc: {now}the next version knows {option} no more"
     err.print(text, markup=False, style="yellow")
 
 

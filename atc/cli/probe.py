@@ -29,7 +29,7 @@ _STYLES = {"documented": "green", "partial": "yellow", "undocumented": "red", "s
 
 
 @guarded
-@options.takes("model", "approve")
+@options.takes("model", "approve", settable=("max_tries", "rounds"), old={"sandbox_tenant": "--approve always"})
 def probe(
     source: Annotated[str, typer.Argument(help="Where the tools are; as for `atc run --tools`.")],
     given: options.Given,

@@ -103,7 +103,12 @@ def _print(report: Report) -> None:
 
 
 @guarded
+@options.takes(
+    settable=("drain_s", "max_runs_per_tenant", "pause_s", "advertise"),
+    old={"require": "--set sandbox_require=VALUE"},
+)
 def serve(
+    given: options.Given,
     host: Annotated[
         str, typer.Option(envvar="ATC_SERVE_HOST", help="Address to listen at; 0.0.0.0 for all.")
     ] = "127.0.0.1",
@@ -158,7 +163,7 @@ def serve(
     """Run programs for agents elsewhere: `Agent(sandbox="http://HOST:8700")`, with the token in ATC_SANDBOX_TOKEN.
 
     Their tool calls go back to them: this service executes no tools and holds no credentials. Limits of a program come
-    from the settings (ATC_WALL_S, ATC_CPU_S, ATC_MEMORY_MB). It ends on SIGTERM, after its runs.
+    from the settings (--set wall_s=60, or ATC_WALL_S). It ends on SIGTERM, after its runs.
     """
     try:
         from atc.sandboxes.service.accounts import CountingLoop
@@ -170,7 +175,9 @@ def serve(
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: {install_command('service')}") from None
 
-    settings = Settings.load(sandbox_require=require)
+    if require is not None:
+        given["sandbox_require"] = require
+    settings = Settings.load(**given)
     made = ServiceSettings(
         Tenants(tokens_given(tenants, token_file, "ATC_SERVE_TOKEN", "default")),
         limits_from(settings),
@@ -193,5 +200,5 @@ def serve(
 
 def _address(advertise: str) -> str:
     if advertise and not advertise.startswith(("http://", "https://")):
-        raise UsageError(f"--advertise takes http://HOST:PORT or https://…, not {advertise[:200]!r}")
+        raise UsageError(f"advertise takes http://HOST:PORT or https://…, not {advertise[:200]!r}")
     return advertise.rstrip("/")

@@ -36,7 +36,7 @@ class ChainPolicy:
     def __init__(self, loop: ProgramLoop, before: Sequence[str] = ()) -> None:
         self._loop, self._before = loop, frozenset(before)
         self._run, self._settings = loop.run, loop.run.settings
-        bound = self._settings.max_rejections
+        bound = loop.options.max_rejections
         self._max_rejections = self._settings.max_revisions if bound is None else bound
         self._foretold = 0
 
@@ -58,7 +58,7 @@ class ChainPolicy:
 
     def count(self, fault: Fault) -> None:
         """Count a program that ran and failed. Where a warning foretold it and nothing was written, the run was no more
-        than a check: it costs one of ``max_rejections``, and none of the α revisions.
+        than a check: it counts as refused by it, and costs none of the α revisions.
         """
         calls = self._run.last_calls
         wrote = any(call.effect is not Effect.READ and call.status != "refused" for call in calls)

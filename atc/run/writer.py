@@ -53,6 +53,8 @@ class WritingOptions:
             for it repeats what it is shown; the program for any other.
         attribution: how a fault is traced to a tool: by structure, by the model (§3.3), or not at all.
         check: check programs, and repair them by the tools' schemas, before they run.
+        max_rejections: programs beside the revisions that the check may refuse; ``None``: as many as the setting
+            ``max_revisions``.
         dialects: read programs that await their tools, or name them as other runtimes do.
         revision_temperature: sampling temperature of every program after the first.
         author: who writes the programs. If it is a ``caller`` of ATC, the user's words are not known here: its values
@@ -64,6 +66,7 @@ class WritingOptions:
     revision: Literal["program", "notes", "edit"] | None = None
     attribution: Literal["structure", "model", "none"] = "structure"
     check: bool = True
+    max_rejections: int | None = None
     dialects: bool = True
     revision_temperature: float = 0.3
     author: Literal["model", "caller"] = "model"

@@ -187,7 +187,7 @@ def test_what_rests_on_nothing_fails_once_and_then_skips_the_step() -> None:
 
 
 def test_the_last_step_cannot_be_skipped() -> None:
-    result, _ = ran(FIND, SKIP, code("answer = {}"), tools=[find_person(), get_weather()], max_rejections=1, check=True)
+    result, _ = ran(FIND, SKIP, code("answer = {}"), tools=[find_person(), get_weather()], max_revisions=1, check=True)
     assert result.status == "unsolved"
 
 

@@ -20,6 +20,7 @@ from atc.models.fake import Scripted
 from atc.result import Effect
 from atc.run.conversation import Conversation
 from atc.run.preamble import EARLIER_TOKENS, Preamble, Turn
+from tests.support.agent import rejecting
 from tests.support.tools import make_tool
 
 
@@ -368,7 +369,7 @@ def test_an_identifier_of_the_instructions_is_not_made_up(said: bool) -> None:
 
     model = FakeModel([code("answer = seats(tenant_id='t-4711')")] * 2)
     wish = f"our tenant is {'t-4711' if said else 't-1'}; round to 3 digits"
-    with Agent([tenants, seats], model=model, sentence=False, instructions=wish, max_rejections=0) as agent:
+    with Agent([tenants, seats], model=model, sentence=False, instructions=wish, strategy=rejecting(0)) as agent:
         result = agent.run("How many seats have we?")
     kinds = {finding.kind for revision in result.revisions for finding in revision.all_findings}
     assert kinds == (set() if said else {"invented_id"})

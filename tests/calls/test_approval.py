@@ -12,7 +12,7 @@ from atc.calls.approval import Approval, ask_at_terminal, checked_approve
 from atc.errors import RunFailed, SettingsError
 from atc.models.fake import FakeModel
 from atc.settings import Settings
-from tests.support.agent import agent
+from tests.support.agent import agent, rejecting
 from tests.support.broker import UNKNOWN, WRITE, House, counted, never
 from tests.support.tools import make_tool
 
@@ -209,7 +209,7 @@ class Calendar:
 
     def run(self, *programs: str, **settings: Any) -> Result:
         replies = [f"```python\n{program}```" for program in programs]
-        settings = {"max_revisions": 0, "max_rejections": 1, "approve": "always", **settings}
+        settings = {"max_revisions": 0, "strategy": rejecting(1), "approve": "always", **settings}
         return Agent(self.tools, model=FakeModel(replies), sentence=False, **settings).run("write to them")
 
 
@@ -262,9 +262,9 @@ def test_a_write_that_depends_on_no_warning_is_an_ordinary_one() -> None:
 def test_a_program_that_went_on_is_not_sent_back_when_it_is_resumed() -> None:
     calendar = Calendar()
     result = calendar.run(GUESSED, AGAIN)
-    resumed = Agent(calendar.tools, model=FakeModel([]), sentence=False, approve=yes, max_revisions=0).resume(
-        result.run_id
-    )
+    resumed = Agent(
+        calendar.tools, model=FakeModel([]), sentence=False, approve=yes, max_revisions=0, strategy=rejecting(1)
+    ).resume(result.run_id)
     assert (resumed.status, len(resumed.revisions)) == ("answered", 1)
     assert calendar.sent == ["ann@example.com"]
 

@@ -52,7 +52,9 @@ def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:
         (["tasks.jsonl", "--approve", "ask"], "nobody is asked"),
         (["tasks.jsonl", "--on", "mars"], "ray:ADDRESS"),
         (["tasks.jsonl", "--on", "ray:ray://host:1"], "ray://… is not supported"),
-        (["tasks.jsonl", "--budget-s", "0"], "budget of seconds"),
+        (["tasks.jsonl", "--budget", "seconds=0"], "budget of seconds"),
+        (["tasks.jsonl", "--budget-s", "0"], "--budget-s is `--budget seconds=NUMBER` now"),
+        (["tasks.jsonl", "--budget", "tokens=many"], "--budget takes money=NUMBER, tokens=NUMBER"),
     ],
 )
 def test_wrong_use_is_refused(arguments: list[str], message: str) -> None:

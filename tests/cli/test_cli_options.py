@@ -6,7 +6,7 @@ import json
 import re
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 import typer
@@ -150,12 +150,80 @@ def test_an_option_of_the_version_before_is_taken_with_a_line_that_says_what_it_
     assert option not in command("--help").output
 
 
+class Serving:
+    """A command with parameters of its own that ``--set`` takes, and one that ends."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Any] = {}
+        self._app = typer.Typer()
+
+        @self._app.command()
+        @options.takes(settable=("drain_s", "scopes"), old={"tier": "--set sandbox_require=VALUE"})
+        def command(
+            given: options.Given,
+            drain_s: Annotated[float, typer.Option(envvar="TRY_DRAIN_S", min=0, help="Seconds to end.")] = 30.0,
+            scopes: Annotated[list[str] | None, typer.Option(help="Scopes of tokens.")] = None,
+            tier: Annotated[str | None, typer.Option(help="The tier.")] = None,
+        ) -> None:
+            self.kept = {"given": dict(given), "drain_s": drain_s, "scopes": scopes, "tier": tier}
+
+    def __call__(self, *words: str, **environment: str) -> Ran:
+        return CliRunner().invoke(self._app, words, env=environment)
+
+
+def test_set_takes_a_commands_own_parameters_beside_settings() -> None:
+    command = Serving()
+    words = ["drain-s=1", "scopes=a", "max_calls=5", "scopes=b,c"]
+    ran = command(*(word for each in words for word in ("--set", each)), TRY_DRAIN_S="7")
+    assert ran.exit_code == 0, ran.output
+    assert command.kept == {"given": {"max_calls": 5}, "drain_s": 1.0, "scopes": ["a", "b,c"], "tier": None}
+    assert not ran.stderr
+    command(TRY_DRAIN_S="7")
+    assert command.kept["drain_s"] == 7.0
+    shown = " ".join(command("--help").output.replace("│", " ").split())
+    assert "drain_s (Seconds to end; default: 30), scopes (Scopes of tokens)" in shown
+    assert "--drain-s" not in shown
+    assert "--tier" not in shown
+
+
+@pytest.mark.parametrize(
+    ("pair", "words"),
+    [
+        ("drain_s=-1", "--set drain_s: "),
+        ("drain_s=long", "--set drain_s: "),
+        ("drains=1", "there is no setting 'drains': did you mean drain_s"),
+    ],
+)
+def test_a_wrong_parameter_is_refused_by_name(pair: str, words: str) -> None:
+    ran = Serving()("--set", pair)
+    assert isinstance(ran.exception, UsageError)
+    assert words in str(ran.exception)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value", "instead"),
+    [
+        (["--drain-s", "2"], "drain_s", 2.0, "--set drain_s=VALUE"),
+        (["--scopes", "a", "--scopes", "b"], "scopes", ["a", "b"], "--set scopes=VALUE"),
+        (["--tier", "N"], "tier", "N", "--set sandbox_require=VALUE"),
+    ],
+)
+def test_an_own_option_that_ends_is_taken_with_a_line_that_says_what_it_is_now(
+    words: list[str], name: str, value: Any, instead: str
+) -> None:
+    command = Serving()
+    ran = command(*words)
+    assert ran.exit_code == 0, ran.output
+    assert command.kept[name] == value
+    assert ran.stderr == f"atc: {words[0]} is `{instead}` now; the next version knows {words[0]} no more\n"
+
+
 def test_a_command_keeps_its_own_option_where_an_old_one_has_its_name() -> None:
     kept: list[str] = []
     app = typer.Typer()
 
     @app.command()
-    @options.takes()
+    @options.takes("model")
     def command(given: options.Given, index: str = "") -> None:
         kept.append(f"{index} {given}")
 

@@ -133,7 +133,10 @@ def test_the_pass_phrase_of_the_owner_is_kept_to_them(home: Path, capsys: pytest
     assert len(made.lock.routes) >= 5
 
 
-def test_options_of_http_go_with_http() -> None:
-    result = CliRunner().invoke(app, ["mcp", "--tools", "atlas", "--token-file", "/nowhere"])
+@pytest.mark.parametrize(
+    ("words", "option"), [(["--token-file", "/nowhere"], "--token-file"), (["--set", "drain_s=5"], "--set drain_s")]
+)
+def test_options_of_http_go_with_http(words: list[str], option: str) -> None:
+    result = CliRunner().invoke(app, ["mcp", "--tools", "atlas", *words])
     assert result.exit_code == 2
-    assert "--token-file goes with --http" in result.output
+    assert f"{option} goes with --http" in result.output

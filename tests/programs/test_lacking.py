@@ -202,5 +202,5 @@ def test_a_run_with_preloaded_packages_lets_programs_import_them() -> None:
 
     program = "```python\nimport no_such_package\nanswer = find(name='a')\n```"
     for preload, kinds in (((), ["forbidden_import"]), (("numpy",), [])):
-        result = agent(program, tools=(find,), max_revisions=0, max_rejections=0, sandbox_preload=preload).run("Find a")
+        result = agent(program, tools=(find,), max_revisions=0, sandbox_preload=preload).run("Find a")
         assert [f.kind for revision in result.revisions for f in revision.findings][:1] == kinds

@@ -220,7 +220,7 @@ def test_a_reply_must_fit_what_was_asked() -> None:
     answered = agent("```python\nanswer = double(n=21)\n```").run("double 21")
     with pytest.raises(UsageError, match="ended with an answer"):
         agent().resume(answered.run_id, reply="1")
-    failed = agent("none", max_revisions=0, max_rejections=0).run("double 21")
+    failed = agent("none", max_revisions=0).run("double 21")
     with pytest.raises(UsageError, match="has asked nothing"):
         agent().resume(failed.run_id, reply="1")
     asked = agent(CITY, ask_user="stop").run("double 21")

@@ -11,6 +11,7 @@ import pytest
 from atc import Agent, Effect, Result, ToolError, Toolset, tool
 from atc.models.fake import FakeModel
 from atc.run.given_program import GivenRun, run_given
+from tests.support.agent import rejecting
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -62,7 +63,7 @@ def test_a_right_program_over_an_incomplete_document_runs_at_once(program: str) 
 def test_a_program_that_fails_where_it_was_warned_is_told_so_and_costs_no_revision() -> None:
     wrong = "answer = customer(who='Ann')['orders']"
     right = "answer = customer(who='Ann')['history'][0]['total']"
-    result, prompts = Shop().run(wrong, wrong + "  # again", right, max_revisions=0, max_rejections=2)
+    result, prompts = Shop().run(wrong, wrong + "  # again", right, max_revisions=0, strategy=rejecting(2))
     assert (result.status, result.value) == ("answered", 5)
     first, second, third = result.revisions
     assert [(f.kind, f.name) for f in first.all_findings] == [("unknown_field", "orders")]
@@ -75,14 +76,14 @@ def test_a_program_that_fails_where_it_was_warned_is_told_so_and_costs_no_revisi
 
 def test_failures_that_were_foretold_are_bounded_too() -> None:
     wrong = "answer = customer(who='Ann')['orders']"
-    result, prompts = Shop().run(*(wrong + f"  # {n}" for n in range(9)), max_revisions=0, max_rejections=2)
+    result, prompts = Shop().run(*(wrong + f"  # {n}" for n in range(9)), max_revisions=0, strategy=rejecting(2))
     assert (result.status, len(prompts)) == ("unsolved", 3)
 
 
 def test_a_failure_after_a_write_costs_a_revision_though_it_was_foretold() -> None:
     shop = Shop()
     wrong = "mail(to='Ann')\nanswer = customer(who='Ann')['orders']"
-    result, prompts = shop.run(wrong, wrong + "  # sure", wrong + "  # again", max_revisions=0, max_rejections=1)
+    result, prompts = shop.run(wrong, wrong + "  # sure", wrong + "  # again", max_revisions=0, strategy=rejecting(1))
     assert (result.status, len(prompts), shop.did) == ("unsolved", 2, ["Ann"])
     assert [bool(revision.findings) for revision in result.revisions] == [True, False]
 
@@ -96,7 +97,7 @@ def test_a_program_that_would_fail_half_way_is_sent_back_once_and_the_model_may_
     assert "write the program again as it is" in prompts[1]
     result, prompts = Shop().run(program, warnings="allow")
     assert (result.value, len(prompts)) == (1, 1)
-    result, prompts = Shop().run(program, max_rejections=0)
+    result, prompts = Shop().run(program, strategy=rejecting(0))
     assert (result.value, len(prompts)) == (1, 1), "no reply is left for it"
 
 
@@ -135,7 +136,7 @@ def order_of(name: str) -> Order:
 @pytest.mark.parametrize("key", ["number", "total"])
 def test_a_key_that_the_class_of_a_functions_answer_does_not_have_never_runs(key: str) -> None:
     model = FakeModel([f"```python\nanswer = order_of(name='Ann')['{key}']\n```"])
-    with Agent([order_of], model=model, sentence=False, max_rejections=0) as agent:
+    with Agent([order_of], model=model, sentence=False, strategy=rejecting(0)) as agent:
         result = agent.run("the order of Ann")
     assert (result.status, len(result.calls)) == (("answered", 1) if key == "number" else ("unsolved", 0))
 
@@ -159,7 +160,9 @@ def test_an_id_that_nobody_gave_runs_where_it_only_reads_and_is_told_once_the_to
 
     def run(*codes: str) -> Result:
         model = FakeModel([f"```python\nanswer = {code}\n```" for code in codes])
-        return Agent([locate, rain], model=model, sentence=False, max_revisions=0, max_rejections=1).run("rain in Lyon")
+        return Agent([locate, rain], model=model, sentence=False, max_revisions=0, strategy=rejecting(1)).run(
+            "rain in Lyon"
+        )
 
     assert [revision.all_findings for revision in run("rain(place_id='p-17')").revisions] == [()]
     result = run("rain(place_id='p-1')", "rain(place_id=locate(name='Lyon')['place_id'])")

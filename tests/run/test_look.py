@@ -21,6 +21,7 @@ from atc.run.look import MAX_PROGRAMS, SHOWN_TOKENS, ends_with_look, with_names
 from atc.run.program_loop import ProgramLoop
 from atc.run.run import Run
 from atc.traces.summary import summary_of
+from tests.support.agent import rejecting
 from tests.support.cli import atc
 from tests.support.tools import make_tool
 
@@ -239,7 +240,9 @@ def test_failures_before_and_after_a_look_use_up_one_bound() -> None:
 @pytest.mark.parametrize("again", ["look(n=2)", "answer = n"])
 def test_a_look_costs_no_rejection(again: str) -> None:
     refused = code("answer = no_such_tool(n=1)")
-    result, _ = ran(World(), refused, code("n = count(n=1)", "look(n)"), refused, code("answer = n"), max_rejections=2)
+    result, _ = ran(
+        World(), refused, code("n = count(n=1)", "look(n)"), refused, code("answer = n"), strategy=rejecting(2)
+    )
     assert (result.status, result.value) == ("answered", 1)
 
 

@@ -23,7 +23,7 @@ from atc.run.base import RESEARCH, checked, open_strategy
 from atc.run.chain import Chain
 from atc.run.writer import WritingOptions
 from atc.settings import Settings
-from tests.support.agent import BAD, GOOD, agent, double, ended
+from tests.support.agent import BAD, GOOD, agent, double, ended, rejecting
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
 from tests.support.tools import make_tool
@@ -363,7 +363,7 @@ def test_a_program_that_the_check_rejects_costs_no_revision() -> None:
 @pytest.mark.parametrize(("revisions", "rejections"), [(0, 0), (0, 2), (2, 0), (2, None), (1, 3)])
 def test_replies_are_bounded_by_revisions_and_rejections_apart(revisions: int, rejections: int | None) -> None:
     bound = revisions if rejections is None else rejections
-    given = {"max_revisions": revisions, "max_rejections": rejections}
+    given = {"max_revisions": revisions, "strategy": rejecting(rejections)}
     nothing = agent(*["no program"] * 20, **given).run("double")
     assert len(nothing.revisions) == nothing.usage.model_calls == bound + 1
     failing = [BAD.replace("[1]", f"[{n}]") for n in range(20)]

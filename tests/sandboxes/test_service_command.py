@@ -29,7 +29,7 @@ from atc.serve.tokens import Tenants, read_tenants
 from tests.support.service import OTHER, TOKEN, Running, alive, no_tools, receive, serving, soon
 
 ROOT = Path(__file__).resolve().parents[2]
-SERVE = [sys.executable, "-m", "atc", "serve", "--port", "0", "--drain-s", "10"]
+SERVE = [sys.executable, "-m", "atc", "serve", "--port", "0", "--set", "drain_s=10"]
 
 
 @pytest.fixture(scope="module")
@@ -221,8 +221,8 @@ def test_the_manifest_for_kubernetes_keeps_every_wall() -> None:
     assert (set(policy["policyTypes"]), policy["egress"]) == ({"Ingress", "Egress"}, [])
     assert [port["port"] for rule in policy["ingress"] for port in rule["ports"]] == [8700]
     assert policy["podSelector"]["matchLabels"] == kinds["Service"]["spec"]["selector"]
-    drain = next(arg for arg in container["args"] if arg.startswith("--drain-s="))
-    assert pod["terminationGracePeriodSeconds"] > int(drain.partition("=")[2])
+    drain = next(arg for arg in container["args"] if arg.startswith("--set=drain_s="))
+    assert pod["terminationGracePeriodSeconds"] > int(drain.rpartition("=")[2])
     assert not any("TOKEN" in json.dumps(entry) for entry in container["env"])
 
 

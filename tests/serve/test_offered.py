@@ -172,7 +172,7 @@ def test_the_check_counts_every_source_and_calls_a_service_by_its_title(tmp_path
     words = [word for name in ("openapi.json", "garret.py", "servers.json") for word in ("--tools", tmp_path / name)]
     ran = atc("mcp", *map(str, words), "--check")
     assert ran.stdout.splitlines()[0] == "tools of Corner Shop (2), garret (1), farm (1)"
-    ran = atc("mcp", *map(str, words), "--check", "--json", "--stub-tokens", "0")
+    ran = atc("mcp", *map(str, words), "--check", "--json", "--set", "stub_tokens=0")
     shown = json.loads(ran.stdout)
     assert shown["sources"][0] == {"name": "Corner Shop", "tools": 2}
     assert "Search 4 tools (Corner Shop 2, farm 1)" in shown["offered"][0]["description"]

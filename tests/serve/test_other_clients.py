@@ -191,8 +191,8 @@ def address(tmp_path: Path) -> Iterator[str]:
         str(port),
         "--token-file",
         str(tmp_path / "token"),
-        "--drain-s",
-        "1",
+        "--set",
+        "drain_s=1",
     ]
     command = [sys.executable, "-m", "atc", "mcp", *options]
     with (tmp_path / "log").open("wb") as log:

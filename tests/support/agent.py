@@ -9,6 +9,9 @@ from atc import Agent, Result
 from atc._records.outcome import Outcome
 from atc.calls.contract import CallHandler
 from atc.models.fake import FakeModel, Scripted
+from atc.run.base import Strategy
+from atc.run.chain import Chain
+from atc.run.writer import WritingOptions
 from atc.sandboxes.contract import Job, Sandbox
 
 GOOD = "```python\nanswer = double(n=21)\n```"
@@ -28,6 +31,11 @@ def slow(n: int) -> int:
 
 def agent(*replies: Scripted, tools: Any = (double,), **settings: Any) -> Agent:
     return Agent(tools, model=FakeModel(replies), **{"sentence": False, "approve": "always", **settings})
+
+
+def rejecting(most: int | None) -> Strategy:
+    """The chain, whose check may refuse so many programs beside the revisions."""
+    return Chain(WritingOptions(max_rejections=most))
 
 
 def ended(result_or_agent: Agent | Result) -> dict[str, Any]:

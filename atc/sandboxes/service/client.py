@@ -340,7 +340,7 @@ class ServiceSandbox(Sandbox):
             try:
                 return await self._open(address, granted, limits)
             except InvalidStatus as error:
-                why = f"status {error.response.status_code}: is it behind a balancer without --advertise?"
+                why = f"status {error.response.status_code}: is it behind a balancer without --set advertise=URL?"
                 if error.response.status_code == 503 and time.monotonic() < until:
                     await asyncio.sleep(random.uniform(0.25, 0.75))
                     continue

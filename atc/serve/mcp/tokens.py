@@ -282,7 +282,7 @@ def verifier_of(issuer: str, audiences: Sequence[str], *, client: str = "", secr
         UsageError: the URL is no issuer's, or a client has no secret.
     """
     if bool(client) != bool(secret):
-        raise UsageError("--oauth-client and its secret in ATC_MCP_OAUTH_SECRET go together")
+        raise UsageError("oauth_client (--set) and its secret in ATC_MCP_OAUTH_SECRET go together")
     known = Issuer(issuer)
     return AskingVerifier(known, audiences, client, secret) if client else JwtVerifier(known, audiences)
 
