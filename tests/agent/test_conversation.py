@@ -112,7 +112,7 @@ turns = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(turns, min_size=1, max_size=12).map(tuple))
 def test_earlier_tasks_take_a_bounded_part_of_a_prompt(given: tuple[Turn, ...]) -> None:
     preamble = Preamble(turns=given)
