@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.run.previews import LEAST, LEFT_OUT, ROOM, preview, previews
@@ -17,7 +17,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(JSON, st.integers(30, 500))
 def test_a_preview_is_one_line_within_its_room_and_whole_where_it_fits(value: Any, room: int) -> None:
     text = preview(value, room)
@@ -32,7 +31,6 @@ def test_a_preview_is_one_line_within_its_room_and_whole_where_it_fits(value: An
         assert text == repr(value)
 
 
-@settings(max_examples=40)
 @given(st.dictionaries(st.from_regex(r"step[1-9]", fullmatch=True), JSON, max_size=5))
 def test_all_previews_together_are_bounded(values: dict[str, Any]) -> None:
     text = previews(values)
