@@ -22,9 +22,10 @@ def anyio_backend() -> str:
 def _one_sandbox_of_gateways(
     request: pytest.FixtureRequest, _sandbox_of_all: OneSandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Gateways share the sandbox of agents, but where a test looks at the life of one."""
+    """Gateways, and what probes for them, share the sandbox of agents, but where a test looks at the life of one."""
     if "nothing_left" not in request.fixturenames and not request.node.get_closest_marker("own_sandbox"):
-        monkeypatch.setattr("atc.serve.mcp.gateway.open_sandbox", _sandbox_of_all.open)
+        for module in ("atc.serve.mcp.gateway", "atc.probing.prober"):
+            monkeypatch.setattr(f"{module}.open_sandbox", _sandbox_of_all.open)
 
 
 @pytest.fixture
