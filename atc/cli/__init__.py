@@ -83,7 +83,7 @@ class LazyGroup(TyperGroup):
 
 @cache
 def loaded(name: str) -> Any:
-    """A command of :data:`COMMANDS`, with its parameters or its own commands. A process that runs many builds it once."""
+    """A command of :data:`COMMANDS`, with its parameters or its own commands. A process builds it once."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     return command_of(name, getattr(import_module(f"atc.cli.{module}"), attribute))
 

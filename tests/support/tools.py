@@ -57,4 +57,4 @@ def call(episode: Episode, tool: str, **arguments: Any) -> Any:
     """What a tool of an episode answers."""
     transport = episode.tools[tool].transport
     assert transport is not None
-    return asyncio.run(transport(arguments))  # type: ignore[arg-type]
+    return asyncio.run(transport(arguments))
