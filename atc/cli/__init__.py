@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -81,8 +82,9 @@ class LazyGroup(TyperGroup):
             raise
 
 
+@cache
 def loaded(name: str) -> Any:
-    """A command of :data:`COMMANDS`, with its parameters or its own commands."""
+    """A command of :data:`COMMANDS`, with its parameters or its own commands. A process builds it once."""
     module, _, attribute = COMMANDS[name][0].partition(":")
     return command_of(name, getattr(import_module(f"atc.cli.{module}"), attribute))
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
@@ -20,12 +20,8 @@ from atc.models.fake import Scripted
 from atc.result import Effect
 from atc.run.conversation import Conversation
 from atc.run.preamble import EARLIER_TOKENS, Preamble, Turn
-from tests.support.agent import rejecting
+from tests.support.agent import code, rejecting
 from tests.support.tools import make_tool
-
-
-def code(text: str) -> str:
-    return f"```python\n{text}\n```"
 
 
 class Bank:
@@ -113,7 +109,6 @@ turns = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(turns, min_size=1, max_size=12).map(tuple))
 def test_earlier_tasks_take_a_bounded_part_of_a_prompt(given: tuple[Turn, ...]) -> None:
     preamble = Preamble(turns=given)

@@ -17,7 +17,7 @@ from atc.result import Effect, Result
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.traces.events import Event
-from tests.support.agent import agent
+from tests.support.agent import agent, code
 from tests.support.tools import make_tool
 
 CITY = {
@@ -35,10 +35,6 @@ class City(BaseModel):
 
 class Row(TypedDict):
     name: str
-
-
-def code(source: str) -> str:
-    return f"```python\n{source}\n```"
 
 
 @pytest.fixture

@@ -14,11 +14,12 @@ import pytest
 from atc.errors import EnvironmentProblem, ToolError
 from atc.result import Effect
 from atc.tools.stubs import render_stubs
-from benchmarks.environments import Episode, Task
+from benchmarks.environments import Task
 from benchmarks.environments.api_bank import ApiBank
 from benchmarks.environments.api_bank_service import Services, best_two
 from benchmarks.environments.api_bank_words import alike, in_text, measured, typed, words
 from benchmarks.environments.self_test import judge
+from tests.support.tools import call
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -137,12 +138,6 @@ def environment(tmp_path: Path) -> ApiBank:
 
 def task(environment: ApiBank, id: str) -> Task:
     return next(one for one in environment.tasks() if one.id == id)
-
-
-def call(episode: Episode, tool: str, **arguments: Any) -> Any:
-    transport = episode.tools[tool].transport
-    assert transport is not None
-    return asyncio.run(transport(arguments))
 
 
 def services() -> Services:

@@ -19,6 +19,7 @@ from benchmarks.environments import Episode
 from benchmarks.environments import bfcl as module
 from benchmarks.environments.bfcl import INSTALL, Bfcl, answer, converted, load_class, reads, text
 from benchmarks.environments.self_test import judge
+from tests.support.tools import call
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -133,12 +134,6 @@ def bench(folder: Path, tmp_path: Path) -> Bfcl:
 
 def begun(bench: Bfcl, id_: str) -> Episode:
     return bench.open(next(one for one in bench.tasks() if one.id == id_))
-
-
-def call(episode: Episode, tool: str, **arguments: Any) -> Any:
-    transport = episode.tools[tool].transport
-    assert transport is not None
-    return asyncio.run(transport(arguments))  # type: ignore[arg-type]
 
 
 def test_its_own_solutions_pass_and_spoilt_ones_fail(bench: Bfcl) -> None:

@@ -16,6 +16,7 @@ from atc.tools.stubs import render_stub
 from benchmarks.environments import Episode
 from benchmarks.environments.complexfuncbench import MAX_LIST, TOOLS, ComplexFuncBench
 from benchmarks.environments.self_test import judge
+from tests.support.tools import call
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -99,12 +100,6 @@ def environment(tmp_path: Path) -> ComplexFuncBench:
 
 def opened(environment: ComplexFuncBench, task: str) -> Episode:
     return environment.open(next(one for one in environment.tasks() if one.id == task))
-
-
-def call(episode: Episode, tool: str, **arguments: Any) -> Any:
-    transport = episode.tools[tool].transport
-    assert transport is not None
-    return asyncio.run(transport(arguments))
 
 
 def test_its_own_solutions_pass_and_nothing_less_does(environment: ComplexFuncBench) -> None:

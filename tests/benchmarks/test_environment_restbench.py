@@ -22,6 +22,7 @@ from benchmarks.environments.restbench_service import Operation, Simulator
 from benchmarks.environments.self_test import judge
 from benchmarks.environments.toolflow import TODAY, ToolFlow
 from benchmarks.probing_documents import probed, redocumented
+from tests.support.tools import call
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -251,12 +252,6 @@ def opened(environment: Environment, id: str) -> Episode:
 
 def task_of(environment: Environment, id: str) -> Task:
     return next(task for task in environment.tasks() if task.id == id)
-
-
-def call(episode: Episode, tool: str, **arguments: Any) -> Any:
-    transport = episode.tools[tool].transport
-    assert transport is not None
-    return asyncio.run(transport(arguments))
 
 
 # The judge ----------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from benchmarks.environments.self_test import judge
 from benchmarks.environments.workbench import WorkBench
 from benchmarks.environments.workbench_service import Office
 from benchmarks.environments.workbench_service import call as serve
+from tests.support.tools import call
 
 pytestmark = pytest.mark.slow  # the ruler's own tests, not the product's
 
@@ -157,12 +158,6 @@ def bench(tmp_path: Path) -> WorkBench:
 
 def begun(bench: WorkBench, task: str) -> Episode:
     return bench.open(next(one for one in bench.tasks() if one.id == task))
-
-
-def call(episode: Episode, tool: str, **arguments: Any) -> Any:
-    transport = episode.tools[tool].transport
-    assert transport is not None
-    return asyncio.run(transport(arguments))  # type: ignore[arg-type]
 
 
 def office(tool: str, **arguments: Any) -> Any:

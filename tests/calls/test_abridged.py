@@ -6,7 +6,7 @@ from ast import literal_eval
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc._host.invisible import is_invisible
@@ -33,7 +33,6 @@ class Rude:
         raise RuntimeError
 
 
-@settings(max_examples=40)
 @given(values, st.integers(80, 400))
 def test_the_text_is_bounded_and_hides_nothing(value: Any, room: int) -> None:
     found = abridged(value, room)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc._records.records import Replacement
@@ -208,7 +208,6 @@ runs = st.lists(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(runs, st.booleans())
 def test_no_request_is_done_by_two_services(
     tmp_path_factory: pytest.TempPathFactory, programs: Any, same: bool

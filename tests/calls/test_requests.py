@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.calls.approval import Approval
@@ -256,7 +256,6 @@ moves = st.builds(
 )
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(moves, max_size=25))
 def test_no_write_is_replayed_from_an_earlier_task_and_no_stale_read_used(
     tmp_path_factory: pytest.TempPathFactory, played: list[Move]

@@ -4,26 +4,15 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.cli import GOOD, atc
 from tests.support.fake_openai_server import says
 from tests.support.terminal import Terminal
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled")
 
 
 ASKS = "```python\nanswer = double(n=int(ask_user(question='How many?\\n\x1b[2J')))\n```"

@@ -8,29 +8,19 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.cli import GOOD, atc
 from tests.support.fake_openai_server import says
 from tests.support.terminal import Terminal
 
 SLOW = "```python\nanswer = slow(n=60)\n```"
 MORE = "```python\nanswer = answer_1 + double(n=1)\n```"
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled")
 
 
 def test_each_line_of_a_script_is_a_task_and_a_document(endpoint: Any) -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from atc.cli.console import clean
-from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.cli import GOOD, atc
 from tests.support.fake_openai_server import fails, says
 from tests.support.terminal import Terminal
 
@@ -25,16 +24,7 @@ except ToolError as error:
 ```"""
 ESCAPES = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u202e]")
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled")
 
 
 # -- atc run ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,22 +11,13 @@ import pytest
 
 from atc.cli import options
 from atc.cli.batch import AgentOptions
-from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.cli import GOOD, atc
 from tests.support.fake_openai_server import says
 from tests.support.permissions import written
 
 TOOLS = ("-t", "tools.py")
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled")
 
 
 def test_wrong_lines_are_all_told_and_nothing_runs(endpoint: Any) -> None:

@@ -19,19 +19,10 @@ from typer.testing import CliRunner
 from atc.cli import COMMANDS, app, loaded
 from atc.cli.console import print_table
 from atc.errors import SandboxUnavailable
-from tests.support.cli import GOOD, TOOLS, atc, endpoints, settle
+from tests.support.cli import GOOD, TOOLS, atc
 from tests.support.fake_openai_server import says
 
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    settle(tmp_path, monkeypatch)
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with endpoints(monkeypatch) as start:
-        yield start
+pytestmark = pytest.mark.usefixtures("settled")
 
 
 # -- atc tools -------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cli import GOOD, atc, endpoints, settle
+from tests.support.cli import GOOD, atc, settle
 from tests.support.fake_openai_server import says
 
 TOOLS = '''
@@ -48,12 +48,6 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     Path("tools.py").write_text(TOOLS)
     yield
     assert not Path("done").exists()
-
-
-@pytest.fixture
-def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with endpoints(monkeypatch) as start:
-        yield start
 
 
 WANTED = """\

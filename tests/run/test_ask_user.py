@@ -14,14 +14,10 @@ from atc.errors import InputNeeded
 from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run.ask_user import MAX_QUESTIONS
-from tests.support.agent import agent, double
+from tests.support.agent import agent, code, double
 from tests.support.tools import make_tool
 
 CITY = "```python\ncity = ask_user(question='Which city?')\nanswer = [double(n=2), city]\n```"
-
-
-def code(source: str) -> str:
-    return f"```python\n{source}\n```"
 
 
 class User:

@@ -24,15 +24,12 @@ from atc.models.fake import Scripted
 from atc.programs.lessons.reading import all_lessons, lessons_of
 from atc.result import Effect
 from atc.sandboxes.channel.session import as_call_request
+from tests.support.agent import code
 from tests.support.broker import never
 from tests.support.tools import make_tool
 
 TEXT, LIST = {"type": "string"}, {"type": "array"}
 ORDERS = {"orders": [{"id": "o17", "total": 30}, {"id": "o18", "total": 45}]}
-
-
-def code(source: str) -> str:
-    return f"```python\n{source}\n```"
 
 
 class Shop:

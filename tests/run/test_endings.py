@@ -19,6 +19,7 @@ from atc.tools.bugs import is_bug
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Tool
 from tests.support.agent import agent
+from tests.support.agent import code as program
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
@@ -26,10 +27,6 @@ from tests.support.openapi import Answer, Server, document, import_openapi, one_
 from tests.support.tools import make_tool
 
 QUICK = CallPolicy(retry_wait_s=0.001)
-
-
-def program(text: str) -> str:
-    return f"```python\n{text}\n```"
 
 
 def run(text: str, *tools: Any, made: Toolset | None = None, **settings: Any) -> Result:

@@ -15,16 +15,12 @@ from atc.calls.broker import CallPolicy
 from atc.result import Effect
 from atc.run.left_undone import refused_write
 from atc.wording import outcomes
-from tests.support.agent import ended
+from tests.support.agent import code, ended
 from tests.support.permissions import file_of
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
 CAUGHT = "try:\n    send(to='{0}')\nexcept ToolError:\n    pass\nanswer = count(what='mails')"
-
-
-def code(source: str) -> str:
-    return f"```python\n{source}\n```"
 
 
 class Post:

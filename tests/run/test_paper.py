@@ -10,6 +10,7 @@ from atc.models.fake import FakeModel
 from atc.models.messages import ModelRequest, Reply
 from atc.run.base import Strategy
 from atc.run.paper import Paper
+from tests.support.agent import code
 from tests.support.tools import make_tool
 
 PERSON = {"people": [{"id": "p1", "name": "Ann"}]}
@@ -26,10 +27,6 @@ class Recording(FakeModel):
     async def generate(self, request: ModelRequest) -> Reply:
         self.temperatures.append(request.sampling.temperature)
         return await super().generate(request)
-
-
-def code(text: str) -> str:
-    return f"```python\n{text}\n```"
 
 
 def ran(*replies: str, strategy: str | Strategy = "atc-paper", **settings: Any) -> tuple[Result, Recording]:

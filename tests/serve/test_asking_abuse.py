@@ -8,7 +8,7 @@ from typing import Any
 
 import mcp_types as types
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
@@ -372,7 +372,6 @@ def message(**given: Any) -> str:
     return message_of(ApprovalRequest(**made), Redactor({"s3cret-token"}), 600)
 
 
-@settings(max_examples=30)
 @given(
     st.dictionaries(st.text(), st.recursive(st.text() | st.integers(), st.lists, max_leaves=10), max_size=3), st.text()
 )

@@ -13,7 +13,7 @@ from typing import Any
 import jsonschema
 import mcp_types as types
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -206,7 +206,6 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=50)
 @given(st.lists(JSON, min_size=1, max_size=4), JSON)
 def test_every_answer_fits_the_schema_that_was_filled_in(seen: list[Any], later: Any) -> None:
     schema = filled_schema(outline_of(seen).schema_seen())

@@ -22,11 +22,6 @@ WRITE = "answer = append_line(text='one')"
 ACCEPT = {"approval": {"action": "accept", "content": {}}}
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def called(caller: Caller, token: str, name: str = "run_program", source: str = WRITE, **more: Any) -> Any:
     """The result of a call by a client that can be asked."""
     arguments = more.pop("arguments", {"source": source})

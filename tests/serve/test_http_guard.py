@@ -18,11 +18,6 @@ from tests.support.mcp_http import ANN, BOB, LEGACY, Caller, calling, locked, me
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def error_of(response: Any) -> str:
     body = response.json()
     assert body["jsonrpc"] == "2.0"

@@ -43,11 +43,6 @@ from tests.support.mcp_http import calling, opening, two_owners
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Clock:
     now = 1000.0
 

@@ -8,7 +8,7 @@ from difflib import ndiff
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.cli.clients.clients import Form
@@ -139,7 +139,6 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(_VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
 def test_json_is_read_as_the_standard_library_reads_it(value: Any, indent: Any, ascii_: bool) -> None:
     text = json.dumps({"a": value}, indent=indent, ensure_ascii=ascii_)
@@ -147,7 +146,6 @@ def test_json_is_read_as_the_standard_library_reads_it(value: Any, indent: Any, 
     assert same(parsed("jsonc", text).data, {"a": value})
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.text('{}[]",:0123.eE+-tfn \\u/*\n', max_size=12))
 def test_what_is_no_json_is_refused_as_the_standard_library_refuses_it(text: str) -> None:
     whole = f'{{"a":{text}}}'
@@ -160,7 +158,6 @@ def test_what_is_no_json_is_refused_as_the_standard_library_refuses_it(text: str
     assert same(parsed("json", whole).data, wanted) or "NaN" in text
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text("[]{}=.#'\"\\ \na1,", max_size=14))
 def test_no_toml_and_no_yaml_makes_the_reader_fail_otherwise(text: str) -> None:
     for form in ("toml", "yaml", "jsonc"):

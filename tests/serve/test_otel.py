@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from opentelemetry import trace
-from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
 
 from atc import Agent, ToolError, tool
@@ -21,16 +20,12 @@ from atc.tools.openapi import import_openapi
 from atc.traces.telemetry.calls import CallSpans
 from atc.traces.telemetry.conventions import MAX_CONTENT, Content, error_name, short
 from atc.traces.telemetry.seam import open_telemetry
-from tests.support.agent import BAD, GOOD, agent, double
+from tests.support.agent import BAD, GOOD, agent, code, double
 from tests.support.fake_openai_server import Handler, says, serving
 from tests.support.openapi import document, operation, running_server
-from tests.support.otel import Recorded
+from tests.support.otel import Recorded, named
 
 RUN = "invoke_agent atc"
-
-
-def program(text: str) -> str:
-    return f"```python\n{text}\n```"
 
 
 @tool(effect="read")
@@ -49,18 +44,6 @@ def send(n: int) -> int:
 def broken(n: int) -> int:
     """Breaks."""
     raise ToolError("the secret garden is closed", status=418)
-
-
-@pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    made = Recorded()
-    monkeypatch.setattr("atc.traces.telemetry.telemetry.providers", lambda: made.providers)
-    return made
-
-
-def named(span: ReadableSpan) -> str:
-    """How ``traceparent`` names a span; its flags follow."""
-    return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-"
 
 
 def observed(*replies: Any, tools: Any = (look,), **settings: Any) -> Agent:
@@ -155,7 +138,7 @@ def test_content_is_recorded_where_it_was_asked_for_and_masked(
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20collector-key-9,x-team=quiet-team")
     task = "Look up sk-hush-hush-123 with collector-key-9 and quiet-team"
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
-    observed(program("answer = look(n=7)")).run(task)
+    observed(code("answer = look(n=7)")).run(task)
     run, call = recorded.one(RUN), recorded.one("execute_tool look")
     assert run.attributes is not None
     assert call.attributes is not None
@@ -188,9 +171,7 @@ def test_what_fails_says_so_by_its_data(recorded: Recorded) -> None:
         "for call in (lambda: broken(n=1), lambda: send(n=2), lambda: look(n=look)):\n"
         "    try:\n        call()\n    except Exception:\n        pass\nanswer = 1"
     )
-    result = observed(program(source), tools=(look, send, broken), approve=lambda request: False, check=False).run(
-        "Try"
-    )
+    result = observed(code(source), tools=(look, send, broken), approve=lambda request: False, check=False).run("Try")
     assert result.status == "denied"
     calls = [span for span in recorded.spans if span.name.startswith("execute_tool")]
     about = {span.name: dict(span.attributes or {}) for span in calls}
@@ -252,7 +233,7 @@ def test_parallel_calls_and_parallel_runs_keep_to_their_own(recorded: Recorded) 
         await both.wait()
         return n
 
-    source = program("answer = parallel([lambda: meet(n=1), lambda: meet(n=2)])")
+    source = code("answer = parallel([lambda: meet(n=1), lambda: meet(n=2)])")
 
     async def run() -> None:
         await asyncio.gather(*(observed(source, tools=(meet,)).arun("Meet") for _ in range(2)))
@@ -273,9 +254,9 @@ def test_an_agent_within_a_tool_is_within_its_call(recorded: Recorded) -> None:
     @tool(effect="read")
     async def ask(n: int) -> int:
         """Asks another agent."""
-        return int((await observed(program("answer = look(n=5)")).arun("Inner")).value) + n
+        return int((await observed(code("answer = look(n=5)")).arun("Inner")).value) + n
 
-    assert observed(program("answer = ask(n=1)"), tools=(ask,)).run("Outer").value == 6
+    assert observed(code("answer = ask(n=1)"), tools=(ask,)).run("Outer").value == 6
     tree = recorded.tree()
     assert (RUN, "execute_tool ask") in tree
     assert (RUN, None) in tree
@@ -294,7 +275,7 @@ def test_a_run_that_is_stopped_leaves_no_open_span(recorded: Recorded) -> None:
 
     async def run() -> None:
         before = trace.get_current_span()
-        running = asyncio.create_task(observed(program("answer = hang(n=1)"), tools=(hang,)).arun("Hang"))
+        running = asyncio.create_task(observed(code("answer = hang(n=1)"), tools=(hang,)).arun("Hang"))
         await begun.wait()
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -309,12 +290,12 @@ def test_a_run_that_is_stopped_leaves_no_open_span(recorded: Recorded) -> None:
 
 
 def test_turns_and_plans_say_what_they_are(recorded: Recorded) -> None:
-    conversation = observed(program("answer = look(n=1)"), program("answer = look(n=2)")).conversation()
+    conversation = observed(code("answer = look(n=1)"), code("answer = look(n=2)")).conversation()
     assert [conversation.run("One").value, conversation.run("Two").value] == [1, 2]
     turns = [dict(span.attributes or {}) for span in recorded.named(RUN)]
     assert len({turn["gen_ai.conversation.id"] for turn in turns}) == 1
     assert [turn["atc.run.conversation.turn"] for turn in turns] == [1, 2]
-    planned = observed(program("answer = send(n=1)"), tools=(send,)).run("Send", dry_run=True)
+    planned = observed(code("answer = send(n=1)"), tools=(send,)).run("Send", dry_run=True)
     assert planned.status == "planned"
     run, chat, call = recorded.named(RUN)[-1], recorded.named("chat fake")[-1], recorded.one("execute_tool send")
     for span in (run, chat, call):
@@ -331,7 +312,7 @@ def test_many_tools_are_a_retrieval(recorded: Recorded) -> None:
         one.__name__, one.__doc__ = f"tool_{number}", f"Gives the number {number} times something."
         return tool(effect="read")(one)
 
-    made = observed(program("answer = 1"), tools=[numbered(n) for n in range(6)], max_tools=3, find_tools=False)
+    made = observed(code("answer = 1"), tools=[numbered(n) for n in range(6)], max_tools=3, find_tools=False)
     made.run("Give the number 4")
     found = recorded.one("retrieval tools")
     assert found.attributes is not None
@@ -344,9 +325,9 @@ def test_a_tools_host_hears_of_the_trace_where_telemetry_is_on_and_else_of_nothi
     with running_server() as server:
         tools = import_openapi(document({"/op": {"get": operation()}}), base_url=server.url)
         with trace.get_tracer("user", tracer_provider=recorded.providers.tracer).start_as_current_span("mine"):
-            agent(program("answer = op()"), tools=tools).run("Call it")
+            agent(code("answer = op()"), tools=tools).run("Call it")
             assert not {"traceparent", "tracestate", "baggage"} & set(server.last.headers)
-            observed(program("answer = op()"), tools=tools).run("Call it")
+            observed(code("answer = op()"), tools=tools).run("Call it")
         call = recorded.one("execute_tool op")
         assert server.last.headers["traceparent"].startswith(named(call))
         assert call.attributes is not None
@@ -360,10 +341,10 @@ def test_baggage_goes_out_only_where_that_was_asked_for(recorded: Recorded, monk
         tools = import_openapi(document({"/op": {"get": operation()}}), base_url=server.url)
         token = context.attach(baggage.set_baggage("customer", "ann"))
         try:
-            observed(program("answer = op()"), tools=tools).run("Call it")
+            observed(code("answer = op()"), tools=tools).run("Call it")
             assert "baggage" not in server.last.headers
             monkeypatch.setenv("OTEL_PROPAGATORS", "tracecontext, baggage")
-            observed(program("answer = op()"), tools=tools).run("Call it")
+            observed(code("answer = op()"), tools=tools).run("Call it")
             assert server.last.headers["baggage"] == "customer=ann"
         finally:
             context.detach(token)
@@ -377,7 +358,7 @@ def test_a_span_that_cannot_be_made_costs_no_run(
 
     monkeypatch.setattr(CallSpans, "started", fails)
     with caplog.at_level(logging.WARNING, "atc.otel"):
-        assert observed(program("answer = look(n=1) + look(n=2)")).run("Look").value == 3
+        assert observed(code("answer = look(n=1) + look(n=2)")).run("Look").value == 3
     assert len(caplog.records) == 1
     assert recorded.one(RUN).status.status_code is StatusCode.UNSET
 

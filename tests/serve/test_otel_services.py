@@ -18,13 +18,12 @@ from typing import Any
 
 import httpx
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan
 
 from atc import Toolset
 from atc.traces.telemetry.telemetry import FLUSH_S, OpenTelemetry
-from tests.support.agent import agent
+from tests.support.agent import agent, code
 from tests.support.mcp import raw_server, reading, shop_over_http
-from tests.support.otel import Received, Recorded, receiving
+from tests.support.otel import Received, Recorded, named, receiving
 from tests.support.sandbox import left_behind
 from tests.support.service import serving
 
@@ -32,21 +31,6 @@ pytestmark = pytest.mark.slow
 
 TRACE = {"traceparent", "tracestate", "baggage"}
 ROOT = Path(__file__).parents[2]
-
-
-def program(text: str) -> str:
-    return f"```python\n{text}\n```"
-
-
-def named(span: ReadableSpan) -> str:
-    return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-"
-
-
-@pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
-    made = Recorded()
-    monkeypatch.setattr("atc.traces.telemetry.telemetry.providers", lambda: made.providers)
-    return made
 
 
 # -- MCP -----------------------------------------------------------------------------------------------------------
@@ -59,7 +43,7 @@ def test_an_mcp_server_is_told_of_each_calls_own_span_and_of_none_when_off(recor
                    heard_file=str(heard))
     )  # fmt: skip
     heard.unlink()
-    source = program("answer = one() + two()")
+    source = code("answer = one() + two()")
     assert agent(source, tools=tools).run("Add").value == "12"
     off = messages(heard)
     assert any(each["method"] == "tools/call" for each in off)
@@ -83,7 +67,7 @@ def messages(file: Path) -> list[dict[str, Any]]:
 def test_an_mcp_server_over_http_gets_the_header_too(recorded: Recorded, tmp_path: Path) -> None:
     with shop_over_http(tmp_path) as url:
         tools = Toolset.from_mcp(url)
-        source = program("answer = header(name='traceparent')")
+        source = code("answer = header(name='traceparent')")
         assert agent(source, tools=tools).run("Which?").value == "None"
         on = agent(source, tools=tools, otel=True).run("Which?")
         assert str(on.value).startswith(named(recorded.one("execute_tool header")))
@@ -141,7 +125,7 @@ def test_a_sandbox_service_goes_on_with_the_trace_of_its_caller(recorded: Record
     with serving(telemetry=telemetry) as service:
 
         def run(**settings: Any) -> Any:
-            return agent(program("answer = double(n=21)"), sandbox=service.sandbox(), **settings).run("Double")
+            return agent(code("answer = double(n=21)"), sandbox=service.sandbox(), **settings).run("Double")
 
         assert run(otel=True).value == 42
         ours, theirs = sorted(recorded.named("execute_program"), key=lambda span: span.kind.name)
@@ -280,7 +264,7 @@ def test_jails_and_servers_get_nothing_of_the_exporter(
         return 1
 
     tools = Toolset.from_mcp(raw_server(tmp_path, [reading("about")], calls={"about": {"about": True}}))
-    made = agent(program("peek()\nanswer = about()['env']"), tools=[peek, *tools.values()], otel=True).run("Look")
+    made = agent(code("peek()\nanswer = about()['env']"), tools=[peek, *tools.values()], otel=True).run("Look")
     assert made.status == "answered"
     assert jails
     assert not [environment for environment in jails if b"OTEL" in environment or b"traceparent" in environment.lower()]

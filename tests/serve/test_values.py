@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
@@ -45,7 +45,6 @@ def test_bytes_are_told_by_reference() -> None:
     assert kept.inputs({"again": shown["value"]["picture"]}) == {"again": PNG}
 
 
-@settings(max_examples=40)
 @given(JSON)
 def test_what_is_kept_comes_back_as_it_was(value: Any) -> None:
     kept = values(large=-1)

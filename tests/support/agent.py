@@ -18,6 +18,11 @@ GOOD = "```python\nanswer = double(n=21)\n```"
 BAD = "```python\nanswer = [1][double(n=21)]\n```"
 
 
+def code(source: str) -> str:
+    """A reply that holds a program."""
+    return f"```python\n{source}\n```"
+
+
 def double(n: int) -> int:
     """Twice a number."""
     return 2 * n

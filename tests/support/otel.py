@@ -62,6 +62,11 @@ class Recorded:
         return found
 
 
+def named(span: ReadableSpan) -> str:
+    """How ``traceparent`` names a span; its flags follow."""
+    return f"00-{span.context.trace_id:032x}-{span.context.span_id:016x}-"
+
+
 def _sum(point: Any) -> Any:
     return point.sum if hasattr(point, "sum") else point.value
 

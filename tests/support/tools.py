@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from benchmarks.environments import Episode
 
 NUMBER = {"type": "integer"}
 
@@ -47,3 +51,10 @@ def make_tool(
     parameters["additionalProperties"] = False
     protocol = Protocol(name=name, description=f"{name} it.", parameters=parameters, returns=returns, effect=effect)
     return Tool(protocol, Behind(function) if function else None)
+
+
+def call(episode: Episode, tool: str, **arguments: Any) -> Any:
+    """What a tool of an episode answers."""
+    transport = episode.tools[tool].transport
+    assert transport is not None
+    return asyncio.run(transport(arguments))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from atc.calls.permissions import Decision, Permissions, Who
@@ -289,7 +289,6 @@ def decided(permissions: Permissions, call: Any, principal: str, name: str) -> D
     return permissions.decide(Who(principal, name), tool(tool_name, effect), arguments)
 
 
-@settings(max_examples=30)
 @given(some.lists(rules(), max_size=6), CALLS, some.sampled_from(["ann", "bob", "local"]), some.integers(0, 6))
 def test_a_denial_always_wins(made: list[dict[str, Any]], call: Any, principal: str, at: int) -> None:
     denial = {"deny": call[0]}
@@ -300,7 +299,6 @@ def test_a_denial_always_wins(made: list[dict[str, Any]], call: Any, principal: 
     assert not permissions.sees(Who(principal), tool(call[0], call[1]))
 
 
-@settings(max_examples=30)
 @given(some.lists(rules(), max_size=6), CALLS, some.sampled_from(["ann", "bob"]), some.text(max_size=6))
 def test_a_claimed_name_never_widens(made: list[dict[str, Any]], call: Any, principal: str, name: str) -> None:
     permissions = of(made)
@@ -311,14 +309,12 @@ def test_a_claimed_name_never_widens(made: list[dict[str, Any]], call: Any, prin
     assert not [each for each in permissions.rules if isinstance(each, Grant) and hasattr(each, "clients")]
 
 
-@settings(max_examples=30)
 @given(some.lists(rules(), max_size=5), rules(), CALLS)
 def test_one_more_restriction_never_widens(made: list[dict[str, Any]], more: dict[str, Any], call: Any) -> None:
     before, after = decided(of(made), call, "ann", "e").verdict, decided(of([*made, more]), call, "ann", "e").verdict
     assert "allow" in more or STRICT[after] >= STRICT[before]
 
 
-@settings(max_examples=30)
 @given(some.text('ab*?[]!-"\\\x1f\x7fé𝔸', min_size=1, max_size=8), some.sampled_from(NAMES))
 def test_the_line_that_is_told_allows_the_call_for_its_principal_alone(principal: str, name: str) -> None:
     asked = Permissions.default().decide(Who(principal), tool(name), {})

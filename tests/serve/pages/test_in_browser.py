@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from atc.schemas.protocol import Protocol
 from atc.serve.pages.tool_graph.drawing import drawing_of
 from atc.serve.pages.tool_graph.page import html_of, svg_of
 from atc.serve.pages.tool_menu.page import html_of as menu_of
-from tests.support.browser import Page, browsing
+from tests.support.browser import Page
 from tests.support.graphs import GivenGraph, a_feed, a_tool
 
 pytestmark = pytest.mark.slow
@@ -32,12 +31,6 @@ ATTACKS = (
     "<!--<script>",
     "{{7*7}}${window.__pwned=1}\u202e\u2028",
 )
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with browsing() as page:
-        yield page
 
 
 def a_graph() -> GivenGraph:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import jinja2
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from atc.serve.pages.kit import embedded, page_of, render, visible
@@ -83,7 +83,6 @@ def test_wrong_parts_of_a_page_are_refused(folder: Path) -> None:
         lambda x: some.lists(x) | some.dictionaries(some.text(), x),
     )
 )
-@settings(max_examples=40)
 def test_data_in_a_page_is_the_data_without_what_cannot_be_seen(data: object) -> None:
     text = embedded(data)
     assert text.isascii()

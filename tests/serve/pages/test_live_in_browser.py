@@ -19,7 +19,7 @@ from atc.serve.pages.run.page import run_page
 from atc.serve.pages.run.shown import shown, whole_value
 from atc.serve.pages.runs.page import runs_page
 from tests.support.axe import findings
-from tests.support.browser import Page, browsing
+from tests.support.browser import Page
 from tests.support.run_events import all_kinds, call
 
 pytestmark = pytest.mark.slow
@@ -113,12 +113,6 @@ def serving() -> Iterator[Served]:
             served.to_say.put(None)
         server.shutdown()
         server.server_close()
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with browsing() as page:
-        yield page
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,13 @@ from atc.traces.events import DATA
 from atc.traces.stores.files import FileRun
 from tests.serve.pages.test_run_shown import stored_run
 from tests.support.axe import findings
-from tests.support.browser import Page, browsing
+from tests.support.browser import Page
 from tests.support.run_events import ATTACKS, FAULT, PROGRAM, all_kinds, call, events_of, hostile, many_calls
 
 pytestmark = pytest.mark.slow
 
 OPEN_ALL = """for (let round = 0; round < 4; round++)
   document.querySelectorAll('#main [aria-expanded=false], #main .more').forEach((each) => each.click())"""
-
-
-@pytest.fixture(scope="module")
-def page() -> Iterator[Page]:
-    with browsing() as page:
-        yield page
 
 
 def look(page: Page, folder: Path, html: str, *, dark: bool = False, width: int = 1200) -> None:

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as some
 
 from atc.catalogue.graph.edges import Counts, Learnt, Substitute
@@ -24,7 +24,6 @@ GRAPHS = some.lists(some.tuples(ENDS, some.sampled_from("abc"), some.sampled_fro
 
 
 @given(GRAPHS)
-@settings(max_examples=30)
 def test_every_tool_has_a_place_of_its_own_and_the_picture_is_the_same_again(graph: GivenGraph) -> None:
     drawing = drawing_of(graph)
     layout = layout_of(drawing)

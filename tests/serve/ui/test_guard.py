@@ -15,11 +15,6 @@ pytestmark = pytest.mark.anyio
 ORIGIN = f"http://{HOST}"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @tool(effect="read")
 def double(n: int) -> int:
     """Twice a number."""

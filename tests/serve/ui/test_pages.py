@@ -29,11 +29,6 @@ pytestmark = pytest.mark.anyio
 WRITES = "```python\nanswer = book(n=8)\n```"
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @tool(effect="write")
 def book(n: int) -> dict[str, int]:
     """Book a room."""
