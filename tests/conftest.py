@@ -25,7 +25,10 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
-settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "steady", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("whole", settings.get_profile("steady"), max_examples=300)  # `make test-slow` names it
 settings.load_profile("steady")
 _WORLDS = itertools.count()
 
