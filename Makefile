@@ -55,7 +55,7 @@ test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that
 	-$(BIN)/atc model pull $(PULL)
 	-$(BIN)/atc model pull minilm $(PULL)
 	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
-	$(BIN)/python -m pytest -m slow -rs --ignore=tests/growth
+	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs --ignore=tests/growth
 
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -25,7 +26,10 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # the same examples every time, and no limit in seconds: a test fails for what it looks at, not for the machine's mood
-settings.register_profile("steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "steady", max_examples=25, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("whole", settings.get_profile("steady"), max_examples=300)  # `make test-slow` names it
 settings.load_profile("steady")
 _WORLDS = itertools.count()
 
@@ -36,10 +40,23 @@ def pytest_configure() -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What only holds slow tests is not imported where those are left out: that would take seconds in each worker."""
+    if config.option.markexpr != "not slow" or collection_path.suffix != ".py":
+        return None
+    return "\npytestmark = pytest.mark.slow" in collection_path.read_text(encoding="utf-8") or None
+
+
+def pytest_collection() -> None:
+    """Nothing is garbage while tests are collected, and to look for it takes a fifth of that time."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """What pytest has collected stays to the end: no search for garbage goes through it again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)

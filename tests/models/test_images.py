@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import ModelError, UsageError
@@ -114,7 +114,6 @@ def test_images_are_bounded_in_number_and_size(tmp_path: Path) -> None:
             read_images(single)  # type: ignore[arg-type]
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=40) | st.text(max_size=40) | st.text(max_size=40).map(lambda text: f"data:{text}"))
 def test_whatever_is_given_is_an_image_or_wrong_use(source: bytes | str) -> None:
     try:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc._records.prices import Price, missing_price, money_text
@@ -98,7 +98,6 @@ def test_a_reply_may_have_what_the_money_pays_for_and_the_next_is_not_asked_for(
     assert model.budget.calls_used == 2
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 400), st.lists(st.integers(1, 60), min_size=1, max_size=6), st.booleans())
 def test_requests_at_the_same_time_stay_within_the_money(units: int, wanted: list[int], failing: bool) -> None:
     class Slow(FakeModel):

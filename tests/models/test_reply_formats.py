@@ -94,7 +94,6 @@ def test_a_choice_that_is_not_named_is_none(text: str) -> None:
     assert "choices" in reply.problem
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.text(alphabet='{}[]",:a1`\n \\ud', max_size=80))
 def test_no_reply_breaks_the_reading(text: str) -> None:
     for made in ({"schema": CITY}, {"choices": NAMES}, {"schema": {}}):
@@ -584,7 +583,7 @@ SCHEMAS = st.recursive(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(SCHEMAS)
 def test_what_is_sent_is_a_small_schema_of_an_object(schema: dict[str, Any]) -> None:
     made = enforced(schema)

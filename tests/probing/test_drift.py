@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from atc.probing.drift import MAX_CHANGES, Change, compare
 from atc.schemas.infer.shape import Shape
@@ -26,13 +26,11 @@ CITY = {"id": 1, "name": "Rome", "area": {"km2": 1285.5}, "tags": ["capital"]}
 
 
 @given(MANY_VALUES)
-@settings(max_examples=100, deadline=None)
 def test_nothing_changed_where_nothing_changed(values: list[Any]) -> None:
     assert compare(schema_of(*values), schema_of(*values)) == []
 
 
 @given(MANY_VALUES, MANY_VALUES)
-@settings(max_examples=100, deadline=None)
 def test_any_two_schemas_can_be_compared(old: list[Any], new: list[Any]) -> None:
     for change in compare(schema_of(*old), schema_of(*new)):
         assert change.path.startswith("$")

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
@@ -149,7 +149,6 @@ def test_values_of_secrets_are_not_shown() -> None:
         st.dictionaries(st.sampled_from("abc"), st.integers() | st.text(max_size=5) | st.none(), max_size=3), max_size=6
     )
 )
-@settings(max_examples=100, deadline=None)
 def test_every_accepted_call_fits(calls: list[dict[str, Any]]) -> None:
     evidence = evidence_of(*calls)
     assert [call for call in calls if problems(evidence.schema(), call)] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc._records.records import Feed
@@ -218,7 +218,6 @@ _SOURCES = st.sampled_from(
 
 
 @given(_SOURCES, _JSON, _JSON, st.integers(0, 3), st.text(max_size=10))
-@settings(max_examples=60, deadline=None)
 def test_whatever_comes_it_is_found_without_an_error(
     source: str, value: Any, given_: Any, line: int, task: str
 ) -> None:

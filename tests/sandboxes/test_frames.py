@@ -10,7 +10,7 @@ import socket
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc._records.outcome import Outcome
@@ -112,14 +112,12 @@ def test_what_came_before_the_end_of_the_stream_is_handed_over_and_counted() -> 
     assert len(charged) >= len(sent) / 32  # each turn
 
 
-@settings(max_examples=150)
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_or_read(data: bytes) -> None:
     with contextlib.suppress(FrameError):
         assert all(isinstance(frame, dict) for frame in read(data))
 
 
-@settings(max_examples=150)
 @given(st.dictionaries(st.text(max_size=5), JSON, max_size=3), st.data())
 def test_mutated_frames_are_refused_or_read(message: dict[str, Any], data: st.DataObject) -> None:
     body = bytearray(frames.encode(message))
@@ -188,7 +186,6 @@ def spelled(draw: st.DrawFn, depth: int = 3) -> str:
     return draw(st.sampled_from(odd) | KEYS.map(json.dumps))
 
 
-@settings(max_examples=80)
 @given(spelled())
 def test_a_key_that_stands_twice_is_seen_however_it_is_written(text: str) -> None:
     def strictly() -> Any:

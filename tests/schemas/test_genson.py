@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from genson import SchemaBuilder, SchemaNode
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.schemas.infer.evidence import MAX_DEPTH, MAX_FIELDS, MAX_NODES, Node, Tree
@@ -46,13 +46,11 @@ def test_a_place_is_gensons_node() -> None:
     assert issubclass(Node, SchemaNode)
 
 
-@settings(max_examples=50)
 @given(st.lists(VALUES, min_size=1, max_size=6))
 def test_the_types_are_those_that_genson_comes_to(values: list[Any]) -> None:
     assert seen(values).to_schema() == genson_of(values)
 
 
-@settings(max_examples=50)
 @given(st.lists(VALUES, min_size=1, max_size=4), st.lists(VALUES, min_size=1, max_size=4))
 def test_merged_evidence_has_the_types_of_all(left: list[Any], right: list[Any]) -> None:
     merged = seen(left)
@@ -60,7 +58,6 @@ def test_merged_evidence_has_the_types_of_all(left: list[Any], right: list[Any])
     assert as_set(merged.to_schema()) == as_set(genson_of([*left, *right]))
 
 
-@settings(max_examples=50)
 @given(st.lists(VALUES, min_size=1, max_size=4))
 def test_stored_evidence_has_the_types_that_were_seen(values: list[Any]) -> None:
     assert as_set(load(dump(seen(values))).to_schema()) == as_set(genson_of(values))

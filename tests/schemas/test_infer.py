@@ -10,7 +10,7 @@ from typing import Any
 
 import jsonschema_rs
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import UsageError
@@ -66,14 +66,12 @@ def fits(schema: dict[str, Any], value: Any) -> bool:
 
 
 @given(MANY_VALUES)
-@settings(max_examples=100, deadline=None)
 def test_every_value_that_was_seen_fits(values: list[Any]) -> None:
     schema = schema_of(*values)
     assert [value for value in values if not fits(schema, value)] == []
 
 
 @given(MANY_VALUES, MANY_VALUES)
-@settings(max_examples=100, deadline=None)
 def test_what_was_seen_still_fits_after_more_evidence(first: list[Any], more: list[Any]) -> None:
     shape = shape_of(*first)
     for value in more:
@@ -97,7 +95,6 @@ def in_any_order(schema: Any) -> Any:
 
 
 @given(MANY_VALUES, MANY_VALUES)
-@settings(max_examples=100, deadline=None)
 def test_merging_is_adding_in_any_order(left: list[Any], right: list[Any]) -> None:
     one, other = shape_of(*left), shape_of(*right)
     one.root.merge(shape_of(*right).root)
@@ -107,7 +104,6 @@ def test_merging_is_adding_in_any_order(left: list[Any], right: list[Any]) -> No
 
 
 @given(MANY_VALUES, VALUES)
-@settings(max_examples=100, deadline=None)
 def test_evidence_survives_being_stored(values: list[Any], more: Any) -> None:
     shape = shape_of(*values)
     stored = json.loads(json.dumps(shape.to_json()))
@@ -127,7 +123,6 @@ def test_merging_leaves_the_other_as_it_is_and_shares_nothing_with_it() -> None:
 
 
 @given(MANY_VALUES)
-@settings(max_examples=100, deadline=None)
 def test_what_is_inferred_is_a_protocol_whose_stub_can_be_written(values: list[Any]) -> None:
     schema = schema_of(*values)
     ensure_valid_schema(schema, "an inferred schema")

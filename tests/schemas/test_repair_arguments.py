@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.result import Effect
@@ -526,7 +526,6 @@ ROOTS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=150, deadline=None)
 @given(ROOTS, st.dictionaries(KEYS, VALUES, max_size=4), st.sampled_from([READ, WRITE]))
 def test_what_is_repaired_once_stays_and_what_is_given_is_never_changed(
     schema: dict[str, Any], arguments: dict[str, Any], effect: Effect
@@ -544,7 +543,6 @@ def test_what_is_repaired_once_stays_and_what_is_given_is_never_changed(
         assert len(made.arguments) <= len(arguments)
 
 
-@settings(max_examples=100, deadline=None)
 @given(ROOTS, st.dictionaries(KEYS, JSON, max_size=4), st.sampled_from([READ, WRITE]))
 def test_valid_arguments_are_the_same_object_afterwards(
     schema: dict[str, Any], arguments: dict[str, Any], effect: Effect

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import ToolImportError
@@ -151,7 +151,6 @@ def test_what_is_missing_stays_missing_and_null_is_kept_where_it_may_be() -> Non
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(SCHEMA, st.dictionaries(st.text(max_size=2), JSON, max_size=3))
 def test_repair_never_breaks_and_never_spoils_what_fits(schema: dict[str, Any], arguments: dict[str, Any]) -> None:
     root = {"type": "object", "properties": {"a": schema, "b": schema}}

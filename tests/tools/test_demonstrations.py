@@ -77,7 +77,6 @@ def test_comments_are_left_out_and_strings_stay_as_they_are() -> None:
     assert 'get_lake("it\'s")' in source
 
 
-@settings(max_examples=60, deadline=None)
 @given(question=TEXT, text=TEXT, raw=TEXT)
 def test_no_text_of_a_demonstration_becomes_code(question: str, text: str, raw: str) -> None:
     for program in (raw, f"answer = get_lake({text!r})", f"get_lake()\n{raw}", f'get_lake(f"{{1}}{raw}")'):
@@ -118,7 +117,7 @@ def test_without_demonstrations_nothing_is_shown_otherwise() -> None:
     assert fitted(10_000, plain).text == "\n\n\n".join(map(render_stub, plain))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 2_000), st.lists(st.booleans(), min_size=1, max_size=5))
 def test_the_budget_holds(room: int, demonstrated: list[bool]) -> None:
     tools = [lake(f"tool{n}", **({} if each else {"examples": ()})) for n, each in enumerate(demonstrated)]

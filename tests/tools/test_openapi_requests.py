@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.errors import ToolError
@@ -126,7 +126,6 @@ def test_a_path_argument_that_is_a_step_of_a_path_is_refused_before_anything_is_
 
 
 @given(st.text(st.characters() | st.sampled_from("./\\%?#&;\ud800"), min_size=1, max_size=30))
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
 def test_a_path_argument_never_leaves_its_segment(value: str) -> None:
     plan = Operation("GET", "/users/{id}/posts", (Parameter("id", "id", "path", "simple", False),))
     try:

@@ -6,7 +6,7 @@ import ast
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph.structure import suppliers_of
@@ -112,7 +112,6 @@ def assert_only_declarations(source: str, tools: set[str]) -> None:
     assert set(calls) <= {"TypedDict"}
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     description=TEXT,
     returns=SCHEMA,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph.and_or import OPEN, Item, Need, Solution, cheapest
@@ -70,7 +70,6 @@ def cost_of(graph: Graph, solution: Solution) -> int:
     return cost
 
 
-@settings(max_examples=80, deadline=None)
 @given(graphs(), st.integers(1, 6))
 def test_it_finds_what_trying_everything_finds(graph: Graph, k: int) -> None:
     found = cheapest(graph.__getitem__, 0, k, 10**6, call=CALL)
@@ -85,7 +84,6 @@ def test_it_finds_what_trying_everything_finds(graph: Graph, k: int) -> None:
         assert set(each.chosen) == {item for node in each.nodes for item in items(graph, node)}
 
 
-@settings(max_examples=80, deadline=None)
 @given(graphs(), st.integers(1, 4))
 def test_what_is_there_already_costs_nothing_and_needs_nothing(graph: Graph, free: int) -> None:
     if free < len(graph):
@@ -94,7 +92,6 @@ def test_what_is_there_already_costs_nothing_and_needs_nothing(graph: Graph, fre
         assert all(free not in each.nodes for each in found.found)
 
 
-@settings(max_examples=80, deadline=None)
 @given(graphs(), st.integers(1, 40))
 def test_with_too_few_steps_it_still_answers_and_claims_no_more_than_is_true(graph: Graph, budget: int) -> None:
     found = cheapest(graph.__getitem__, 0, 2, budget, call=CALL)
@@ -110,7 +107,6 @@ def test_with_too_few_steps_it_still_answers_and_claims_no_more_than_is_true(gra
     assert cheapest(graph.__getitem__, 0, 2, budget, call=CALL) == found
 
 
-@settings(max_examples=50, deadline=None)
 @given(graphs(), st.permutations(range(5)))
 def test_other_numbers_for_the_nodes_change_no_cost(graph: Graph, order: list[int]) -> None:
     names = [0, *(each for each in order if each and each < len(graph))]  # the target stays 0

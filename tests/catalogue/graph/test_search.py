@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph.edges import Evidence, Feed
@@ -174,7 +174,6 @@ EDGES = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(EDGES, st.integers(0, 99))
 def test_the_order_of_tools_and_edges_changes_nothing(edges: Mapping[str, Mapping[str, float]], seed: int) -> None:
     graph, other = fake(edges), fake(edges, seed=seed)
@@ -185,7 +184,6 @@ def test_the_order_of_tools_and_edges_changes_nothing(edges: Mapping[str, Mappin
             assert paths_between(graph, source, target) == paths_between(other, source, target)
 
 
-@settings(max_examples=60, deadline=None)
 @given(EDGES)
 def test_chains_are_what_trying_all_finds(edges: Mapping[str, Mapping[str, float]]) -> None:
     graph = fake(edges)

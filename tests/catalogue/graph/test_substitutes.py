@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.graph.edges import Counts, Learnt, Place
@@ -222,7 +222,6 @@ schemas: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@settings(max_examples=80, deadline=None)
 @given(
     st.lists(
         st.tuples(schemas, st.dictionaries(words, leaf, max_size=3), st.sampled_from(list(Effect))),

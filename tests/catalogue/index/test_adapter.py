@@ -163,7 +163,7 @@ def test_a_matrix_that_nothing_could_teach_is_refused(tmp_path: Path, value: flo
         Adapter.read(tmp_path / "ranking-1.json")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(some.binary(max_size=200))
 def test_any_bytes_are_an_adapter_or_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "ranking-bytes.json"

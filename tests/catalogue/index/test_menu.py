@@ -83,7 +83,7 @@ def test_the_same_pages_in_every_order_of_asking() -> None:
     assert pages[::-1] == [first.children(entry.path) for entry in entries]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.dictionaries(st.text(min_size=1, max_size=30), st.text(max_size=40), min_size=1, max_size=14),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc.catalogue.index import search
@@ -31,7 +31,6 @@ def test_a_task_is_cut_where_a_part_ends(task: str, count: int) -> None:
     assert len(parts_of(task)) == count
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.sampled_from(["and then", "word", ".", ",", "also", "\n", "。", "第"]), max_size=60).map(" ".join))
 def test_parts_are_few_and_have_words_of_the_task(task: str) -> None:
     parts = parts_of(task)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Toolset
@@ -116,7 +116,6 @@ def test_poisoned_sets_put_no_tool_first_everywhere() -> None:
         assert all(gain <= TOOL for gain in gained.values())
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sets(st.integers(0, 7), min_size=1, max_size=6), st.floats(1e-3, 1e6)), max_size=8),
     st.lists(st.floats(0, 1, width=32), min_size=8, max_size=8),
