@@ -305,7 +305,9 @@ class RunView:
         if found is not None and (found.planned or data["status"] == "answered"):
             self._show_planned(found)
         if data["status"] not in ("answered", "planned"):
-            self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
+            impossible = data["fault"] and data["fault"].get("case") == FaultCase.IMPOSSIBLE
+            ending = "no tool can do it" if impossible else _ENDINGS.get(data["status"], data["status"])
+            self.line(f"── {ending} ──", "bold red")
             raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
             if data["fault"] and not raised:
                 self.line(data["fault"]["message"], "red")

@@ -225,8 +225,11 @@ def fault_feedback(failed: Fault) -> str:
 SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
 """Stands beside the warnings that alone kept a program from running."""
 
-SAID_IMPOSSIBLE = "if that is so, write the same program again; else solve the task with the tools above"
-"""Stands beside the fault of a program that says that no tool can do the task."""
+SAID_IMPOSSIBLE = (
+    "if that is so, write the same program again; else solve the task with the tools above, or look for others with "
+    "find_tools"
+)
+"""Stands beside the fault of a program that says that no tool can do the task, where tools were left out."""
 
 
 def done(made: str, value: str) -> str:

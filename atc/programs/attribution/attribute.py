@@ -55,6 +55,8 @@ MAX_NAMED = 200
 _CONFLICTS = frozenset({409, "conflict"})
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)'
 
+_GIVE_A_TOOL = "Give the run a tool that does this, or ask for what its tools can do."
+
 
 @dataclass
 class Attribution:
@@ -127,7 +129,8 @@ class Attribution:
         if failed is not None:
             return self._refused(failed, error)
         if error.type == "NotImplementedError" and says_impossible(self.program.nodes, error.line):
-            return self._made("program", FaultCase.IMPOSSIBLE, error.line, raised=error.raised, reason=error.message)
+            said = {"raised": error.raised, "reason": error.message, "hint": _GIVE_A_TOOL}
+            return self._made("program", FaultCase.IMPOSSIBLE, error.line, **said)
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", FaultCase.SIGNATURE, error.line, speaker="python", **wrong)
