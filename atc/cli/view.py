@@ -17,7 +17,17 @@ from rich.text import Text
 from atc import wording
 from atc._records.packing import as_text, unpack
 from atc._records.prices import money_text
-from atc._records.records import BodyError, Drift, DryRun, FaultCase, Feed, Invocation, Replacement, SketchFacts
+from atc._records.records import (
+    WARNINGS,
+    BodyError,
+    Drift,
+    DryRun,
+    FaultCase,
+    Feed,
+    Invocation,
+    Replacement,
+    SketchFacts,
+)
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
@@ -321,7 +331,7 @@ class RunView:
             self.line(f"value: {_short(data['value'], 2000)}")
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
-            if case != FaultCase.UNRESOLVED:
+            if case not in WARNINGS:
                 self.line(f"  note: {outcomes.remark(message, case)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
@@ -336,7 +346,7 @@ class RunView:
             "dim",
         )
         for message, case in remarks:
-            if case == FaultCase.UNRESOLVED:
+            if case in WARNINGS:
                 self.line(message, "bold yellow")
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None

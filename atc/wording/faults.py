@@ -81,7 +81,7 @@ def _fault(f: Fault) -> str:
             return f"{_called(f, 80)} answered with an error: {f.reason}"
         case FaultCase.WENT_ON:
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
-        case FaultCase.FIRST_PART:
+        case FaultCase.FIRST_PART | FaultCase.FIRST_FEW:
             return _first_part(f)
         case FaultCase.UNSAID:
             return _unsaid(f)
@@ -127,7 +127,8 @@ def _refused(f: Fault) -> str:
 def _first_part(f: Fault) -> str:
     shown = f.observed.length if f.observed is not None else 0
     gave = f"gave {shown} of {f.value}" if f.value is not None else f"gave {shown}, and says that there are more"
-    return f"{_called(f, 60)} {gave}: the answer may rest on a part of them"
+    unread = ", and the others were not read" if f.case is FaultCase.FIRST_PART else ""
+    return f"{_called(f, 60)} {gave}{unread}: the answer may rest on a part of them"
 
 
 def _unsaid(f: Fault) -> str:
