@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atc._records.records import Answered, Drift, Invocation, Observed, trimmed
+from atc._records.records import Answered, Drift, FaultCase, Invocation, Observed, trimmed
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
 from atc.facts import Finding
@@ -170,6 +170,17 @@ def has_other_value(finding: Finding, call: Call) -> bool:
 
 _REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "unknown_id", "conflict"}
 _REFUSED_CODES = {400, 404, 409, 410, 422}
+
+
+def failure_case(call: Call) -> FaultCase:
+    """Return the case of a fault by a call that has no response: it was refused before it was sent, or its tool failed,
+    whatever the tool said: of a 404, too, its record has ``failed``."""
+    match call.error_status:
+        case "invalid_arguments":
+            return FaultCase.INVALID_ARGUMENTS
+        case "too_many_calls":
+            return FaultCase.NOT_CALLED
+    return FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
 
 
 def blames_arguments(call: Call) -> bool:

@@ -26,6 +26,7 @@ from atc.programs.responses import (
     answered,
     blames_arguments,
     drift,
+    failure_case,
     invocation,
     is_empty_response,
     is_nothing,
@@ -167,22 +168,17 @@ class Attribution:
         status, line = call.error_status, call.line or error.line
         if status == "invalid_arguments" and (supplier := self._supplier(call)) is not None:
             return self._supplied(supplier, call, line)
-        kind: FaultKind
+        kind: FaultKind = "tool"
         if call.succeeded:
-            kind, case = "response", FaultCase.UNREAD
+            kind = "response"
         elif status == "too_many_calls":
-            kind, case = "limit", FaultCase.NOT_CALLED
-        elif call.cause is not None:
-            kind, case = "tool", FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
-        elif blames_arguments(call):
+            kind = "limit"
+        elif call.cause is None and blames_arguments(call):
             kind = "arguments"
-            case = FaultCase.INVALID_ARGUMENTS if status == "invalid_arguments" else FaultCase.REFUSED
-        else:
-            kind, case = "tool", FaultCase.FAILED
         idle = "idle-call" in self.rules and self._is_idle(call)
         return self._made(
             kind,
-            case,
+            FaultCase.UNREAD if call.succeeded else failure_case(call),
             line,
             tool=call.tool,
             call=call.index,
