@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from typer.testing import CliRunner
 from atc.cli import app, find
 from atc.models.fake import FakeModel
 from tests.support.cli import TOOLS
-from tests.support.retrieval import HashedWords
 
 
 @pytest.fixture(autouse=True)
@@ -59,17 +57,15 @@ def test_what_nothing_has_in_common_with_is_said() -> None:
     assert json.loads(atc("search", "日本の天気", "-t", "tools.py", "--json").stdout)["tools"] == []
 
 
-def test_that_nothing_seems_to_fit_is_said_beside_what_is_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Vague(HashedWords):
-        def _row(self, text: str) -> Iterator[float]:
-            return (each + 0.03 for each in super(Vague, self)._row(text))
-
-    monkeypatch.setattr(find, "encoder_for", lambda count: (Vague(), []))
-    for query, strange in (("play loud music", True), ("twice a number", False)):
-        ran = atc("search", query, "-t", "tools.py")
-        assert ("no tool seems to fit" in ran.stderr, ran.exit_code) == (strange, 0)
-        assert "double" in ran.stdout
-        assert json.loads(atc("search", query, "-t", "tools.py", "--json").stdout)["nothing_fits"] is strange
+@pytest.mark.parametrize("strange", [True, False])
+def test_that_nothing_seems_to_fit_is_said_beside_what_is_nearest(
+    monkeypatch: pytest.MonkeyPatch, strange: bool
+) -> None:
+    monkeypatch.setattr(find, "nothing_fits", lambda hits: strange and [*hits] != [])
+    ran = atc("search", "twice a number", "-t", "tools.py")
+    assert ("no tool seems to fit" in ran.stderr, "double" in ran.stdout, ran.exit_code) == (strange, True, 0)
+    found = json.loads(atc("search", "twice a number", "-t", "tools.py", "--json").stdout)
+    assert found["nothing_fits"] is strange
 
 
 def test_text_of_a_tool_does_not_steer_the_terminal() -> None:
