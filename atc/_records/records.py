@@ -347,6 +347,7 @@ class Feed(Record):
         call: the number of that call in the run, and ``tool`` its tool; of the first three, and of ``planned``.
         path: leads to the field in the response: keys, and positions in lists.
         row: the object that has this field: its other fields, the first short ones. So ``6`` can be told for a kite.
+        rows: objects in the list that has this row, if they are several and the call searched: one of those that fit.
         more: feeds of the same argument that are not named, after this one.
     """
 
@@ -357,6 +358,7 @@ class Feed(Record):
     tool: str = ""
     path: tuple[str | int, ...] = ()
     row: Arguments = Field(default_factory=dict)
+    rows: int = 0
     more: int = 0
 
 
