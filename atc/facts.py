@@ -135,8 +135,8 @@ class Fault(_Worded):
         raised: the exception that ended the program.
         place: the part of a response that is at fault. ``observed`` is what stands there, ``key`` what was looked up
             in it, ``drift`` where it is not what its schema says. Of ``signature``, ``key`` is the argument.
-        value: the empty answer. Of ``first_part``, how many items there are; ``None`` where that is not said.
-            Of ``unsaid``, the words in the sentence that nothing gave.
+        value: the empty answer. Of ``first_part`` and ``first_few``, how many items there are; ``None`` where that is
+            not said. Of ``unsaid``, the words in the sentence that nothing gave.
         misfit: where the answer does not have the type that was asked for.
         finding: what the check found: in a last program that never ran, or a warning about the place where this one
             failed.

@@ -201,9 +201,9 @@ class Result(Record, Generic[T]):
         remarks: failures that the program which answered caught, of reads too; errors in the bodies of writes'
             responses that it did not look at; then warnings of the check about it that the run did not settle
             (``case="unresolved"``); the first ones. Then what an answer rests on, which may be right: no call
-            (``no_calls``), a part of a list that goes on (``first_part``); and why the program's sentence about it is
-            not used (``unsaid``). Of a resumed run, last, the tools that it had before and that are not there any more
-            (``tool_gone``).
+            (``no_calls``), a part of a list that goes on (``first_part``; ``first_few`` if the program asked for just
+            so many); and why the program's sentence about it is not used (``unsaid``). Of a resumed run, last, the
+            tools that it had before and that are not there any more (``tool_gone``).
         question: what the program asks the user, in its own words, after ``needs_input``; else ``None``.
         cost: what the model's replies cost, in ``currency``; ``None`` where the settings have no price for it. A reply
             that failed, and embeddings at an endpoint, are not in it.

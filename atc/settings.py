@@ -114,8 +114,8 @@ class Settings(BaseSettings):
     reuse_reads_s: float = Field(
         300.0,
         ge=0,
-        description="seconds for which reads are used again, of a conversation's earlier tasks and of a run that waited for "
-        "a yes; 0: never",
+        description="seconds for which reads are used again: a conversation's earlier ones, and those of a run that "
+        "waited for a yes; 0: never",
     )
 
     approve: ApproveChoice | None = Field(

@@ -73,16 +73,26 @@ class FaultCase(StrEnum):
     UNPACKED = "unpacked"
     # remarks alone
     UNRESOLVED = "unresolved"  # a warning about the program that answered, which its run did not settle
-    FIRST_PART = "first_part"  # a response says that it holds a part of a list, and the program took it for the whole
+    FIRST_PART = "first_part"  # a response is a part of a list, and the program took it for the whole
+    FIRST_FEW = "first_few"  # the same, and the program asked for just so many items
     UNSAID = "unsaid"  # why the sentence that a program said of its answer is not used
     TOOL_GONE = "tool_gone"  # the run had a tool before that is not there any more
     PARTIAL = "partial"  # in records of older versions alone
 
 
 NO_FAILURES: frozenset[str] = frozenset(
-    {FaultCase.UNRESOLVED, FaultCase.FIRST_PART, FaultCase.NO_CALLS, FaultCase.TOOL_GONE, FaultCase.UNSAID}
+    {
+        FaultCase.UNRESOLVED,
+        FaultCase.FIRST_PART,
+        FaultCase.FIRST_FEW,
+        FaultCase.NO_CALLS,
+        FaultCase.TOOL_GONE,
+        FaultCase.UNSAID,
+    }
 )
 """The cases of remarks which say what an answer rests on, or what it lacks: from no failure did a program go on."""
+WARNINGS: frozenset[str] = frozenset({FaultCase.UNRESOLVED, FaultCase.FIRST_PART})
+"""The cases of remarks with which an answer is not to be relied on before somebody looked."""
 ODD_ANSWERS: frozenset[str] = frozenset(
     {FaultCase.EMPTY, FaultCase.NOTHING_FOUND, FaultCase.NO_SUCCESS, FaultCase.NO_CALLS}
 )
@@ -337,6 +347,7 @@ class Feed(Record):
         call: the number of that call in the run, and ``tool`` its tool; of the first three, and of ``planned``.
         path: leads to the field in the response: keys, and positions in lists.
         row: the object that has this field: its other fields, the first short ones. So ``6`` can be told for a kite.
+        rows: objects in the list that has this row, if they are several and the call searched: one of those that fit.
         more: feeds of the same argument that are not named, after this one.
     """
 
@@ -347,6 +358,7 @@ class Feed(Record):
     tool: str = ""
     path: tuple[str | int, ...] = ()
     row: Arguments = Field(default_factory=dict)
+    rows: int = 0
     more: int = 0
 
 

@@ -19,7 +19,7 @@ from atc.catalogue.index.endpoint import EndpointEncoder
 from atc.catalogue.index.index import Hit, ToolIndex
 from atc.catalogue.index.index_cache import INDEXES, kept_index
 from atc.catalogue.index.minilm import MiniLM
-from atc.catalogue.index.planner import QueryPlanner, Trajectory, search_without_plan
+from atc.catalogue.index.planner import QueryPlanner, Trajectory, nothing_fits, search_without_plan
 from atc.catalogue.index.retriever import Way, encoder_for
 from atc.catalogue.index.scorers import added
 from atc.catalogue.index.vectors import Encoder
@@ -151,7 +151,8 @@ def search(
             searched.protocol(name).model_dump(mode="json") | {"id": name} | _scores(hits, name) for name in ranked
         ]
         messages = [{"role": message.role, "content": message.content} for message in found.messages]
-        print_json({"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages} | found.summary())
+        made = {"query": query, "seconds": round(seconds, 4), "tools": tools, "said": messages}
+        print_json(made | {"nothing_fits": _nothing_fits(found)} | found.summary())
         return
     _print(searched, found, ranked)
 
@@ -187,6 +188,10 @@ async def _planned(index: ToolIndex, query: str, settings: Settings) -> Trajecto
         await model.aclose()
 
 
+def _nothing_fits(found: Trajectory) -> bool:
+    return nothing_fits(hit for turn in found.turns for hit in turn.hits)
+
+
 def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
     if found.stopped:
         err.print(f"the model's part ended early: {found.stopped}", style="yellow", markup=False)
@@ -195,12 +200,15 @@ def _print(index: ToolIndex, found: Trajectory, ranked: Sequence[str]) -> None:
     if not ranked:
         err.print("no tool has anything in common with that; try other words", markup=False)
         return
+    if strange := _nothing_fits(found):
+        said = "no tool seems to fit: none has a word in common with that, or is near it in meaning; the nearest are"
+        err.print(said, style="yellow", markup=False)
     table = Table("", "tool", "effect", "what it does", box=None, header_style="bold")
     for place, name in enumerate(ranked, 1):
         protocol = index.protocol(name)
         table.add_row(str(place), Text(clean(name)), protocol.effect.value, Text(short(protocol.description, 100)))
     print_table(table)
-    for prerequisite in found.prerequisites:
+    for prerequisite in () if strange else found.prerequisites:
         out.print(Text(clean(str(prerequisite))), style="dim")
 
 

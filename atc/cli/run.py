@@ -120,7 +120,8 @@ def finish(result: Result, *, as_json: bool, trace: bool) -> None:
 
 
 def report(result: Result, *, viewed: bool) -> None:
-    """Print on stderr what the user must see to: calls in doubt, those not made, and that a run is incomplete.
+    """Print on stderr what the user must see to: calls in doubt, those not made or that wait for a yes, and that a run
+    is incomplete.
 
     Args:
         result: of the run.
@@ -136,6 +137,10 @@ def report(result: Result, *, viewed: bool) -> None:
     if warned := refused.count("warned"):
         hint = "--approve always --set warnings=allow makes them; on a terminal you are asked"
         err.print(f"not made: {warned} calls that depend on a warning of the check ({hint})", markup=False)
+    if result.status == "denied" and result.trace is not None:
+        unasked = [call for call in result.calls if call.refused_by == "nobody"]
+        if unasked and all(call.refused_by in (None, "nobody") for call in result.calls):
+            err.print(clean(outcomes.waits(result.run_id, unasked[0].tool, unasked[0].arguments)), markup=False)
     denied = sum(call.error_status == "denied" and call.refused_by != "user" for call in result.calls)
     if denied and result.status != "denied":  # else the fault says it
         hint = "--approve ask or always makes them; a function of yours that only reads: @atc.tool(effect='read')"

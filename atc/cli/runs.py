@@ -98,7 +98,8 @@ def runs(
     for row in rows:
         cost = [_cost(row)] if priced else []
         task = Text(short(row["task"], 80))
-        table.add_row(row["run_id"], _status(row), str(row["calls"]), str(row["revisions"]), *cost, task)
+        calls = f"{row['calls']}, {row['replayed']} replayed" if row["replayed"] else str(row["calls"])
+        table.add_row(row["run_id"], _status(row), calls, str(row["revisions"]), *cost, task)
     print_table(table)
 
 

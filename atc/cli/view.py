@@ -28,6 +28,7 @@ from atc._records.records import (
     Replacement,
     SketchFacts,
 )
+    WARNINGS,
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
@@ -319,7 +320,9 @@ class RunView:
         if data.get("pending"):
             self._show_pending(data)
         if data["status"] not in ("answered", "planned", "waiting"):
-            self.line(f"── {_ENDINGS.get(data['status'], data['status'])} ──", "bold red")
+            impossible = data["fault"] and data["fault"].get("case") == FaultCase.IMPOSSIBLE
+            ending = "no tool can do it" if impossible else _ENDINGS.get(data["status"], data["status"])
+            self.line(f"── {ending} ──", "bold red")
             raised = data.get("raised") and not self._stored  # whoever catches the exception prints it
             if data["fault"] and not raised:
                 self.line(data["fault"]["message"], "red")
@@ -333,7 +336,7 @@ class RunView:
             self.line(f"value: {_short(data['value'], 2000)}")
         remarks = [(each["message"], each.get("case", "")) for each in data.get("remarks", ())]
         for message, case in remarks:
-            if case != FaultCase.UNRESOLVED:
+            if case not in WARNINGS:
                 self.line(f"  note: {outcomes.remark(message, case)}", "yellow")
         usage = data["usage"]
         tokens = f"{usage['prompt_tokens']}+{usage['completion_tokens']} tokens"
@@ -348,7 +351,7 @@ class RunView:
             "dim",
         )
         for message, case in remarks:
-            if case == FaultCase.UNRESOLVED:
+            if case in WARNINGS:
                 self.line(message, "bold yellow")
         if partial:
             fault = data["fault"]["message"] if data["fault"] else None

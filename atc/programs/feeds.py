@@ -21,6 +21,7 @@ from atc.programs.responses import MISSING, places
 from atc.result import Call
 from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.protocol import Parameter, Protocol, parameters_of
+from atc.tools.paging import is_positional
 
 MAX_FEEDS, MAX_INSIDE = 3, 10
 """Of one argument as a whole, and of the places within it. How many more there are is said."""
@@ -322,8 +323,33 @@ def _names(field: str, tool: str, path: Path) -> bool:
 
 
 def _fed(argument: str, kind: FeedKind, source: Call, path: Path, inside: Path = ()) -> Feed:
-    row = _row(source.value, path)
-    return Feed(argument=argument, inside=inside, kind=kind, call=source.index, tool=source.tool, path=path, row=row)
+    row, rows = _row(source.value, path), _fitted(source, path)
+    return Feed(
+        argument=argument,
+        inside=inside,
+        kind=kind,
+        call=source.index,
+        tool=source.tool,
+        path=path,
+        row=row,
+        rows=rows,
+    )
+
+
+def _fitted(source: Call, path: Path) -> int:
+    """The length of the innermost list on a path, of what a call with arguments of its own answered; 0 where it has no
+    second item: what a search found is one of those that fit."""
+    if all(map(is_positional, source.arguments)):
+        return 0
+    here, length = source.value, 0
+    for step in path:
+        if isinstance(step, int) and isinstance(here, list):
+            length = len(here)
+        try:
+            here = here[step]
+        except (KeyError, IndexError, TypeError):
+            return 0
+    return length if length > 1 else 0
 
 
 def _row(value: Any, path: Path) -> dict[str, Any]:

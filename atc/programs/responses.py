@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from atc._records.records import Answered, Drift, Invocation, Observed, trimmed
+from atc._records.records import Answered, Drift, FaultCase, Invocation, Observed, trimmed
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import canonical, holds_nothing, is_empty
 from atc.facts import Finding
@@ -172,6 +172,17 @@ _REFUSED_WORDS = {"invalid_arguments", "not_found", "invalid", "bad_request", "u
 _REFUSED_CODES = {400, 404, 409, 410, 422}
 
 
+def failure_case(call: Call) -> FaultCase:
+    """Return the case of a fault by a call that has no response: it was refused before it was sent, or its tool failed,
+    whatever the tool said: of a 404, too, its record has ``failed``."""
+    match call.error_status:
+        case "invalid_arguments":
+            return FaultCase.INVALID_ARGUMENTS
+        case "too_many_calls":
+            return FaultCase.NOT_CALLED
+    return FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
+
+
 def blames_arguments(call: Call) -> bool:
     """Say whether a call was refused or failed for its arguments, so that others may help."""
     status = call.error_status
@@ -181,9 +192,10 @@ def blames_arguments(call: Call) -> bool:
 # ----------------------------------------------------------------------------------------------------------------------
 # Responses that say themselves that they hold a part of a list, and programs that take such a part for the whole.
 #
-# A response is believed as it says it: by a total that is larger than its list, or by naming a next page. A program
-# takes the part for the whole where it counts, ranks or walks the list. One that takes a position of it, or the item
-# that is equal to what it looks for, found what it wanted, whatever stands in the rest.
+# A response is believed as it says it: by a total that is larger than its list, or by naming a next page. It is a part,
+# too, where a repair lowered the number of items that the program asked for, and so many came. A program takes the part
+# for the whole where it counts, ranks or walks the list. One that takes a position of it, or the item that is equal to
+# what it looks for, found what it wanted, whatever stands in the rest.
 
 
 _UNTOLD = Paging("link", items=None)
@@ -197,12 +209,14 @@ class Part(NamedTuple):
         path: the way to the list in it.
         shown: the items of the list.
         total: how many there are in all; ``None`` where it only says that there are more.
+        asked: the program asked for just so many, and could have asked for more.
     """
 
     call: Call
     path: tuple[str, ...]
     shown: int
     total: int | None
+    asked: bool = False
 
 
 def stated_parts(calls: Sequence[Call], protocols: Mapping[str, Protocol]) -> list[Part]:
@@ -226,7 +240,7 @@ def stated_parts(calls: Sequence[Call], protocols: Mapping[str, Protocol]) -> li
 
 
 def _part(call: Call, protocol: Protocol) -> Part | None:
-    if call.error is not None or not isinstance(call.value, dict):
+    if call.error is not None or not isinstance(call.value, dict | list):
         return None
     paging = paging_of(protocol)
     try:
@@ -239,9 +253,25 @@ def _part(call: Call, protocol: Protocol) -> Part | None:
     if not shown or page.more is False or total == shown:
         return None
     behind = page.pages is not None and page.current is not None and page.pages > page.current > 0
-    if total is None and not (page.more or page.next is not None or (counts and behind)):
+    asked = _size(call.arguments if call.original is None else call.original)
+    sent = _size(call.arguments)
+    lowered = asked is not None and sent is not None and sent < asked and sent <= shown
+    if total is None and not (page.more or page.next is not None or (counts and behind) or lowered):
         return None
-    return Part(call, page.path, shown, total)
+    few = asked is not None and asked <= shown and asked not in _most(protocol)
+    return Part(call, page.path, shown, total, few)
+
+
+def _size(arguments: Mapping[str, Any]) -> int | None:
+    """Return how many items a call asks for."""
+    sizes = (value for name, value in arguments.items() if flat(name) in SIZE)
+    return next((value for value in sizes if type(value) is int), None)
+
+
+def _most(protocol: Protocol) -> list[Any]:
+    """Return the most items that a tool takes for the length of a page."""
+    known = protocol.parameters.get("properties", {})
+    return [schema.get("maximum") for name, schema in known.items() if flat(name) in SIZE and isinstance(schema, dict)]
 
 
 def _takes_size(protocol: Protocol) -> bool:

@@ -83,9 +83,11 @@ class ChainPolicy:
         return nothing and before == value and answers
 
     def gives_up(self) -> bool:
-        """Whether the last two programs said that no tool can do the task."""
-        last = [revision.fault.case if revision.fault is not None else "" for revision in self._history[-2:]]
-        return last == [FaultCase.IMPOSSIBLE, FaultCase.IMPOSSIBLE]
+        """Whether the last program said that no tool can do the task; where a program can look for more tools, the last
+        two."""
+        said = 2 if self._loop.requests.finds_more else 1
+        last = [revision.fault.case if revision.fault is not None else "" for revision in self._history[-said:]]
+        return last == [FaultCase.IMPOSSIBLE] * said
 
     def fault(self) -> Fault:
         """Why the last program did not answer: its fault, or the first finding if it never ran."""

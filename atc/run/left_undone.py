@@ -26,7 +26,7 @@ from atc.calls.entry import CallEntry
 from atc.errors import Cause
 from atc.facts import Fault
 from atc.programs.program import Program
-from atc.programs.responses import blames_arguments, has_other_value, invocation, names_error
+from atc.programs.responses import blames_arguments, failure_case, has_other_value, invocation, names_error
 from atc.result import Call, Effect, Revision, RunStatus
 from atc.run.base import Ending
 from atc.run.endings import advised
@@ -294,18 +294,11 @@ def _is_refused_in_doubt(call: Call) -> bool:
 def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
     """The fault of a call that the program went on from; its line is given where the program's text names the tool
     there, for a strategy may run more than it shows."""
-    case = FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
     stated = call.body_error if call.succeeded else None
-    if stated is not None:
-        case = FaultCase.STATED
-    elif call.error_status == "invalid_arguments":
-        case = FaultCase.INVALID_ARGUMENTS
-    elif call.error_status == "too_many_calls":
-        case = FaultCase.NOT_CALLED
     text = lines[call.line - 1] if 0 < call.line <= len(lines) else ""
     return Fault(
         kind="arguments" if call.cause is None and blames_arguments(call) else "tool",
-        case=case,
+        case=failure_case(call) if stated is None else FaultCase.STATED,
         tool=call.tool,
         call=call.index,
         line=call.line if call.tool in text else 0,

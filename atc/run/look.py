@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from atc import wording
 from atc._records.packing import as_text
-from atc._records.records import FaultCase, Invocation
+from atc._records.records import Invocation
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import CallRefused, ToolError, UsageError
 from atc.facts import Fault
 from atc.models.base import bounded_tokens
 from atc.programs.edits import Edit, Rewrite, apply, insert_before
 from atc.programs.program import Program
+from atc.programs.responses import failure_case
 from atc.result import Call, Effect
 from atc.run.preamble import cut
 from atc.run.previews import previews
@@ -222,7 +223,7 @@ def refusal(call: Call) -> Fault:
     """The fault of such a write: no other program helps."""
     return Fault(
         kind="tool",
-        case=FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED,
+        case=failure_case(call),
         line=call.line,
         tool=call.tool,
         call=call.index,

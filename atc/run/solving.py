@@ -10,7 +10,7 @@ from typing import Any
 
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
-from atc._records.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
+from atc._records.records import WARNINGS, DryRun, FaultCase, Observed, Place, PlannedCall, Stop
 from atc.calls.sending import NOT_MADE, held_back
 from atc.errors import (
     BudgetExceeded,
@@ -37,7 +37,8 @@ from atc.traces.stores.base import StoredRun
 # ----------------------------------------------------------------------------------------------------------------------
 # Remarks on lists that were read in part: a response says that there are more, and the program took it for the whole.
 #
-# A program that wanted just these items is right, so the run stays answered.
+# A program that wanted just these items is right, so the run stays answered. Unless it asked for just so many, that is
+# a warning, and what it says of its answer is not used: it says it of the whole.
 
 
 MAX_PARTS = 3
@@ -65,7 +66,7 @@ def _remark(part: Part, program: Program) -> Fault:
     call = part.call
     return Fault(
         kind="response",
-        case=FaultCase.FIRST_PART,
+        case=FaultCase.FIRST_FEW if part.asked else FaultCase.FIRST_PART,
         tool=call.tool,
         call=call.index,
         line=call.line,
@@ -177,9 +178,10 @@ async def solved(run: Run, strategy: Strategy, resumed: StoredRun | None = None)
             ending, fitted = typed_ending(run, ending)
             ending = settled(ending, run)
             if ending.status == "answered":
-                ending = replace(ending, remarks=(*ending.remarks, *await first_parts(run)))
+                parts = await first_parts(run)
+                ending = replace(ending, remarks=(*ending.remarks, *parts))
                 sentence = say.value_text(ending.value)
-                if run.said:
+                if run.said and all(part.case is FaultCase.FIRST_FEW for part in parts):
                     sentence, unsaid = await asyncio.to_thread(say.sentence_of, run, ending.value)
                     ending = replace(ending, remarks=(*ending.remarks, *unsaid))
     except BudgetExceeded as error:
@@ -264,7 +266,7 @@ def end(run: Run, result: Result, **more: bool) -> None:
     """Write the end of a run into the trace."""
     if result.status == "answered":
         answered: Answered = {"value": pack(result.json_value), "answer": result.answer}
-        if any(each.case is FaultCase.UNRESOLVED for each in result.remarks):
+        if any(each.case in WARNINGS for each in result.remarks):
             answered["unresolved"] = True
         run.emit("answered", answered)
     run.emit("run_ended", result.model_dump(mode="json", exclude={"calls", "revisions", "sketch"}) | more)

@@ -61,6 +61,11 @@ class ToolRequests:
         own = (self._finder, self._docs, self._run.look)
         return any(each is not None and each.tool.name == tool for each in own)
 
+    @property
+    def finds_more(self) -> bool:
+        """Whether tools were left out that a program can look for."""
+        return self._finder is not None
+
     def _may_ask(self) -> bool:
         return self._asks < MAX_ASKS
 

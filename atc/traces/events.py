@@ -278,7 +278,8 @@ class Substituted(TypedDict):
 class Answered(TypedDict):
     """The run has an answer: the value, and ``answer``, what the program says of it.
 
-    ``unresolved``: the check warned about its program, and the run did not settle it.
+    ``unresolved``: the check warned about its program, and the run did not settle it; or a part of a list was taken for
+    the whole.
     """
 
     value: Any

@@ -33,7 +33,7 @@ Line = tuple[int, dict[str, Any] | TraceError]
 
 NOTE = "summary"
 """The name of the note beside a run."""
-FORM = 3
+FORM = 4
 """Of the note: another one is not read."""
 MOST_NOTE = 9_000
 """Bytes of a note: a summary that takes more is not kept."""

@@ -25,6 +25,9 @@ MAX_TASK, MAX_ANSWER = 4_000, 2_000
 CUT_OFF, RUNNING = "cut off", "running"
 """The status of a run whose trace has no end: where no process works on it, and where one does."""
 
+_NOT_SENT = frozenset({"replayed", "refused", "planned"})
+"""How calls end that no tool received."""
+
 
 def begun(text: str, room: int) -> str:
     """A text that takes ``room`` characters of JSON at most: the whole, or its beginning and an ellipsis."""
@@ -52,7 +55,8 @@ class RunSummary:
         model: its name.
         strategy: its name.
         began: seconds since the epoch; ``None`` where the trace does not say.
-        calls: of tools; also those that nobody knows the end of.
+        calls: of tools, that were sent; also those that wait, and those that nobody knows the end of.
+        replayed: calls that the journal answered.
         revisions: programs of the last task after its first one, of all its resumes.
         tokens: read and written by the model.
         seconds: that all tasks and resumes took; of one that was cut off, until the last that is known of it.
@@ -60,7 +64,7 @@ class RunSummary:
         answer: of the last task; where its calls with effects returned nothing, that it is done.
         partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
         waits: for the user, by the last that is known: for a yes or for words.
-        unresolved: the answer has a warning that the run did not settle.
+        unresolved: the answer has a warning that the run did not settle, or rests on a part of a list.
         damage: what is wrong with its trace.
     """
 
@@ -71,6 +75,7 @@ class RunSummary:
     strategy: str = ""
     began: float | None = None
     calls: int = 0
+    replayed: int = 0
     revisions: int = 0
     tokens: int = 0
     seconds: float | None = None
@@ -129,11 +134,16 @@ class RunSummary:
                 self._asked.discard(self._started)
                 self._begin(self._started)
             case "call_ended":
-                self._begin(data.get("index", 0))
+                number = data.get("index", 0)
+                if data.get("status") in _NOT_SENT:
+                    self.calls -= number in self._open  # it was asked about
+                    self.replayed += data["status"] == "replayed"
+                else:
+                    self._begin(number)
                 acted = data.get("effect") not in (None, Effect.READ.value)
                 self._acted |= acted and data["status"] in ("ok", "replayed")
-                self._open.discard(data.get("index", 0))
-                self._asked.discard(data.get("index", 0))
+                self._open.discard(number)
+                self._asked.discard(number)
             case "model_ended":
                 self.tokens += data["prompt_tokens"] + data["completion_tokens"]
             case "program_written":

@@ -81,7 +81,7 @@ def _fault(f: Fault) -> str:
             return f"{_called(f, 80)} answered with an error: {f.reason}"
         case FaultCase.WENT_ON:
             return f"{f.tool} failed ({f.reason}), and the program went on with what it did not get"
-        case FaultCase.FIRST_PART:
+        case FaultCase.FIRST_PART | FaultCase.FIRST_FEW:
             return _first_part(f)
         case FaultCase.UNSAID:
             return _unsaid(f)
@@ -127,7 +127,8 @@ def _refused(f: Fault) -> str:
 def _first_part(f: Fault) -> str:
     shown = f.observed.length if f.observed is not None else 0
     gave = f"gave {shown} of {f.value}" if f.value is not None else f"gave {shown}, and says that there are more"
-    return f"{_called(f, 60)} {gave}: the answer may rest on a part of them"
+    unread = ", and the others were not read" if f.case is FaultCase.FIRST_PART else ""
+    return f"{_called(f, 60)} {gave}{unread}: the answer may rest on a part of them"
 
 
 def _unsaid(f: Fault) -> str:
@@ -225,8 +226,11 @@ def fault_feedback(failed: Fault) -> str:
 SENT_BACK = "nothing ran: a write depends on this or comes before it; if it is right, write the program again as it is"
 """Stands beside the warnings that alone kept a program from running."""
 
-SAID_IMPOSSIBLE = "if that is so, write the same program again; else solve the task with the tools above"
-"""Stands beside the fault of a program that says that no tool can do the task."""
+SAID_IMPOSSIBLE = (
+    "if that is so, write the same program again; else solve the task with the tools above, or look for others with "
+    "find_tools"
+)
+"""Stands beside the fault of a program that says that no tool can do the task, where tools were left out."""
 
 
 def done(made: str, value: str) -> str:

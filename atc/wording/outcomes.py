@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from atc._records.packing import as_text
@@ -63,6 +63,18 @@ def effects(done: Sequence[Invocation], not_done: Sequence[Invocation], *, in_do
             *([f"{what}: {len(calls) - MAX_CALLS:,} more calls"] if len(calls) > MAX_CALLS else []),
         ]
     ]
+
+
+def waits(run: str, tool: str, arguments: Mapping[str, Any]) -> str:
+    """Say of a run that ended because nobody could be asked about a call how it goes on.
+
+    Args:
+        run: its id.
+        tool: of the call, with its ``arguments``.
+    """
+    made = call(Invocation(tool=tool, arguments=dict(arguments)))
+    how = f"`atc resume {run}` on a terminal asks you; `atc resume {run} --approve always` makes it"
+    return f"waits for a yes: {made} ({how})"
 
 
 def run_failed(result: Result[Any]) -> str:

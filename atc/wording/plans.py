@@ -50,7 +50,9 @@ def feed(found: Feed) -> str:
 
 
 def _source(found: Feed) -> str:
-    row = f": {abridged(found.row, _SHOWN_OF_ROW).text}" if found.row else ""
+    position = next((step for step in reversed(found.path) if isinstance(step, int)), None)
+    fitted = f", row {position + 1:,} of the {found.rows:,} found" if found.rows and position is not None else ""
+    row = fitted + (f": {abridged(found.row, _SHOWN_OF_ROW).text}" if found.row else "")
     tool = visible(found.tool)
     match found.kind:
         case "response":

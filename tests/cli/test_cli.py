@@ -275,6 +275,22 @@ def test_effects_happen_only_when_they_may(endpoint: Any, choice: str | None, st
     )
 
 
+def test_a_run_that_nobody_could_be_asked_in_says_what_waits_and_goes_on(endpoint: Any) -> None:
+    endpoint(says("```python\nanswer = book(n=1)\n```"))
+    ran = atc("run", "book it", "-t", "tools.py")
+    assert ran.exit_code == 4
+    waits = (
+        r"waits for a yes: book\(n=1\) \(`atc resume (\S+)` on a terminal asks you; `(atc resume \S+ --approve always)`"
+    )
+    for again in (ran, atc("resume", "last")):
+        told = re.search(waits, again.stderr)
+        assert told is not None, again.output
+        assert (again.exit_code, told[2]) == (4, f"atc resume {told[1]} --approve always")
+    done = atc(*told[2].split()[1:], "--json")
+    assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered")
+    assert "waits" not in done.stderr
+
+
 HALF = "```python\nfor n in (1, 2):\n    answer = book(n=n)\n```"
 
 

@@ -107,6 +107,7 @@ def test_a_run_that_was_cut_off_is_resumed_with_its_tools(endpoint: Any) -> None
     assert f"in doubt: slow({{'n': {n}}}) may or may not have happened" in first.stderr
     again = atc("resume", "last", "--json", "--approve", "always")
     calls = json.loads(again.stdout)["calls"]
+    assert ", 1 replayed" in atc("runs").stdout
     assert [(call["tool"], call["status"]) for call in calls][:3] == [
         ("slow", "in_doubt"),
         ("book", "replayed"),

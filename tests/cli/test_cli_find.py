@@ -57,6 +57,17 @@ def test_what_nothing_has_in_common_with_is_said() -> None:
     assert json.loads(atc("search", "日本の天気", "-t", "tools.py", "--json").stdout)["tools"] == []
 
 
+@pytest.mark.parametrize("strange", [True, False])
+def test_that_nothing_seems_to_fit_is_said_beside_what_is_nearest(
+    monkeypatch: pytest.MonkeyPatch, strange: bool
+) -> None:
+    monkeypatch.setattr(find, "nothing_fits", lambda hits: strange and [*hits] != [])
+    ran = atc("search", "twice a number", "-t", "tools.py")
+    assert ("no tool seems to fit" in ran.stderr, "double" in ran.stdout, ran.exit_code) == (strange, True, 0)
+    found = json.loads(atc("search", "twice a number", "-t", "tools.py", "--json").stdout)
+    assert found["nothing_fits"] is strange
+
+
 def test_text_of_a_tool_does_not_steer_the_terminal() -> None:
     assert "\x1b" not in atc("search", "terminal", "-t", "tools.py").stdout
 

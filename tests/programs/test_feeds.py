@@ -233,3 +233,22 @@ def test_a_field_is_shown_with_the_short_ones_beside_it() -> None:
     found, other = Feeds("f = find()\nact(f['items'][0]['id'], b=f['x8'][0])", calls, PROTOCOLS, "", {}).of(calls[1])
     assert found.row == {"name": "Kite", "stock": 3, "new": True, "field0": 0, "field1": 1, "field2": 2}
     assert other.row == {}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows", "said"),
+    [
+        ({"name": "Ann"}, 2, "person[1].id of find (call 1), row 2 of the 2 found: {'name': 'Ann Berg'}"),
+        ({"name": "Ann"}, 1, "person[0].id of find (call 1): {'name': 'Ann Berg'}"),
+        ({"page": 1}, 2, "person[1].id of find (call 1): {'name': 'Ann Berg'}"),
+    ],
+)
+def test_a_row_of_several_that_a_search_found_is_said_to_be_one_of_them(
+    arguments: dict[str, Any], rows: int, said: str
+) -> None:
+    """Which of them the task means, the user knows; of a list that nobody searched each item is its own."""
+    people = [{"id": "P-91234", "name": "Ann Bell"}, {"id": "P-95678", "name": "Ann Berg"}][-rows:]
+    found = call(1, "find", 1, "ok", {"person": people}, **arguments)
+    write = call(2, "send", 2, person_id="P-95678")
+    (feed,) = Feeds("", [found, write], {}, "", {}).of(write)
+    assert plans.feed(feed) == f"the same as {said}"

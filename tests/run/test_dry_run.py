@@ -102,6 +102,7 @@ def test_reads_run_and_writes_are_listed_with_what_feeds_them(shop: Shop, approv
                 tool="find_orders",
                 path=("orders", number, "id"),
                 row={"total": total},
+                rows=2,
             ),
             Feed(argument="why", kind="program"),
         )

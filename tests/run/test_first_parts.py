@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, Result, Toolset
+from atc.traces.events import Event
 from tests.support.tools import NUMBER, make_tool
 
 TEXT = {"type": "string"}
 NAMES = ["Apple", "Bread", "Hammer", "Saw", "Teddy", "Kite", "Milk", "Drill", "Puzzle", "Cheese", "Wrench", "Yo-yo"]
 PRODUCTS = [{"id": n, "name": name, "stock": n % 3} for n, name in enumerate(NAMES, 1)]
+AT_MOST_TEN = {"type": "integer", "maximum": 10}
 PRODUCT = {"type": "object", "properties": {"id": NUMBER, "name": TEXT, "stock": NUMBER}}
 
 
@@ -30,6 +32,10 @@ def cart(_: dict[str, Any]) -> Any:
     return {"items": PRODUCTS[:2], "total": 4200}
 
 
+def rows(arguments: dict[str, Any]) -> Any:
+    return PRODUCTS[: arguments["limit"]]
+
+
 def tools() -> Toolset:
     listed = {
         "type": "object",
@@ -41,16 +47,18 @@ def tools() -> Toolset:
     }
     return Toolset(
         [
-            make_tool("list_products", list_products, returns=listed, cursor=TEXT, limit=NUMBER),
+            make_tool("list_products", list_products, returns=listed, cursor=TEXT, limit=AT_MOST_TEN),
+            make_tool("rows", rows, limit=AT_MOST_TEN),
             make_tool("latest", latest),
             make_tool("cart", cart),
         ]
     )
 
 
-def run(program: str) -> Result:
-    model = FakeModel([f"```python\n{program}\n```"])
-    with Agent(tools(), model=model, sentence=False, keep_runs=False) as agent:
+def run(program: str, events: list[Event] | None = None, *replies: str) -> Result:
+    model = FakeModel([f"```python\n{program}\nsay = 'All of them.'\n```", *replies])
+    kept = [] if events is None else events
+    with Agent(tools(), model=model, on_event=kept.append, keep_runs=False) as agent:
         result = agent.run("How many products are there?")
     assert (result.status, len(result.revisions)) == ("answered", 1), result.fault
     return result
@@ -80,13 +88,13 @@ answer = found or "none"
     ("program", "said"),
     [
         ("answer = len(list_products()['items'])", "list_products() gave 5 of 12"),
-        ("page = list_products(limit=3)\nanswer = max(p['stock'] for p in page.get('items', []))", "gave 3 of 12"),
         ("answer = [p['name'] for p in list_products()['items'][:10]]", "gave 5 of 12"),
         (COUNTED_IN_A_LOOP, "gave 5 of 12"),
         (OF_ITS_OWN, "gave 5 of 12"),
         (NOT_AMONG_THEM, "gave 5 of 12"),
         (FOUND_BY_WALKING.format("Yo-yo"), "gave 5 of 12"),
         ("answer = [row['name'] for row in latest(n=1)['rows']]", "latest(n=1) gave 2, and says that there are more"),
+        ("answer = len(list_products(limit=10)['items'])", "gave 10 of 12"),  # the most that it takes
     ],
 )
 def test_a_part_that_is_taken_for_the_whole_is_remarked(program: str, said: str) -> None:
@@ -94,7 +102,32 @@ def test_a_part_that_is_taken_for_the_whole_is_remarked(program: str, said: str)
     (remark,) = result.remarks
     assert (remark.case, result.partial) == ("first_part", False)
     assert said in remark.message
-    assert remark.message.endswith(": the answer may rest on a part of them")
+    assert remark.message.endswith(", and the others were not read: the answer may rest on a part of them")
+    assert result.answer != "All of them."  # what the program says of it, it says of the whole
+
+
+@pytest.mark.parametrize("limit", [3, 5])
+def test_so_many_as_the_program_asked_for_are_remarked_and_no_warning(limit: int) -> None:
+    events: list[Event] = []
+    result = run(f"answer = [p['name'] for p in list_products(limit={limit})['items']]", events)
+    (remark,) = result.remarks
+    assert (remark.case, result.answer) == ("first_few", "All of them.")
+    assert f"gave {limit} of 12: the answer" in remark.message
+    assert not any(event.data.get("unresolved") for event in events)
+
+
+@pytest.mark.parametrize("rows", ["list_products", "rows"])
+def test_a_number_that_a_repair_lowered_never_makes_a_part_the_whole(rows: str) -> None:
+    """The service says how many it has, or nothing: the program had asked for more, and as many as were sent came."""
+    items = "['items']" if rows == "list_products" else ""
+    events: list[Event] = []
+    result = run(f"answer = [p['name'] for p in {rows}(limit=100){items}]", events, '{"limit": 10}')
+    assert [call.arguments for call in result.calls] == [{"limit": 10}]
+    (remark,) = result.remarks
+    assert (remark.case, len(result.value)) == ("first_part", 10)
+    assert result.answer != "All of them."
+    (answered,) = (event for event in events if event.kind == "answered")
+    assert answered.data["unresolved"]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +145,7 @@ def test_a_part_that_is_taken_for_the_whole_is_remarked(program: str, said: str)
         "items, page = [], list_products()\nwhile True:\n    items += page['items']\n"
         "    if not page['next_cursor']:\n        break\n    page = list_products(cursor=page['next_cursor'])\n"
         "answer = len(items)",
-        "answer = len(list_products(limit=12)['items'])",
+        "answer = len(list_products(limit=9, cursor='3')['items'])",
         "answer = sum(each['stock'] for each in cart(n=1)['items'])",
     ],
 )

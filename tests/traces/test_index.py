@@ -330,7 +330,26 @@ def test_a_run_that_was_killed_and_resumed_is_counted_as_one(store: FileStore) -
         trace.write(Event(kind, data, at=1_750_000_000.0 + n + (3_600 if n > 4 else 0)))
     trace.close()
     row = RunIndex(store).latest()[0]
-    assert (row.seconds, row.calls, row.revisions) == (10.0, 4, 2)
+    assert (row.seconds, row.calls, row.replayed, row.revisions) == (10.0, 3, 1, 2)
+
+
+def test_what_was_not_sent_is_no_call() -> None:
+    call = {"tool": "t", "arguments": {}, "error": None, "seconds": 0.1, "notes": []}
+    row = RunSummary("r")
+    counted = []
+    for kind, data in [
+        ("approval_asked", {"index": 1}),
+        ("call_ended", {"index": 1, "status": "refused", **call}),
+        ("call_ended", {"index": 2, "status": "refused", **call}),
+        ("call_ended", {"index": 3, "status": "planned", **call}),
+        ("approval_asked", {"index": 4}),
+        ("call_started", {"index": 4, "tool": "t", "arguments": {}}),
+        ("call_ended", {"index": 4, "status": "failed", **call}),
+        ("call_ended", {"index": 5, "status": "replayed", **call}),
+    ]:
+        row.add(kind, data, 1.0)
+        counted.append(row.calls)
+    assert (counted, row.replayed) == ([1, 0, 0, 0, 1, 1, 1, 1], 1)
 
 
 @pytest.mark.parametrize(

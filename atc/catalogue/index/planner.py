@@ -13,7 +13,7 @@ were verified, as training data has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -124,6 +124,15 @@ def one_tool_suffices(task: str, hits: Sequence[Hit]) -> bool:
 def _by_itself(hit: Hit) -> float:
     """What words and meaning say for a tool at least, without what it gained by use."""
     return hit.score - hit.parts.get("co-usage", 0.0)
+
+
+FAINT = 0.35
+"""The cosine below which a tool is not near a task in meaning, as none of the atlas is to "book a hotel room"."""
+
+
+def nothing_fits(hits: Iterable[Hit]) -> bool:
+    """Whether no tool that was found has a word in common with what was asked, or is near it in meaning."""
+    return all(not hit.lexical and (hit.dense or 0.0) < FAINT for hit in hits)
 
 
 DEPTH = 20

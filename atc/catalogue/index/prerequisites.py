@@ -50,22 +50,24 @@ _MOST_TEXT = 20_000
 
 @dataclass(frozen=True)
 class Prerequisite:
-    """A tool that supplies a required argument which nothing found so far supplies.
+    """A tool that supplies an argument which nothing found so far supplies.
 
     Attributes:
-        tool: the tool that requires it. ``parameter``: the argument's name.
+        tool: the tool that takes it. ``parameter``: the argument's name.
         provider: the tool that can supply it.
         supplier: the path to the value in its response; ``None`` where only its name suggests it.
+        required: whether each call has to give it; else it is one of several, of which none is required.
     """
 
     tool: str
     parameter: str
     provider: str
     supplier: Supplier | None = None
+    required: bool = True
 
     def __str__(self) -> str:
         source = self.supplier.render() if self.supplier is not None else self.provider
-        return f"{self.tool} needs {self.parameter}: {source} supplies it"
+        return f"{self.tool} {'needs' if self.required else 'may take'} {self.parameter}: {source} supplies it"
 
 
 class Prerequisites:
@@ -156,7 +158,7 @@ class Prerequisites:
                 feeds.setdefault(feed.supplier.tool, feed)
         if feeds:
             best = min(feeds.values(), key=lambda each: (*_standing(each), *self._effort(each.supplier, ranks)))
-            return Prerequisite(tool, parameter.original, best.supplier.tool, best.supplier)
+            return Prerequisite(tool, parameter.original, best.supplier.tool, best.supplier, parameter.required)
         if not is_handed_out(parameter.original, parameter.schema):
             return None
         by_name = [
@@ -164,7 +166,9 @@ class Prerequisites:
             for id in ranks
             if (unlikeness := _lookup_unlikeness(self._protocol(id), about)) is not None
         ]
-        return Prerequisite(tool, parameter.original, min(by_name)[-1]) if by_name else None
+        if not by_name:
+            return None
+        return Prerequisite(tool, parameter.original, min(by_name)[-1], required=parameter.required)
 
     def _effort(self, supplier: Supplier, ranks: Mapping[str, int]) -> tuple[int, int]:
         """How far a supplier is from the argument: what must be known to call it, and how likely its words are."""

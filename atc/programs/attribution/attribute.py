@@ -26,6 +26,7 @@ from atc.programs.responses import (
     answered,
     blames_arguments,
     drift,
+    failure_case,
     invocation,
     is_empty_response,
     is_nothing,
@@ -54,6 +55,8 @@ MAX_NAMED = 200
 """Values within an argument that are looked for in the words of a refusal."""
 _CONFLICTS = frozenset({409, "conflict"})
 _ALLOW_WARNINGS = 'approve it at a terminal or by a function, or set warnings="allow" (--set warnings=allow)'
+
+_GIVE_A_TOOL = "Give the run a tool that does this, or ask for what its tools can do."
 
 
 @dataclass
@@ -127,7 +130,8 @@ class Attribution:
         if failed is not None:
             return self._refused(failed, error)
         if error.type == "NotImplementedError" and says_impossible(self.program.nodes, error.line):
-            return self._made("program", FaultCase.IMPOSSIBLE, error.line, raised=error.raised, reason=error.message)
+            said = {"raised": error.raised, "reason": error.message, "hint": _GIVE_A_TOOL}
+            return self._made("program", FaultCase.IMPOSSIBLE, error.line, **said)
         if error.type == "TypeError" and error.tool in self.tools:  # its stub would not take them
             wrong = {"tool": error.tool, "key": error.parameter or None, "reason": error.message}
             return self._made("arguments", FaultCase.SIGNATURE, error.line, speaker="python", **wrong)
@@ -164,22 +168,17 @@ class Attribution:
         status, line = call.error_status, call.line or error.line
         if status == "invalid_arguments" and (supplier := self._supplier(call)) is not None:
             return self._supplied(supplier, call, line)
-        kind: FaultKind
+        kind: FaultKind = "tool"
         if call.succeeded:
-            kind, case = "response", FaultCase.UNREAD
+            kind = "response"
         elif status == "too_many_calls":
-            kind, case = "limit", FaultCase.NOT_CALLED
-        elif call.cause is not None:
-            kind, case = "tool", FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
-        elif blames_arguments(call):
+            kind = "limit"
+        elif call.cause is None and blames_arguments(call):
             kind = "arguments"
-            case = FaultCase.INVALID_ARGUMENTS if status == "invalid_arguments" else FaultCase.REFUSED
-        else:
-            kind, case = "tool", FaultCase.FAILED
         idle = "idle-call" in self.rules and self._is_idle(call)
         return self._made(
             kind,
-            case,
+            FaultCase.UNREAD if call.succeeded else failure_case(call),
             line,
             tool=call.tool,
             call=call.index,

@@ -18,6 +18,7 @@ from atc.catalogue.index.planner import (
     QueryPlanner,
     Trajectory,
     anchored_similarity,
+    nothing_fits,
     one_tool_suffices,
     peak_rank,
     single_step,
@@ -219,6 +220,17 @@ def test_clear_is_what_leads_by_words_and_by_meaning(hits: list[Hit], sure: bool
     assert not one_tool_suffices("What is the weather in Rome and in Oslo?", hits)
 
 
+@pytest.mark.parametrize(
+    ("lexical", "dense", "nothing"),
+    [(0.0, 0.2, True), (None, -0.1, True), (0.1, 0.2, False), (0.0, 0.5, False), (1.2, None, False)],
+)
+def test_what_shares_neither_a_word_nor_a_meaning_fits_nothing(
+    lexical: float | None, dense: float | None, nothing: bool
+) -> None:
+    far = Hit("a", 0.4, 1, 0.0, 0.1)
+    assert nothing_fits([far, Hit("b", 0.3, 2, lexical, dense)]) is nothing
+
+
 @pytest.mark.parametrize("task", ["word " * 10_000, "first do this thing\nthen do that thing", "this and that"])
 def test_long_or_joined_tasks_are_more_than_a_step(task: str) -> None:
     assert not single_step(task)
@@ -240,6 +252,14 @@ def test_what_supplies_a_missing_id_is_found_in_the_same_service(index: ToolInde
     (need,) = Prerequisites(index).of(["town/book_table"], "book a table")
     assert (need.parameter, need.provider) == ("place_id", "town/find_place")
     assert str(need) == "town/book_table needs place_id: find_place(name=...)['place_id'] supplies it"
+
+
+def test_an_argument_that_no_call_has_to_give_is_not_said_to_be_needed() -> None:
+    table = needing("book_table", "Reserve a table.", "place_id")
+    table.parameters["required"] = []
+    index = ToolIndex.build([table, needing("find_place", "Look a place up.", "name", returns=MAP)])
+    (need,) = Prerequisites(index).of(["book_table"], "book a table")
+    assert str(need) == "book_table may take place_id: find_place(name=...)['place_id'] supplies it"
 
 
 def test_what_runs_have_shown_supplies_an_argument_whatever_its_name(index: ToolIndex) -> None:

@@ -14,7 +14,7 @@ function rowOf(row, index) {
   const waits = row.status !== "needs_input" && (row.waits || [...waiting.values()].some((each) => each.run_id === row.run_id));
   const status = waits ? "waiting" : row.here && (row.status === "cut off" || row.status === "running") ? "running" : seen(row.status, 30);
   const calls = `${count(row.calls)}${row.revisions ? ` / ${count(row.revisions)}` : ""}`;
-  const cells = [el("span", {}, badge(status), caveat(row)), el("span", { class: "about" }, el("span", { class: "task", text: seen(row.task, 200) || "(no task)" }), sub), el("span", { text: calls, title: `${plural(row.calls || 0, "call")}, ${plural(row.revisions || 0, "revision")}` }),
+  const cells = [el("span", {}, badge(status), caveat(row)), el("span", { class: "about" }, el("span", { class: "task", text: seen(row.task, 200) || "(no task)" }), sub), el("span", { text: calls, title: `${plural(row.calls || 0, "call")}${row.replayed ? ` (and ${count(row.replayed)} replayed from the journal)` : ""}, ${plural(row.revisions || 0, "revision")}` }),
     el("span", { text: count(row.tokens) }), el("span", { text: money }), el("span", { text: typeof row.seconds === "number" ? took(row.seconds) : "" }), el("span", {}, since(row.began))];
   const link = el("a", { class: "run", href: LIVE ? LIVE.run + encodeURIComponent(row.run_id) : null, tabindex: "0", "data-index": index }, cells);
   link.addEventListener("focus", () => (active = index));

@@ -15,7 +15,7 @@ STYLES = [_HERE.parent / "common.css", _HERE / "page.css"]
 _TEXT, _NAME = 300, 120
 _TEXTS = {"run_id": _NAME, "status": _NAME, "task": _TEXT, "model": _NAME, "strategy": _NAME, "currency": 12}
 _MAY_LACK = {"answer": _TEXT, "damage": _TEXT}
-_NUMBERS = ("began", "calls", "revisions", "tokens", "seconds", "cost", "remarks")
+_NUMBERS = ("began", "calls", "replayed", "revisions", "tokens", "seconds", "cost", "remarks")
 _FLAGS = ("here", "partial", "unresolved", "waits")
 
 
