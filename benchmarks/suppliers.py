@@ -5,9 +5,11 @@ have an identifier argument and a read that could supply one) and the tools of f
 functions (:data:`TYPED`). It collects all arguments that are identifiers, and the tool graph names the suppliers of
 each, as hints in prompts do; all tools of the document are offered. Two truths judge what it names first:
 
-* *readers*: two readers saw cards of :data:`DRAWN` arguments, which name no tool, and marked which of at most
+* *readers*: two readers saw cards of some arguments, which name no tool, and marked which of at most
   :data:`CANDIDATES` reads are right sources, and at which field, or none of them. ``suppliers.jsonl`` keeps hashes and
-  labels, no text. ``--cards DIR`` writes the cards, and ``--labels DIR`` takes ``reader_{a,b}_*.jsonl`` from there.
+  labels, no text. ``--cards DIR`` writes the cards of :data:`DRAWN` arguments that nobody labelled, and of those for
+  which a read is named first that was not on their card. ``--labels DIR`` takes ``reader_{a,b}_*.jsonl`` from there.
+  What was labelled later is counted by itself: nobody looked at it while the graph was improved.
 * *paths*, a proxy that needs no reader: ``GET /xs`` supplies what ``/xs/{id}`` takes. Another source may be as right,
   so a first suggestion that the proxy does not know is no mistake; a change of the share is what it shows.
 """
@@ -45,7 +47,7 @@ LABELS = Path(__file__).with_suffix(".jsonl")
 TYPED = ("api_bank", "atlas", "bfcl", "workbench")
 """Environments whose tools are functions with types."""
 DRAWN, A_SET, A_NAME, A_FILE = 200, 6, 2, 50
-"""Arguments on cards: in all, of one tool set at most, of one name in a set at most, and in a file."""
+"""New arguments on cards: in all, of one tool set at most, of one name in a set at most, and in a file."""
 CANDIDATES, FIELDS, FEWEST, MAX_TEXT = 12, 25, 8, 300
 """Reads on a card; of each at most so many fields, that could be an identifier, filled up to so many with others; and
 characters of a description."""
@@ -309,8 +311,13 @@ def operation_of(tool: Tool) -> tuple[str, str]:
     return tool.transport.operation.method, tool.transport.operation.path
 
 
-def drawn(sets: Iterable[ToolSet]) -> list[tuple[ToolSet, Argument]]:
-    """The arguments on cards: of each set some by hash, those in a path first, and of all of these some by hash."""
+def drawn(sets: Sequence[ToolSet], labels: Mapping[str, Label]) -> list[tuple[ToolSet, Argument]]:
+    """The arguments on cards: of each set some by hash, those in a path first, and of all of these some by hash.
+
+    Args:
+        sets: of tools.
+        labels: the arguments that were read, by card: they are drawn again if their card lacks what is named first.
+    """
     pool = []
     for each in sets:
         names: Counter[str] = Counter()
@@ -322,14 +329,21 @@ def drawn(sets: Iterable[ToolSet]) -> list[tuple[ToolSet, Argument]]:
                 pool.append((each, argument))
     functions = [pair for pair in pool if not pair[0].operations]
     rest = sorted((pair for pair in pool if pair[0].operations), key=lambda pair: pair[0].card(pair[1]))
-    some = [*functions, *rest][:DRAWN]
+    new = [pair for pair in (*functions, *rest) if pair[0].card(pair[1]) not in labels]
+    known = [(each, argument) for each in sets for argument in each.arguments if _lacks_first(each, argument, labels)]
+    some = [*new[:DRAWN], *known]
     return sorted(some, key=lambda pair: (hashed(pair[0].name), pair[0].card(pair[1])))
 
 
-def write_cards(sets: Iterable[ToolSet], folder: Path) -> int:
+def _lacks_first(tools: ToolSet, argument: Argument, labels: Mapping[str, Label]) -> bool:
+    label = labels.get(tools.card(argument))
+    return label is not None and not {tools.key(each.tool) for each in tools.named(argument)[:1]} <= label.candidates
+
+
+def write_cards(sets: Sequence[ToolSet], folder: Path, labels: Mapping[str, Label]) -> int:
     """Write the cards for readers, :data:`A_FILE` a file, as JSON lines and as text; how many there are."""
     folder.mkdir(parents=True, exist_ok=True)
-    cards = [each.card_of(argument) for each, argument in drawn(sets)]
+    cards = [each.card_of(argument) for each, argument in drawn(sets, labels)]
     for start in range(0, len(cards), A_FILE):
         some, path = cards[start : start + A_FILE], folder / f"cards_{start // A_FILE + 1}.jsonl"
         path.write_text("".join(json.dumps(card, ensure_ascii=False) + "\n" for card in some), encoding="utf-8")
@@ -356,11 +370,16 @@ def text_of(card: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Label:
-    """What readers say of one argument: the tools on its card, and the tools and fields that each reader marked."""
+    """What readers say of one argument: the tools on its card, and the tools and fields that each reader marked.
+
+    Attributes:
+        draw: the cards of which it was one: 1 for the first ones.
+    """
 
     card: str
     candidates: frozenset[str]
     right: tuple[frozenset[tuple[str, str]], ...]
+    draw: int = 1
 
     @property
     def tools(self) -> tuple[frozenset[str], ...]:
@@ -394,6 +413,7 @@ def read_labels(path: Path = LABELS) -> dict[str, Label]:
             row["card"],
             frozenset(row["candidates"]),
             tuple(frozenset((tool, place) for tool, place in marks) for marks in row["right"]),
+            row.get("draw", 1),
         )
         for row in rows
     }
@@ -422,15 +442,16 @@ def take_labels(folder: Path, path: Path = LABELS) -> int:
             f"{folder} has no card that both readers labelled: it needs reader_a_*.jsonl, reader_b_*.jsonl"
         )
     kept = {row["card"]: row for row in _lines(path)} if path.is_file() else {}
+    draw = 1 + max((row.get("draw", 1) for row in kept.values()), default=0)
     for card in both:
         tools = [each["key"] for each in cards[card]["candidates"]]
-        before = kept.get(card, {"candidates": [], "right": [[], []]})
+        before = kept.get(card, {"candidates": [], "right": [[], []], "draw": draw})
         earlier = [tool for tool in before["candidates"] if tool not in tools]
         right = [
             [*some[card], *(mark for mark in old if mark[0] in earlier)]
             for some, old in zip(marks, before["right"], strict=True)
         ]
-        kept[card] = {"card": card, "candidates": tools + earlier, "right": right}
+        kept[card] = {"card": card, "candidates": tools + earlier, "right": right, "draw": before.get("draw", 1)}
     lines = [json.dumps(row) for row in kept.values()]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return len(both)
@@ -477,7 +498,8 @@ def by_readers(sets: Iterable[ToolSet], labels: Mapping[str, Label]) -> list[Fou
                     (key := each.key(one.tool), place_hash(key, written(one.path))) for one in each.named(argument)
                 ]
                 judgement = label.judged(*named[0]) if named else "nothing"
-                found.append(Found(_groups(each, argument), label.truth, judgement, _is_shown(named, label.both)))
+                groups = _groups(each, argument, label.draw)
+                found.append(Found(groups, label.truth, judgement, _is_shown(named, label.both)))
     return found
 
 
@@ -494,9 +516,9 @@ def by_paths(sets: Iterable[ToolSet]) -> list[Found]:
     return found
 
 
-def _groups(tools: ToolSet, argument: Argument) -> tuple[str, ...]:
+def _groups(tools: ToolSet, argument: Argument, draw: int) -> tuple[str, ...]:
     kind = "functions" if not tools.operations else "in a path" if argument.in_path else "in a query or body"
-    return "all", kind, _half(tools)
+    return "all", kind, _half(tools) if draw == 1 else f"draw {draw}"
 
 
 def _half(tools: ToolSet) -> str:
@@ -554,7 +576,7 @@ def main(
     """Print how often the first suggestion is right, by readers and by paths."""
     sets = [*tool_sets(data)]
     if cards is not None:
-        out.print(f"{write_cards(sets, cards)} cards of {len(sets)} tool sets are in {cards}")
+        out.print(f"{write_cards(sets, cards, read_labels())} cards of {len(sets)} tool sets are in {cards}")
         return
     if labels is not None:
         out.print(f"{take_labels(labels)} labels are in {LABELS}")

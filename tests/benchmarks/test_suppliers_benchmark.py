@@ -84,7 +84,7 @@ def test_the_list_before_an_identifier_in_a_path_is_its_parent() -> None:
 
 def test_a_card_names_no_tool_and_holds_what_the_graph_names_first(tmp_path: Path) -> None:
     books = library()
-    assert write_cards([books], tmp_path) == 2
+    assert write_cards([books], tmp_path, {}) == 2
     text = (tmp_path / "cards_1.txt").read_text()
     assert "GET /books ()" in text
     assert "items[].book_id" in text
@@ -135,7 +135,7 @@ def test_readers_agree_on_a_source_on_none_or_not_at_all() -> None:
 
 def test_what_readers_wrote_is_kept_as_hashes_alone(tmp_path: Path) -> None:
     books, kept = library(), tmp_path / "labels.jsonl"
-    write_cards([books], tmp_path)
+    write_cards([books], tmp_path, {})
     cards = [json.loads(line) for line in (tmp_path / "cards_1.jsonl").read_text().splitlines()]
     marks = {}
     for card in cards:
@@ -154,11 +154,13 @@ def test_what_readers_wrote_is_kept_as_hashes_alone(tmp_path: Path) -> None:
     found = by_readers([books], labels)
     assert {each.truth for each in found} == {"source"}
     assert {each.judgement for each in found} == {"right"}
+    assert write_cards([books], tmp_path / "later", labels) == 0
+    assert write_cards([books], tmp_path / "later", {card: label(set(), set()) for card in labels}) == 2
 
 
 def test_what_was_said_of_tools_that_are_on_a_card_no_more_stays(tmp_path: Path) -> None:
     kept = tmp_path / "labels.jsonl"
-    write_cards([library()], tmp_path)
+    write_cards([library()], tmp_path, {})
     card, *_ = [json.loads(line) for line in (tmp_path / "cards_1.jsonl").read_text().splitlines()]
     first = card["candidates"][0]["key"]
     gone = {
@@ -191,7 +193,7 @@ def test_the_labels_of_the_repository_hold_no_text() -> None:
     [({"card": "none", "right": []}, "no card 'none'"), ({"right": [[99, "id"]]}, "has no read 99")],
 )
 def test_a_mark_of_what_is_not_there_is_an_error(row: dict[str, Any], problem: str, tmp_path: Path) -> None:
-    write_cards([library()], tmp_path)
+    write_cards([library()], tmp_path, {})
     card = json.loads((tmp_path / "cards_1.jsonl").read_text().splitlines()[0])["card"]
     (tmp_path / "reader_a_1.jsonl").write_text(json.dumps({"card": card, **row}))
     with pytest.raises(UsageError, match=problem):

@@ -47,6 +47,8 @@ MAX_STEPS = 40
 
 _SAYS_NOTHING = GENERIC | THINGS | HANDED_OUT
 """Words of names that do not say of what something is."""
+LOOKED_UP = frozenset({"email", "login", "username"})
+"""Last words of what a person is reached by: much content is called so, and some tools do nothing but look it up."""
 OF_SERVICES = HANDED_OUT - GENERIC
 """Last words of what need not be of a thing."""
 _ENVELOPES = CONTAINERS | {
@@ -104,6 +106,11 @@ class Route(NamedTuple):
     def lists_behind(self, at: int) -> bool:
         """Whether a step behind a place says what is listed: ``/users/{id}/friends``, not ``/xs/{id}/get``."""
         return any(place not in self.aside for place in range(at + 1, len(self.steps)))
+
+    @property
+    def is_callers(self) -> bool:
+        """Whether it is about what belongs to the user who calls: ``/me/playlists``."""
+        return not _CALLER.isdisjoint(self.steps)
 
     @property
     def things(self) -> tuple[str, ...]:
@@ -191,6 +198,14 @@ def phrase_of(name: str) -> tuple[str, ...]:
     return tuple(word for word in words if word not in _NO_THING and word not in CONTAINERS)
 
 
+def name_of_value(tool: str) -> str:
+    """The name of what a tool gives if that is one plain value: ``user_id`` of ``get_user_id_by_name``."""
+    words = phrase_of(tool)
+    if words[-2:] == ("email", "address"):
+        words = words[:-1]
+    return "_".join(words[-2:] if words[-1:] and words[-1] in GENERIC else words[-1:])
+
+
 @lru_cache(maxsize=16_384)
 def _head_of_schema(title: str) -> str:
     """The last word of a schema's name that says what it is of: ``product`` of ``ProductListOut``."""
@@ -268,6 +283,7 @@ class Field(NamedTuple):
         within: it lies within another thing, as the customer of an order does.
         beside: another field names the thing that it lies in: this one, if it names something, refers to it.
         values: it is a list of plain values.
+        alone: it is the whole response, or an item of it.
     """
 
     number: int
@@ -278,6 +294,7 @@ class Field(NamedTuple):
     within: bool = False
     beside: bool = False
     values: bool = False
+    alone: bool = False
 
     @property
     def is_foreign(self) -> bool:
@@ -301,6 +318,7 @@ class Fields:
         self, tool: str, path: str, paths: Iterable[Path], titles: Mapping[Path, str], lists: Collection[Path] = ()
     ) -> None:
         self._titles, self._paths = titles, paths
+        self.whole = name_of_value(tool)
         objects = set(map(_object_of, paths))
         self._values = {each for each in lists if (*each, "[]") not in objects}
         self._owners: dict[Path, frozenset[str]] = {}
@@ -313,13 +331,15 @@ class Fields:
 
     def at(self, path: Path, number: int = 0) -> Field:
         """The field at a path."""
-        *above, name = [step for step in path if step != "[]"] or [""]
+        *above, name = [step for step in path if step != "[]"] or [self.whole]
         item = ("[]",) if is_plural(name) and path[-1:] != ("[]",) else ()  # one of a list of codes
         inside = _object_of(path)
         owner, stated = self._owner(inside, above)
         names = self._identities.get(inside, ())
         within, beside = self._within(inside), any(other != name for other in names)
-        return Field(number, (*path, *item), name, owner, stated, within, beside, path in self._values)
+        alone = all(step == "[]" for step in path)
+        place, values = path if alone else (*path, *item), path in self._values
+        return Field(number, place, name, owner, stated, within, beside, values, alone)
 
     def _owner(self, inside: Path, above: Sequence[str]) -> tuple[frozenset[str], bool]:
         telling = [words for each in above if not _ENVELOPES.issuperset(words := words_of(each))]

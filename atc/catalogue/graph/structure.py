@@ -15,8 +15,21 @@ from itertools import chain
 from typing import Literal, NamedTuple
 
 from atc._host.lazy import lazy
+from atc.catalogue.graph.descriptions import said_of
 from atc.catalogue.graph.edges import Path
-from atc.catalogue.graph.resources import OWN, REFERS, UNTOLD, Field, Fit, Relation, Wanted, detour, fit, thing_in
+from atc.catalogue.graph.resources import (
+    LOOKED_UP,
+    OWN,
+    REFERS,
+    UNTOLD,
+    Field,
+    Fit,
+    Relation,
+    Wanted,
+    detour,
+    fit,
+    thing_in,
+)
 from atc.catalogue.graph.suppliers import ECHO, LEAST, Scope, Supplier, is_handed_out, scope_of
 from atc.catalogue.graph.tool_facts import MAX_TOOLS, Supply, SupplyIndex, ToolFacts, Where
 from atc.schemas.identifiers import (
@@ -38,6 +51,14 @@ NOT_TOLD, REFERENCE = 0.9, 0.7
 """What a field is worth beside the thing's own where nothing says whose it is, and where it only refers to it."""
 LAST = 0.5
 """What a write is worth beside others where it is a way for a search alone."""
+Way = Literal[0, 1, 2]
+"""How a caller who lacks a thing comes to a field that refers to it: its tool needs nothing that others do not give;
+it needs what nobody gives; or what only those give who must be given the thing."""
+OPEN: Way = 0
+UNKNOWN: Way = 1
+CIRCLE: Way = 2
+MAX_NEEDED = 3
+"""Identifiers that a tool needs, of which it is asked who gives them."""
 NO_FIELD = Field(0, (), "", frozenset(), False)
 """Stands for the field of a response that is not documented."""
 _ITSELF = THINGS | {"pk", "oid", "uid", "gid"}
@@ -61,9 +82,10 @@ class Found:
     last: bool = False
 
 
-_Rank = tuple[bool, int, int, bool, int, int, int, int, int]
-"""Of a supply, the best first: it writes; its relation to the thing; whether its tool lists the things at the
-very path, or all of them, or no path says so; it looks up what is known; how many identifiers it needs; how many names
+_Rank = tuple[bool, int, bool, int, bool, bool, int, int, int, int, int]
+"""Of a supply, the best first: it writes; its relation to the thing; it is not the caller's, where that is asked for;
+whether its tool lists the things at the very path, or all of them, or no path says so; it is not the caller's, where
+the thing is to be changed; it looks up what is known; how many identifiers it needs; how many names
 above the field are of something else; how a thing is found: by words, in a list, or there is but one; and the places
 of the tool and the field."""
 
@@ -81,12 +103,18 @@ class _Asked(NamedTuple):
         every: the steps of the list of all things of which it may name one.
         handed_out: other tools hand such values out.
         scope: of the tool that takes it.
+        own: the text of the argument says that the thing is the caller's own.
+        changes: the tool changes something, which is more likely the caller's than anybody's.
+        is_plain: much content is called so, so that only tools supply it which give nothing else.
     """
 
     what: Wanted
     every: tuple[str, ...]
     handed_out: bool
     scope: Scope
+    own: bool = False
+    changes: bool = False
+    is_plain: bool = False
 
 
 class _Answer(NamedTuple):
@@ -119,6 +147,7 @@ class Structure:
         self._into: dict[str, dict[str, list[Found]]] = {}
         self._inside: dict[str, dict[str, list[Found]]] = {}
         self._answers: dict[_Asked, _Answer] = {}
+        self._givers: dict[tuple[str, str], list[ToolFacts]] = {}
 
     def facts(self, key: str) -> ToolFacts:
         """What is read off a tool's protocol."""
@@ -168,7 +197,34 @@ class Structure:
         if all(each.supplier.writes for each in some):  # a document states what comes of a write, too
             others = self._by_names(consumer, parameter)
             some = [each for each in others if not some or not each.supplier.writes] + some
-        return some
+        what = self.facts(consumer).wanted(parameter.original)
+        ways = [self._way_to(what, each) for each in some]
+        nearest = min((way for way, each in zip(ways, some, strict=True) if not each.last), default=OPEN)
+        return [
+            replace(each, last=True) if way == CIRCLE or way > nearest else each
+            for way, each in zip(ways, some, strict=True)
+        ]
+
+    def _way_to(self, what: Wanted, found: Found) -> Way:
+        """Whether a caller who lacks a thing can come to a field that only refers to it."""
+        supplier = found.supplier
+        if found.evidence == "stated" or not supplier.refers:
+            return OPEN
+        asks = self.facts(supplier.tool)
+        if thing_in((field := asks.field(supplier.path)).name) in ("", *field.owner):
+            return OPEN  # `databases[].properties[].id` is a property's own
+        needed = [each for each in asks.parameters if each.required and is_handed_out(each.original, each.schema)]
+        return max((self._way_through(supplier.tool, each, what) for each in needed[:MAX_NEEDED]), default=OPEN)
+
+    def _way_through(self, tool: str, parameter: Parameter, without: Wanted) -> Way:
+        """Whether some read gives what another tool needs, and is not itself given a thing."""
+        at = tool, parameter.original
+        if (givers := self._givers.get(at)) is None:
+            some = self._stated(tool, parameter) or self._by_names(tool, parameter)
+            givers = [self.facts(each.supplier.tool) for each in some if not each.supplier.writes]
+            self._givers[at] = givers
+        lacks = without.things[-1:], without.words[-1:]
+        return UNKNOWN if not givers else CIRCLE if all(lacks in each.needs for each in givers) else OPEN
 
     def _reads_itself(self, what: Wanted, found: Found) -> bool:
         """Whether what is found is read, and is the thing's own wherever it lies: ``orders[].lines[].line_id``.
@@ -271,10 +327,23 @@ class Structure:
         """What is found by the names of fields and paths. Tools that ask for the same thing share the answer."""
         what, scope = self.facts(consumer).wanted(parameter.original), self.scope(consumer)
         every, handed_out = what.all_of_them, is_handed_out(parameter.original, parameter.schema)
+        is_plain = not handed_out and is_identifier(parameter.original, LOOKED_UP)
         if not what.placed and not handed_out:
             called_so = what.words[-1:] in self._called.get(scope.service, ())
             every = (" ".join(what.words[:-1]),) if called_so else ()  # a `policy_sid` is of `GET /policies`
-        asked = _Asked(what, every, handed_out, scope)
+        said, route = said_of(parameter.schema), self.facts(consumer).route
+        changes = what.placed and self.facts(consumer).writes and not (route and route.is_callers)
+        asked = _Asked(what, every, handed_out, scope, said.own, changes, is_plain)
+        if (found := self._found(asked, consumer)) or not (what.placed or handed_out):
+            return found
+        word = bare(what.words)[-1:]
+        for thing in said.things:  # neither the name nor the path leads to a tool
+            of_it = Wanted(what.name, word, (thing,), True, (), "", (thing,), True)
+            if found := self._found(_Asked(of_it, (thing,), True, scope, said.own, changes), consumer):
+                return found
+        return []
+
+    def _found(self, asked: _Asked, consumer: str) -> list[Found]:
         if (kept := self._answers.get(asked)) is None:
             kept = self._answers[asked] = self._answer(asked)
         return self._answer(asked, consumer).found if consumer in kept.tools else kept.found
@@ -288,7 +357,7 @@ class Structure:
         """
         what, scope = asked.what, asked.scope
         listed = self._listed(asked, consumer)
-        if not listed and not what.called and not asked.handed_out:
+        if not listed and not what.called and not asked.handed_out and not asked.is_plain:
             return _Answer([], frozenset())
         everywhere = scope.open or not scope.service or not UNIVERSAL.isdisjoint(words_of(what.name)[-1:])
         wheres: tuple[Where, Where] = (("of", scope.service), ("all", "") if everywhere else ("free", ""))
@@ -296,19 +365,23 @@ class Structure:
             found = dict(listed)
             for each in self._index.matching(what, where):
                 at = each.tool, each.field.path
-                if each.tool != consumer and at not in found and (fitting := fit(what, each.field)) is not None:
-                    found[at] = _Candidate(self._rank(what, each, fitting.relation), fitting)
+                if each.tool == consumer or at in found or (asked.is_plain and not each.field.alone):
+                    continue
+                if (fitting := fit(what, each.field)) is not None:
+                    found[at] = _Candidate(self._rank(asked, each, fitting.relation), fitting)
             if found:
                 return _Answer(self._best(found), frozenset(tool for tool, _ in found))
         return _Answer([], frozenset())
 
-    def _rank(self, what: Wanted, supply: Supply, relation: Relation, way: int = 2) -> _Rank:
-        facts, field = self.facts(supply.tool), supply.field
+    def _rank(self, asked: _Asked, supply: Supply, relation: Relation, way: int = 2) -> _Rank:
+        what, facts, field = asked.what, self.facts(supply.tool), supply.field
+        anybodys = facts.route is None or not facts.route.is_callers
         known = bool(what.things) and (what.things[-1], what.words[-1]) in facts.identifies
         one = not facts.arguments and "[]" not in field.path
         found = 0 if facts.searches else 2 if one else 1
         at = supply.place, supply.number
-        return facts.writes, relation, way, known, facts.identifiers, detour(what, field), found, *at
+        is_ours = asked.own and anybodys, way, asked.changes and anybodys
+        return facts.writes, relation, *is_ours, known, facts.identifiers, detour(what, field), found, *at
 
     def _best(self, found: Mapping[tuple[str, Path], _Candidate]) -> list[Found]:
         """The best ones, in order: what reads before what writes.
@@ -371,7 +444,7 @@ class Structure:
                 continue
             supply = Supply(self._places[key], field.number if field else 0, key, field or NO_FIELD)
             at = key, supply.field.path
-            found.setdefault(at, _Candidate(self._rank(what, supply, OWN, way), Fit(OWN, 1.0)))
+            found.setdefault(at, _Candidate(self._rank(asked, supply, OWN, way), Fit(OWN, 1.0)))
         return found
 
     def _key_of_items(self, key: str, what: Wanted) -> Field | None:
@@ -409,7 +482,8 @@ def suppliers_of(
     made: dict[tuple[str, str], list[Supplier]] = {}
     for key in tools if consumers is None else consumers:
         for parameter, found in chain(structure.into(key).items(), structure.inside(key).items()):
-            made.setdefault((key, parameter), []).extend(each.supplier for each in found if not each.last)
+            if told := [each.supplier for each in found if not each.last]:
+                made.setdefault((key, parameter), []).extend(told)
     return made
 
 

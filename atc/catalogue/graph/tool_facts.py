@@ -25,6 +25,7 @@ from atc.schemas.identifiers import (
 )
 from atc.schemas.protocol import Parameter, Protocol, parameters_of
 from atc.schemas.telltales import READS, telltale
+from atc.schemas.validate import types_of
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What tools that write do to a thing, as far as their names say: what makes it, and what takes it back.
@@ -105,6 +106,12 @@ MAX_ECHOES = 10_000
 """Fields of one tool, times arguments that it needs, of which it is asked whether the one repeats the other."""
 
 
+_WHOLE: tuple[Path, ...] = ((), ("[]",))
+"""Places of a response that is one value, or a list of values."""
+_VALUES = frozenset({"string", "integer"})
+"""Types of such a value that may be an identifier."""
+
+
 class Inner(NamedTuple):
     """An identifier within an argument: ``product_id`` of the ``lines`` of an order.
 
@@ -151,6 +158,12 @@ class ToolFacts:
         return frozenset((each.things[-1], each.words[-1]) for each in taken if each.things)
 
     @cached_property
+    def needs(self) -> frozenset[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The things that a call must name, each with the word that it is called by."""
+        taken = (self.wanted(each.original) for each in self.parameters if each.required)
+        return frozenset((each.things[-1:], each.words[-1:]) for each in taken)
+
+    @cached_property
     def inner(self) -> Sequence[Inner]:
         """The first identifiers within its arguments. A bare ``id`` is of the field that it lies in.
 
@@ -186,7 +199,8 @@ class ToolFacts:
         titles: dict[Path, str] = {}
         paths: list[Path] = []
         lists: set[Path] = set()
-        for path, named, title, _ in places_of(self.protocol.returns):
+        whole: Path | None = None
+        for path, named, title, schema in places_of(self.protocol.returns):
             if path[-1:] == ("[]",):
                 lists.add(path[:-1])
             if named:
@@ -194,12 +208,17 @@ class ToolFacts:
                 paths.append(path)
             if title:
                 titles.setdefault(path, title)
-        return found, Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
+            if path in _WHOLE and types_of(schema) & _VALUES:
+                whole = path
+        fields = Fields(self.protocol.plain_name, self.protocol.source.path, paths, titles, lists)
+        if self.reads and whole is not None and not paths and fields.whole:
+            found[ending(fields.whole)] = [(0, whole)]
+        return found, fields
 
     @property
     def responds(self) -> bool:
         """Whether fields of its response are known."""
-        return bool(self._places[0])
+        return any(path not in _WHOLE for some in self._places[0].values() for _, path in some)
 
     @property
     def endings(self) -> Collection[str]:
@@ -231,6 +250,9 @@ class ToolFacts:
             at = self.route.placeholders.get(own.name, len(self.route.steps))
             if self.route.lists_behind(at):  # `/users/{user_id}/friends`: in a list others, beside it the user
                 return not self.route.adds and "[]" not in field.path  # what is put there is no user either
+        has, beside = spelled_words(field.name), own.words[: -len(spelled_words(field.name)) or None]
+        if beside and (*beside, *has) == own.words and field.owner.issuperset(beside):
+            return True  # the `username` of a user, where `user_username` is given
         found = fit(own, field)
         return found is not None and found.score >= ECHO
 

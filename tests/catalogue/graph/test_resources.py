@@ -15,6 +15,7 @@ from atc.catalogue.graph.resources import route_of
 from atc.catalogue.graph.search import best_paths
 from atc.catalogue.graph.suppliers import Supplier, must_be_given
 from atc.catalogue.graph.tool_graph import ToolGraph
+from atc.result import Effect
 from atc.schemas.protocol import Protocol, Source
 from atc.serve.pages.tool_graph.drawing import edges_of
 from atc.tools.openapi import import_openapi
@@ -304,6 +305,107 @@ def with_id(**more: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_paths_say_what_lists_a_thing(operations: dict[str, Any], consumer: str, source: list[str]) -> None:
     assert sources(service(operations))[consumer] == source
+
+
+_TRACKS = record(tracks=items(record(id={"type": "string"})))
+
+
+def asking(text: str, **more: Any) -> dict[str, Any]:
+    """An operation whose ``id`` is described so."""
+    described = {"name": "id", "in": "path", "required": True, "schema": _INTEGER, "description": text}
+    return answering({}, parameters=[described], **more)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The Spotify ID\nfor the track.", "The track ID", "Identifier of the track resource to analyse",
+        "Id of the thing (albums, tracks)", "id of the requested track which was played",
+        "the ID of the track associated with it",
+    ],
+)  # fmt: skip
+def test_a_description_says_what_a_thing_is_where_name_and_path_do_not(text: str) -> None:
+    found = {"GET /now": _TRACKS, "GET /analysis/{id}": asking(text)}
+    assert sources(service(found)).get("GET /analysis/{id} id") == ["GET /now.tracks.[].id"]
+
+
+@pytest.mark.parametrize("text", ["", "An id", "The ID of an analysis made for tracks", "Tracks have an id, this too"])
+def test_a_description_that_speaks_of_a_thing_does_not_make_it_the_argument(text: str) -> None:
+    assert sources(service({"GET /now": _TRACKS, "GET /analysis/{id}": asking(text)})) == {}
+
+
+def test_the_path_counts_before_a_description() -> None:
+    found = {"GET /now": _TRACKS, "GET /films": items(with_id()), "GET /films/{id}": asking("The ID of the track")}
+    assert sources(service(found)) == {"GET /films/{id} id": ["GET /films.[].id"]}
+
+
+_USERS = {"GET /users": record(data=items(with_id())), "GET /users/me": record(data=with_id())}
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        ("The ID of the authenticated source user", "GET /users/me.data.id"),
+        ("The ID of the user that the authenticated user follows", "GET /users.data.[].id"),
+    ],
+)
+def test_an_id_of_the_authenticated_user_comes_from_what_tells_who_calls(text: str, first: str) -> None:
+    assert sources(service({**_USERS, "GET /users/{id}/pins": asking(text)}))["GET /users/{id}/pins id"][0] == first
+
+
+def test_what_is_changed_is_the_callers_before_it_is_anybodys() -> None:
+    words = {"parameters": [{"name": "q", "in": "query", "schema": {"type": "string"}}]}
+    tools = service(
+        {
+            "GET /search": answering(record(playlists=items(with_id())), **words),
+            "GET /me/playlists": items(with_id()),
+            "GET /playlists/{playlist_id}": with_id(),
+            "DELETE /playlists/{playlist_id}": {},
+        }
+    )
+    first = {at: some[0] for at, some in sources(tools).items()}
+    assert first["DELETE /playlists/{playlist_id} playlist_id"] == "GET /me/playlists.[].id"
+    assert first["GET /playlists/{playlist_id} playlist_id"] == "GET /search.playlists.[].id"
+
+
+def test_what_must_be_given_a_name_does_not_supply_it_under_a_shorter_one() -> None:
+    users = record(users=items(record(username={"type": "string"})))
+    assert sources(service({"GET /users/{UserUsername}": users, "DELETE /users/{UserUsername}": {}})) == {}
+
+
+def test_what_refers_to_a_thing_is_no_source_where_only_that_thing_leads_to_it() -> None:
+    asks = {"parameters": [{"name": "account_id", "in": "query", "required": True, "schema": _INTEGER}]}
+    report = record(id=_INTEGER, account_id=_INTEGER)
+    tools = {"GET /reports": answering(record(reports=items(with_id())), **asks), "GET /reports/{report_id}": report}
+    assert "GET /reports account_id" not in sources(service(tools))
+    tools["GET /today"] = record(reports=items(with_id()))
+    assert sources(service(tools))["GET /reports account_id"] == ["GET /reports/{report_id}.account_id"]
+
+
+def test_what_refers_to_a_thing_and_cannot_be_reached_comes_behind_what_makes_the_thing() -> None:
+    tools = {"GET /bills/{guid}": record(owner_id=_INTEGER), "GET /owners/{owner_id}": record(name={"type": "string"})}
+    assert sources(service(tools))["GET /owners/{owner_id} owner_id"] == ["GET /bills/{guid}.owner_id"]
+    tools["POST /owners"] = with_id()
+    assert sources(service(tools))["GET /owners/{owner_id} owner_id"] == ["POST /owners.id"]
+
+
+def test_a_function_that_gives_one_value_supplies_what_its_name_says() -> None:
+    def function(name: str, returns: dict[str, Any], effect: Effect = Effect.READ, *takes: str) -> Protocol:
+        parameters = {"type": "object", "properties": {each: {"type": "string"} for each in takes}}
+        return Protocol(name=name, effect=effect, returns=returns, parameters=parameters)
+
+    text = {"type": "string"}
+    tools = [
+        function("get_user_id_by_name", text),
+        function("find_email_address", items(text)),
+        function("send_email", text, Effect.WRITE),
+        function("get_title", text),
+        function("ban", {}, Effect.WRITE, "user_id", "assigned_to_email", "title"),
+    ]
+    assert sources(tools) == {
+        "ban user_id": ["get_user_id_by_name"],
+        "ban assigned_to_email": ["find_email_address.[]"],
+    }
 
 
 def test_ids_that_mean_something_else_are_no_source() -> None:

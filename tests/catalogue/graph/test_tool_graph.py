@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from atc.catalogue.graph.edges import NOTHING_LEARNT, Counts, Feed, Learnt
 from atc.catalogue.graph.resources import OWN, REFERS, fit
-from atc.catalogue.graph.structure import suppliers_of
+from atc.catalogue.graph.structure import Structure, suppliers_of
 from atc.catalogue.graph.suppliers import ECHO, has_place, is_handed_out
 from atc.catalogue.graph.tool_facts import MAX_PLACES, MAX_TOOLS, ToolFacts, found_by
 from atc.catalogue.graph.tool_graph import MAX_TAUGHT, ToolGraph
@@ -280,7 +280,12 @@ _TOOL = st.builds(
 @given(st.lists(_TOOL, max_size=5))
 def test_what_is_found_by_keys_is_what_the_names_say_of_every_pair(tools: list[Protocol]) -> None:
     named = {str(n): each for n, each in enumerate(tools)}
-    found = {at: {(s.tool, s.path, s.refers) for s in some} for at, some in suppliers_of(named).items()}
+    structure = Structure(named)
+    found = {
+        (key, parameter): {(one.supplier.tool, one.supplier.path, one.supplier.refers) for one in some}
+        for key in named
+        for parameter, some in structure.into(key).items()
+    }
     expected: dict[tuple[str, str], set[tuple[str, Any, bool]]] = {}
     for key, protocol in named.items():
         for parameter in ToolFacts(protocol).parameters:
