@@ -25,12 +25,10 @@ from atc.errors import UsageError
 from atc.models.base import Message, Model
 from atc.models.budget import BudgetedModel
 from atc.models.images import Images
-from atc.programs.answers.opening import open_answer
 from atc.result import Result, T
 from atc.run.ask_user import NAME as ASK_USER
 from atc.run.ask_user import Questions
 from atc.run.base import Strategy, open_strategy, resumed_strategy
-from atc.run.conversation import Conversation, Upcoming
 from atc.run.request import (
     Request,
     RunOptions,
@@ -59,6 +57,8 @@ if TYPE_CHECKING:
     from atc.batch.limits import Limits
     from atc.batch.work import Executor
     from atc.calls.permissions import Permissions
+    from atc.programs.answers.types import AnswerType
+    from atc.run.conversation import Conversation, Upcoming
 
 
 class Agent:
@@ -142,7 +142,7 @@ class Agent:
         self._given_strategy = strategy
         self._strategy = strategy or open_strategy(self.settings.strategy)  # now, so that a wrong name is found now
         wanted = self.settings.answer if answer is None else answer
-        self._answer = open_answer(wanted) if wanted is not None else None
+        self._answer = None if wanted is None else _type_of(wanted)
         self._resources, self._on_event = Resources(self.settings, model, sandbox), on_event
         self._policy = policy or CallPolicy(
             max_calls=self.settings.max_calls,
@@ -183,6 +183,8 @@ class Agent:
         (:class:`atc.run.conversation.Conversation`)."""
         if self._approval.parks:
             raise UsageError("a conversation does not wait for a yes: approve='park' is for tasks of their own")
+        from atc.run.conversation import Conversation
+
         return Conversation(self)
 
     async def stream(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> AsyncIterator[Event]:
@@ -410,7 +412,7 @@ class Agent:
         Raises:
             UsageError: a part of it cannot be used.
         """
-        wanted = open_answer(answer) if answer is not None else self._answer
+        wanted = self._answer if answer is None else _type_of(answer)
         return request_of(task, wanted, turn, self.settings.instructions, **options)
 
     def _events(self, request: Request) -> AsyncGenerator[Event]:
@@ -552,3 +554,9 @@ class Agent:
         """Who answers what the programs of a run ask."""
         choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
         return "never" if ASK_USER in self.tools else choice
+
+
+def _type_of(answer: Any) -> AnswerType:
+    from atc.programs.answers.opening import open_answer  # most runs ask for no type
+
+    return open_answer(answer)

@@ -13,7 +13,6 @@ from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from atc import parts
-from atc._host import database_address
 from atc._host.trust import TrustedFileSource, is_retired_way
 from atc._records.prices import Price
 from atc.calls.approval import ApproveChoice, WarningsChoice
@@ -264,7 +263,11 @@ class Settings(BaseSettings):
         """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
         kept = (self.api_key, self.sandbox_token)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
-        return found + (database_address.secrets_of(self.store.get_secret_value()) if self.store is not None else [])
+        if self.store is None:
+            return found
+        from atc._host.database_address import secrets_of
+
+        return found + secrets_of(self.store.get_secret_value())
 
     @property
     def active_rules(self) -> Rules:

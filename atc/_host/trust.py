@@ -23,7 +23,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_settings import PydanticBaseSettingsSource
 
-from atc._host.database_address import masked
 from atc._host.files import make_private, write_whole
 from atc._host.invisible import visible
 from atc.errors import SettingsError, UsageError
@@ -150,7 +149,11 @@ class SettingsFile:
 def _shown(name: str, value: Any) -> Any:
     if name not in SECRET:
         return value
-    return masked(value) if name == "store" and isinstance(value, str) else "[secret]"
+    if name != "store" or not isinstance(value, str):
+        return "[secret]"
+    from atc._host.database_address import masked
+
+    return masked(value)
 
 
 class _StoredTrust(BaseModel):

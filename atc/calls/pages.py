@@ -10,7 +10,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
@@ -21,8 +21,10 @@ from atc.calls.json_values import canonical
 from atc.errors import CallRefused
 from atc.schemas.protocol import Protocol, original_arguments
 from atc.schemas.repair import DEFAULT, repair_arguments
-from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
+
+if TYPE_CHECKING:
+    from atc.tools.paged import Page
 
 MAX_PAGES, MAX_ITEMS, MAX_BYTES = 50, 10_000, 8_000_000
 """Of one ``all_pages``: pages, items, and bytes of all items as JSON."""
@@ -206,6 +208,8 @@ class _Reader:
         Raises:
             CallRefused: it is not a page, or the same as the one before, or one too many.
         """
+        from atc.tools.paged import NoList, read_page
+
         try:
             page = read_page(self.paging, self.protocol.name, handled.reply.value)
         except NoList as problem:
@@ -269,6 +273,8 @@ class _Reader:
         if page.more is False:
             return None
         if page.next is not None:
+            from atc.tools.paged import arguments_of_url, is_url
+
             if is_url(page.next):
                 return self._positional(arguments_of_url(str(page.next), self.protocol), arguments)
             return {self.paging.parameter: page.next}

@@ -11,9 +11,7 @@ import math
 import time
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import tenacity
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._records.records import Feed
 from atc.calls.attempt import Attempt
@@ -24,6 +22,9 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import original_arguments
 from atc.schemas.validate import ensure_valid_schema
 from atc.tools.tool import Answered, Toolset, answer_of
+
+if TYPE_CHECKING:
+    import tenacity
 
 # ----------------------------------------------------------------------------------------------------------------------
 # What the broker of a run allows, and what it asks of the tools that are granted.
@@ -74,6 +75,8 @@ def check_schemas(tools: Toolset) -> None:
 
 def pause(first_s: float) -> Callable[[tenacity.RetryCallState], float]:
     """Return a wait that doubles from ``first_s`` seconds, with jitter, unless the service names its own."""
+    import tenacity
+
     backoff = tenacity.wait_exponential(multiplier=first_s, max=10) + tenacity.wait_random(0, first_s)
 
     def wait(state: tenacity.RetryCallState) -> float:
@@ -231,6 +234,8 @@ class Sender:
             if tries == 1 or not error.transient:
                 raise
             failed = error
+        import tenacity  # most runs try nothing again
+
         retrying = tenacity.AsyncRetrying(  # its own price is that of a call, so the first attempt goes without it
             stop=tenacity.stop_after_attempt(tries) | tenacity.stop_before_delay(self.timeout_s),
             retry=tenacity.retry_if_exception(lambda error: isinstance(error, ToolError) and error.transient),

@@ -13,7 +13,6 @@ from atc.catalogue.graph.suppliers import Supplier
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Toolset
-from atc.wording import sketches
 
 __all__ = ["FeedFacts", "Sketch", "SketchFacts", "Why", "WhyKind"]
 
@@ -149,6 +148,8 @@ def chosen_event(sketch: Sketch) -> dict[str, Any]:
     facts = sketch.facts()
     data: dict[str, Any] = {"tools": list(facts.tools), "of": facts.of}
     if any(why.kind != "all" for why in facts.why.values()):
+        from atc.wording import sketches
+
         needed = {(why.tool, why.parameter, name) for name, why in facts.why.items() if why.kind == "supplies"}
         needs = [f for f in facts.feeds if (f.consumer, f.parameter, f.supplier) in needed]
         data |= {"plan": facts.plan, "queries": list(facts.queries), "stopped": facts.stopped}

@@ -18,6 +18,7 @@ from atc import wording
 from atc._records.packing import as_text, unpack
 from atc._records.prices import money_text
 from atc._records.records import (
+    WARNINGS,
     BodyError,
     Drift,
     DryRun,
@@ -28,7 +29,6 @@ from atc._records.records import (
     Replacement,
     SketchFacts,
 )
-    WARNINGS,
 from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect

@@ -17,7 +17,6 @@ from atc.programs.syntax import span_of
 from atc.result import Call, Effect
 from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.protocol import Protocol
-from atc.tools.paged import NoList, read_page
 from atc.tools.paging import SIZE, Paging, flat, is_positional, paging_of
 
 MISSING = object()
@@ -242,6 +241,8 @@ def stated_parts(calls: Sequence[Call], protocols: Mapping[str, Protocol]) -> li
 def _part(call: Call, protocol: Protocol) -> Part | None:
     if call.error is not None or not isinstance(call.value, dict | list):
         return None
+    from atc.tools.paged import NoList, read_page
+
     paging = paging_of(protocol)
     try:
         page = read_page(paging or _UNTOLD, call.tool, call.value)

@@ -6,13 +6,15 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.images import Image
-from atc.programs.answers.types import AnswerType
 from atc.traces.events import Emit
 from atc.wording.prompting import fenced, prompt
+
+if TYPE_CHECKING:
+    from atc.programs.answers.types import AnswerType
 
 WAITING_S = 10.0
 """Seconds of silence after which the trace records that the run waits for the model. Each

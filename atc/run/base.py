@@ -12,16 +12,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from atc._host.loading import load_named, names_code
-from atc._records.records import FaultCase
+from atc._records.records import FaultCase, Misfit
 from atc.calls.json_values import to_json_value
 from atc.errors import UsageError
 from atc.facts import Fault
 from atc.parts import STRATEGIES
-from atc.programs.answers.types import Fitted
 from atc.result import RunStatus
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
+    from atc.programs.answers.types import Fitted
     from atc.run.run import Run
 
 RESEARCH = frozenset({"codeact", "dfsdt", "layered", "layered-calls", "navigate", "plan", "react"})
@@ -74,7 +74,7 @@ def typed_ending(run: Run, ending: Ending) -> tuple[Ending, Fitted | None]:
     if run.answer_type is None or not (ending.status == "answered" or ending.partial):
         return ending, None
     found = run.answer_type.fit(to_json_value(ending.value))
-    if isinstance(found, Fitted):
+    if not isinstance(found, Misfit):
         return replace(ending, value=found.plain), found
     if ending.status != "answered":
         return replace(ending, value=None), None

@@ -6,7 +6,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from atc._host.loading import names_code
 from atc.calls.journal import Journal
@@ -15,13 +15,13 @@ from atc.errors import AtcError, JournalError, UsageError
 from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images
 from atc.parts import STRATEGIES
-from atc.programs.answers.opening import resumed as resumed_answer
-from atc.programs.answers.types import AnswerType
-from atc.run.conversation import Upcoming
 from atc.run.preamble import NO_PREAMBLE, Preamble
 from atc.settings import MAX_INSTRUCTIONS, Settings
-from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
+
+if TYPE_CHECKING:
+    from atc.programs.answers.types import AnswerType
+    from atc.run.conversation import Upcoming
 
 MAX_TASK = 20_000
 """Characters of a task."""
@@ -296,6 +296,8 @@ def resumed_request(
         UsageError: an image cannot be had, another type or image is given, the run has asked nothing that ``reply``
             could answer, or the trace holds something else.
     """
+    from atc.traces.reading import FAILS, damaged
+
     try:
         return _read_back(stored, started, answer, default, images, reply)
     except AtcError:
@@ -312,6 +314,8 @@ def _read_back(
     images: Images,
     reply: str | None,
 ) -> Request:
+    from atc.programs.answers.opening import resumed as resumed_answer
+
     run_id = stored.run_id
     return Request(
         started["task"],

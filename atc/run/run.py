@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc._records.outcome import Outcome
 from atc._records.records import Feed, Misfit
@@ -31,8 +31,6 @@ from atc.facts import Finding
 from atc.models.base import Message, Model, Reply
 from atc.models.budget import Budget
 from atc.models.images import Image
-from atc.programs.answers.types import AnswerType
-from atc.programs.feeds import Feeds
 from atc.result import Call, Revision
 from atc.run.argument_repair import RULE as REPAIR
 from atc.run.argument_repair import ModelRepairer
@@ -50,6 +48,10 @@ from atc.settings import Settings
 from atc.tools.tool import Toolset, signatures
 from atc.traces.events import Emit, ProgramStarted
 from atc.traces.stores.base import StoredRun
+
+if TYPE_CHECKING:
+    from atc.programs.answers.types import AnswerType
+    from atc.programs.feeds import Feeds
 
 MAX_OUTPUT = 20_000
 """Characters of what a program prints that the trace keeps: the last of them."""
@@ -372,6 +374,8 @@ class Run:
 
         def found() -> tuple[Feed, ...]:  # a program and the answers that it had may be long
             if self._feeds is None:
+                from atc.programs.feeds import Feeds
+
                 self._feeds = Feeds(self._source, calls, protocols, self.task, inputs)
             self._feeds.see(calls)
             return self._feeds.of(call)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
@@ -21,8 +21,6 @@ from atc.errors import (
     WritesPlanned,
 )
 from atc.facts import Fault
-from atc.programs.answers.types import Fitted
-from atc.programs.feeds import Feeds
 from atc.programs.program import Program
 from atc.programs.responses import Part, Uses, invocation, stated_parts
 from atc.result import Call, Result, Usage
@@ -33,6 +31,9 @@ from atc.run.left_undone import call_of, settled, tools_gone, writes_of
 from atc.run.run import Run
 from atc.traces.events import Answered
 from atc.traces.stores.base import StoredRun
+
+if TYPE_CHECKING:
+    from atc.programs.answers.types import Fitted
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Remarks on lists that were read in part: a response says that there are more, and the program took it for the whole.
@@ -97,6 +98,8 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
     planned = [call for call in run.calls if call.status == "planned"]
     if not planned:
         return DryRun()
+    from atc.programs.feeds import Feeds
+
     source = ended.program if ended is not None else run.revisions[-1].program if run.revisions else ""
     protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
     feeds = Feeds(source, run.calls, protocols, run.task, run.inputs)
@@ -234,10 +237,10 @@ def result_of(
         host_seconds=broker.host_time.used_s,
     )
     done, not_done = writes_of(broker, calls)
-    fitted = fitted or Fitted(ending.value, ending.value)
+    value, plain = (fitted.value, fitted.plain) if fitted is not None else (ending.value, ending.value)
     return Result.typed(
-        fitted.value,
-        fitted.plain,
+        value,
+        plain,
         run_id=run.run_id,
         task=run.title,
         status=ending.status,

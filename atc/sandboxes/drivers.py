@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from importlib.util import find_spec
 
-from atc._host.extras import install_command
 from atc.errors import SandboxUnavailable
 from atc.parts import SANDBOXES
 from atc.sandboxes.contract import Limits, Sandbox
@@ -38,6 +37,8 @@ def open_docker(settings: Settings, limits: Limits) -> Sandbox:
 
 def _service(settings: Settings, limits: Limits) -> Sandbox:
     if find_spec("websockets") is None:
+        from atc._host.extras import install_command
+
         raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
     from atc.sandboxes.service.client import ServiceSandbox
 

@@ -41,7 +41,6 @@ from atc.errors import ToolError, ToolImportError
 from atc.result import Effect
 from atc.schemas.protocol import Example, JsonSchema, Protocol, Source
 from atc.schemas.types import VALUE_NAMES, value_names
-from atc.tools.bugs import is_bug
 from atc.tools.docstrings import Docs, keys_of, read_docstring, with_modern_typeddicts
 from atc.tools.to_json import schema_of, to_json, to_json_with_notes
 from atc.tools.tool import AnnouncingTransport, Answered, Sending, Tool, Toolset
@@ -470,6 +469,8 @@ def failure_of(
         function: the user's code, for whether the exception is a bug of it.
         outcome: whether the tool may have acted.
     """
+    from atc.tools.bugs import is_bug
+
     name = type(error).__name__
     bug = function is not None and is_bug(error, function)
     return ToolError(

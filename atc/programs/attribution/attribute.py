@@ -10,14 +10,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc._records.outcome import Outcome, ProgramError
 from atc._records.records import FaultCase, FaultKind, Place
 from atc.facts import Fault
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
-from atc.programs.answers.types import AnswerType
 from atc.programs.attribution.inputs import awaits_a_value, line_inputs, misfit_facts
 from atc.programs.attribution.trace import Suspect, Tracer, calls_at, reports_nothing, suspects_of, wanted_key
 from atc.programs.program import Program
@@ -41,6 +40,9 @@ from atc.programs.words import has_word
 from atc.result import Call, Effect
 from atc.schemas.validate import types_of
 from atc.tools.tool import Toolset
+
+if TYPE_CHECKING:
+    from atc.programs.answers.types import AnswerType
 
 _PROGRAM_ERRORS = {
     "SyntaxError",

@@ -5,20 +5,22 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc._records.outcome import ProgramError
 from atc._records.records import LineInput, Misfit, Place
 from atc.facts import Fault
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
-from atc.programs.answers.types import AnswerType
 from atc.programs.attribution.trace import calls_at, suspects_of
 from atc.programs.dialects.awaits import awaits_outside
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, answered, places
 from atc.programs.syntax import enclosing, span_of
 from atc.result import Call
+
+if TYPE_CHECKING:
+    from atc.programs.answers.types import AnswerType
 
 MAX_INPUTS, MAX_OF_A_NAME, MAX_NODES = 6, 2, 60
 """Places that are named, those of one name among them, and names and calls of a line that are looked at."""

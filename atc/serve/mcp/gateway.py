@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,14 +17,14 @@ from atc.calls.permissions import Permissions
 from atc.calls.redact import Redactor
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.catalogue.index.retriever import IndexRetriever
-from atc.errors import AtcError, ModelUnavailable, UsageError
+from atc.errors import AtcError, UsageError
 from atc.models.base import NoModel
-from atc.models.messages import Message, Reply, bounded_tokens
+from atc.models.messages import bounded_tokens
 from atc.run.given_program import run_given
 from atc.run.resources import Resources
 from atc.sandboxes.drivers import open_sandbox
 from atc.serve.mcp.client import Client, ClientId, Clients
+from atc.serve.mcp.finder import Finder, retrieval_way
 from atc.serve.mcp.guards import Guards, usable_tools
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
 from atc.serve.mcp.running import Runs
@@ -78,64 +77,6 @@ class Options:
     extras: Collection[str] = ()
 
 
-# -- tools are found by words at once, by meaning too as soon as an index of that is there -----------------------------
-
-MAX_QUERY, MAX_NAME = 2_000, 80
-"""Characters of a query that are read, and of a name that has no tool."""
-NEAR, NEAR_ENOUGH = 3, 0.7
-"""Names that may be meant, and how much they must be alike."""
-
-
-class Finder:
-    """Finds the likeliest tools of a catalogue, as the settings ``retrieval`` and ``catalogue`` say."""
-
-    def __init__(self, catalogue: Catalogue, settings: Settings) -> None:
-        self._catalogue = catalogue
-        self._words: IndexRetriever | None = None
-        if settings.retrieval != "lexical" and settings.tool_index is None:
-            self._words = IndexRetriever(way="lexical", folder=settings.catalogue / "indexes")
-        self._making: asyncio.Task[None] | None = None
-
-    async def prepare(self) -> None:
-        """Make the index of words, and begin that of meaning."""
-        await self.search("tool", 1)
-
-    async def search(self, query: str, limit: int) -> Toolset:
-        """The likeliest tools, the likeliest first."""
-        query, tools = query[:MAX_QUERY], self._catalogue.tools
-        if self._words is None:
-            return (await self._catalogue.find(query, limit, _ask_nobody)).tools
-        if self._making is None:
-            self._making = asyncio.create_task(self._make())
-        graph = self._catalogue.graph
-        return (await self._words.search(query, tools, limit, _ask_nobody, graph=graph)).tools
-
-    def near(self, names: Iterable[str]) -> dict[str, list[str]]:
-        """For names that no tool has: names of tools that may be meant."""
-        known = [*self._catalogue.tools]
-        return {
-            name: found
-            for name in names
-            if (found := difflib.get_close_matches(name[:MAX_NAME], known, NEAR, NEAR_ENOUGH))
-        }
-
-    async def aclose(self) -> None:
-        """End what goes on."""
-        if self._making is not None:
-            self._making.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._making
-
-    async def _make(self) -> None:
-        with suppress(AtcError, OSError):  # words find tools, too; `atc doctor` says what is missing
-            await self._catalogue.find("tool", 1, _ask_nobody)
-            self._words = None
-
-
-async def _ask_nobody(messages: Sequence[Message], max_tokens: int, **form: Any) -> Reply:
-    raise ModelUnavailable("a search of the MCP server asks no model")
-
-
 # -- the gateway -------------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger(__name__)
@@ -182,7 +123,7 @@ class Gateway:
         settings = settings or Settings.load()
         self.options, self.notices = options or Options(), list[str]()
         self._folder: tempfile.TemporaryDirectory[str] | None = None
-        update = {"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": _way(settings)}
+        update = {"find_tools": False, "sentence": False, "keep_runs": True, "retrieval": retrieval_way(settings)}
         if not settings.keep_runs:
             self._folder = tempfile.TemporaryDirectory(prefix="atc-mcp-")
             update |= {"runs_dir": Path(self._folder.name), "store": None}
@@ -482,11 +423,6 @@ class Gateway:
             return
         self._old.add(task)
         task.add_done_callback(self._old.discard)
-
-
-def _way(settings: Settings) -> str:
-    """How tools are found: no model is there to plan or to pick."""
-    return settings.retrieval if settings.retrieval in ("lexical", "hybrid") else "auto"
 
 
 async def _fitted(graph: ToolGraph, names: Sequence[str], budget: int, *, plain: bool = False) -> Fit:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from atc._host.extras import install_command
 from atc.errors import EnvironmentProblem, SettingsError
 from atc.parts import STORES
 from atc.settings import Settings
@@ -44,6 +43,8 @@ def open_postgres(address: str, settings: Settings) -> RunStore:
     except ImportError as error:
         if (error.name or "").partition(".")[0] not in ("psycopg", "psycopg_binary"):
             raise
+        from atc._host.extras import install_command
+
         raise EnvironmentProblem(
             "runs in PostgreSQL need psycopg", fix=f"install it with {install_command('postgres')}"
         ) from None

@@ -21,7 +21,6 @@ from atc.calls.journal import Journal
 from atc.errors import AtcError, EnvironmentProblem, TraceError, UsageError
 from atc.result import Effect
 from atc.traces.events import Event
-from atc.traces.reading import read_event
 
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 MAX_TRACEBACK = 200_000
@@ -243,6 +242,8 @@ class StoredRun(ABC):
         Raises:
             TraceError, UsageError: as :meth:`events`.
         """
+        from atc.traces.reading import read_event
+
         for number, line in enumerate(self.lines(), start=1):
             if not line.strip(b"\0"):
                 continue  # some file systems leave zeros where a crash kept the rest from being written

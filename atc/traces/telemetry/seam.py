@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol as Interface
 
-from atc._host.extras import install_command
 from atc._records.outcome import Outcome
 from atc.calls.redact import Redactor
 from atc.errors import EnvironmentProblem
@@ -86,6 +85,8 @@ def open_telemetry(settings: Settings) -> Telemetry | None:
     try:
         from atc.traces.telemetry.telemetry import OpenTelemetry
     except ImportError as error:
+        from atc._host.extras import install_command
+
         raise EnvironmentProblem(
             f"otel is on, and {error.name} is not installed: {install_command('otel')}, or turn it off (ATC_OTEL)"
         ) from None
