@@ -17,24 +17,24 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
 
 from atc import wording
+from atc._host.redaction import Redactor
+from atc._records.choices import ApproveChoice, WarningsChoice
+from atc._records.events import ApprovalAsked, Emit
 from atc._records.packing import pack
 from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
 from atc.calls.attempt import Attempt
 from atc.calls.broken_tools import BrokenTools
 from atc.calls.entry import CallKey
-from atc.calls.redact import OwnExceptions, Redactor
+from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused, UsageError
 from atc.result import Effect, RefusedBy
-from atc.traces.events import ApprovalAsked, Emit
 from atc.wording import plans
 
 if TYPE_CHECKING:
     from atc.schemas.protocol import Protocol
 
-ApproveChoice = Literal["ask", "never", "always"]
-WarningsChoice = Literal["ask", "allow"]
 Verdict = Literal["allowed", "denied", "warned"]
 
 

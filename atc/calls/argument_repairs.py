@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc import wording
+from atc._host.redaction import Redactor
 from atc._host.unicode_forms import normalized
 from atc._records.packing import as_text, holds_bytes
 from atc._records.records import ArgumentRepair
@@ -25,7 +26,6 @@ from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, RepairedFor, call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.redact import Redactor
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol, original_arguments

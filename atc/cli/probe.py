@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Verdicts, ask_at_terminal, checked_approve
+from atc._records.choices import ApproveChoice
+from atc.calls.approval import ApprovalRequest, Approve, Verdicts, ask_at_terminal, checked_approve
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError

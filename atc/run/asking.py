@@ -8,10 +8,10 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from atc._records.events import Emit
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.images import Image
 from atc.programs.answers.types import AnswerType
-from atc.traces.events import Emit
 from atc.wording.prompting import fenced, prompt
 
 WAITING_S = 10.0

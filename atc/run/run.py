@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import count
 from typing import Any
 
+from atc._records.events import Emit, ProgramStarted
 from atc._records.outcome import Outcome
 from atc._records.records import Feed, Misfit
 from atc.calls.argument_repairs import Complaint, bounded_respellings, read_respellings
@@ -47,7 +48,6 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.tools.tool import Toolset, signatures
-from atc.traces.events import Emit, ProgramStarted
 from atc.traces.stores.base import StoredRun
 
 MAX_OUTPUT = 20_000

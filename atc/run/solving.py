@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
+from atc._records.events import Answered
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import DryRun, FaultCase, Observed, Place, PlannedCall, Stop
@@ -30,7 +31,6 @@ from atc.run.ask_user import asked_fault
 from atc.run.base import Ending, Strategy, checked, typed_ending
 from atc.run.left_undone import call_of, settled, tools_gone, writes_of
 from atc.run.run import Run
-from atc.traces.events import Answered
 from atc.traces.stores.base import StoredRun
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ def open_docker(settings: Settings, limits: Limits) -> Sandbox:
 def _service(settings: Settings, limits: Limits) -> Sandbox:
     if find_spec("websockets") is None:
         raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
-    from atc.sandboxes.service.client import ServiceSandbox
+    from atc.sandboxes.remote.client import ServiceSandbox
 
     token = settings.sandbox_token.get_secret_value() if settings.sandbox_token else None
     return ServiceSandbox(settings.sandbox, token, limits, settings.sandbox_require)

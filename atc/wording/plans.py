@@ -7,7 +7,7 @@ from typing import Any
 
 from atc._host.invisible import visible
 from atc._records.records import DryRun, Feed, PlannedCall, Stop
-from atc.calls.abridged import abridged
+from atc.wording.abridged import abridged
 
 _SHOWN = 200
 """Characters of one argument."""

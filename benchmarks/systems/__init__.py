@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc._records.rules import IDS, RULES
 from atc.errors import UsageError
-from atc.programs.rules import IDS, RULES
 from atc.run.chain import Chain
 from atc.run.paper import Paper
 from atc.run.writer import WritingOptions

@@ -11,6 +11,7 @@ import pytest
 
 from atc import Effect, Protocol, Settings, Toolset, tool
 from atc._records.outcome import Outcome, ProgramError
+from atc._records.rules import DEFAULT, RULES, parse_rules, table
 from atc.errors import SettingsError
 from atc.facts import Fault
 from atc.programs.attribution.attribute import Attribution
@@ -18,7 +19,6 @@ from atc.programs.check.checker import Checker
 from atc.programs.edits import RepairContext
 from atc.programs.program import Program
 from atc.programs.repair.pipeline import PASSES, repair_program
-from atc.programs.rules import DEFAULT, RULES, parse_rules, table
 from atc.result import Call
 
 ROOT = Path(__file__).parents[2]

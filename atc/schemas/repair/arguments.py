@@ -20,8 +20,7 @@ from itertools import islice
 from typing import Any
 
 from atc._records.packing import as_text
-from atc._records.records import ArgumentRepair, RepairKind
-from atc.result import Effect
+from atc._records.records import ArgumentRepair, Effect, RepairKind
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.repair.formats import (
     MISSING,
@@ -96,7 +95,7 @@ def slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) ->
 SPELLING, UNWRAP, JOIN, ENUM = "argument-respelling", "argument-unwrap", "argument-join", "argument-enum"
 FORMAT, DEFAULT = "argument-format", "argument-default"
 RULES = frozenset({SPELLING, UNWRAP, JOIN, ENUM, FORMAT, DEFAULT})
-"""The rules that can be taken away (:mod:`atc.programs.rules`); the other repairs are always made."""
+"""The rules that can be taken away (:mod:`atc._records.rules`); the other repairs are always made."""
 MAX_REPAIRS = 20
 """Repairs of one call that are written down one by one."""
 MAX_TRIALS = 200

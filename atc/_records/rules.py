@@ -192,7 +192,7 @@ def _unknown(word: str) -> str:
 
 
 def table() -> str:
-    """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc.programs.rules`` prints it)."""
+    """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc._records.rules`` prints it)."""
     rows = [f"| `{r.id}` | {r.stage} | {r.why} | {r.does} |" for r in RULES]
     return "\n".join(["| rule | stage | seen | done |", "| --- | --- | --- | --- |", *rows])
 
