@@ -23,9 +23,7 @@ ROOMS = (
 """From the ground up. Each looks at those before it. The tool graph is a room below the rest of the catalogue: what
 writes stubs, sentences and programs looks at it."""
 LOOK_UP = {
-    ("probing", "serve"),  # its report is a page
     ("agent", "batch"),  # `Agent.map`
-    ("calls", "catalogue"),  # permissions are given for tools, or functions
 }
 """The arrows that run up, each for one reason. None is added here: a part that two rooms need moves down."""
 
