@@ -388,7 +388,7 @@ def test_a_key_that_was_respelt_in_an_answered_call_is_learnt() -> None:
         {"path": ("pl ace",)},
     ],
 )
-def test_what_is_no_respelling_teaches_none(more: dict[str, Any]) -> None:
+def test_what_is_no_key_alias_teaches_none(more: dict[str, Any]) -> None:
     assert respelt(**more).lessons().respelt == {}
 
 
