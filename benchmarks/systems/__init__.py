@@ -36,7 +36,7 @@ ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
 """The same for ATC, and for its paper's way, with α revisions (``atc-alpha:0``)."""
 MAX_ALPHA = 5
 
-_REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.stage in {"call"}) or "default"
+_REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.step in {"call"}) or "default"
 _BARE = WritingOptions(tools="json", attribution="none", check=False)
 _PAPER: dict[str, Any] = {"strategy": "atc-paper", "rules": "none"}
 SYSTEMS: dict[str, System] = {

@@ -70,7 +70,7 @@ def test_a_rule_rewrites_and_one_that_is_off_does_nothing(rule: str) -> None:
 def test_every_rule_of_the_pipeline_is_registered_and_has_an_example() -> None:
     piped = {name for each in PASSES for name in each.rules}
     assert piped == REWRITTEN.keys()
-    assert piped == {r.id for r in RULES if r.stage in ("frame", "repair")}
+    assert piped == {r.id for r in RULES if r.step in ("frame", "repair")}
 
 
 WEATHER = made("weather_today", {"place_id": TEXT, "latitude": NUMBER}, {"t": NUMBER}, ())
