@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from atc._records.events import Event
     from atc._records.outcome import Outcome, ProgramError
     from atc._records.prices import Price
     from atc._records.records import DryRun
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from atc.tools.functions import tool
     from atc.tools.to_json import to_json
     from atc.tools.tool import Tool, Toolset, Transport
-    from atc.traces.events import Event
 
 __version__ = "0.2.0"
 
@@ -208,7 +208,7 @@ _MODULES = {
     "atc.schemas.protocol": ("Example", "Protocol", "Source", "Status"),
     "atc.tools.to_json": ("to_json",),
     "atc.tools.tool": ("Tool", "Toolset", "Transport"),
-    "atc.traces.events": ("Event",),
+    "atc._records.events": ("Event",),
 }
 """The imports above, for the interpreter: a test holds both lists to each other."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from atc._host.blocking import each_of, wait_for
+from atc._host.redaction import Redactor
+from atc._records.events import Event
 from atc._records.records import PendingCall
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.permissions import agent_permissions
 from atc.calls.question import AskUser, answerer_of, checked_ask_user
-from atc.calls.redact import Redactor
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Retriever
 from atc.errors import UsageError
@@ -47,7 +48,6 @@ from atc.schemas.names import RESERVED_NAMES
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset
 from atc.traces.emitter import Listener, emitter, streamed
-from atc.traces.events import Event
 from atc.traces.stores import open_store
 from atc.traces.stores.base import DELETED_AT_ONCE, NoTrace, StoredRun, new_run_id, prune
 from atc.traces.telemetry.seam import open_telemetry

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from decimal import Decimal
-from enum import StrEnum
 from typing import Annotated, Any, Generic, Literal, cast
 
 from pydantic import (
@@ -33,6 +32,7 @@ from atc._records.records import (
     Value,
     value_from_json,
 )
+from atc._records.records import Effect as Effect
 from atc.errors import Cause, RunFailed
 from atc.facts import Fault, Finding
 from atc.wording import outcomes
@@ -49,14 +49,6 @@ RunStatus = Literal[
 
 
 RefusedBy = Literal["user", "rule", "nobody"]
-
-
-class Effect(StrEnum):
-    """What a call does to the world."""
-
-    READ = "read"
-    WRITE = "write"
-    UNKNOWN = "unknown"
 
 
 class Call(Record):

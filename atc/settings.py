@@ -14,13 +14,11 @@ from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource
 
 from atc import parts
 from atc._host.trust import TrustedFileSource, is_retired_way
+from atc._records.choices import SCORERS, ApproveChoice, AskUserChoice, WarningsChoice
 from atc._records.prices import Price
-from atc.calls.approval import ApproveChoice, WarningsChoice
-from atc.calls.question import AskUserChoice
-from atc.catalogue.scorer_names import SCORERS
+from atc._records.rules import Rules, parse_rules
 from atc.errors import SettingsError
 from atc.parts import RETRIEVAL
-from atc.programs.rules import Rules, parse_rules
 
 
 def _names(value: Any) -> Any:
@@ -271,7 +269,7 @@ class Settings(BaseSettings):
 
     @property
     def active_rules(self) -> Rules:
-        """The ids of the rules that are on (:mod:`atc.programs.rules`)."""
+        """The ids of the rules that are on (:mod:`atc._records.rules`)."""
         return parse_rules(self.rules)
 
     @classmethod

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from atc._records.events import Event
 from atc._records.records import RepairKind
-from atc.programs.rules import IDS
+from atc._records.rules import IDS
 from atc.schemas.repair import DEFAULT, JOIN, SPELLING, UNWRAP
 from atc.schemas.repair.arguments import ENUM, FORMAT
-from atc.traces.events import Event
 
 _FINDINGS = {"invented_id": "invented-id", "name_for_id": "name-for-id"}
 _RULE_OF: Mapping[RepairKind, str] = {

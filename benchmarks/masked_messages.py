@@ -16,7 +16,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atc.calls.redact import masked_exception
+from atc._host.secret_detection import masked_exception
 from benchmarks.common import Data
 
 _BASE62 = string.ascii_letters + string.digits

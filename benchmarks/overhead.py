@@ -21,13 +21,13 @@ from typing import Annotated, Any
 
 import typer
 
+from atc._records.events import Event
 from atc.agent import Agent
 from atc.calls.journal import Journal
 from atc.models.base import ModelRequest, Reply
 from atc.models.fake import FakeModel
 from atc.tools.functions import tool_from_function
 from atc.tools.tool import Toolset
-from atc.traces.events import Event
 from atc.traces.stores.files import FileTrace
 from benchmarks.common import AsJson, median, percentile, print_json, show
 

@@ -13,6 +13,7 @@ from typing import Any
 import bm25s
 import numpy as np
 
+from atc._records.choices import ScorerName
 from atc.catalogue.index.index import Mode, ToolIndex
 from atc.catalogue.index.planner import (
     Fusion,
@@ -24,7 +25,6 @@ from atc.catalogue.index.planner import (
 )
 from atc.catalogue.index.prerequisites import SURE, Prerequisites
 from atc.catalogue.index.vectors import Encoder
-from atc.catalogue.scorer_names import ScorerName
 from atc.cli.console import err
 from atc.models.base import Message, Model, Reply, WrappedModel
 from atc.models.resolve import open_model

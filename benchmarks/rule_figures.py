@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from atc.programs.rules import RULES
+from atc._records.rules import RULES
 from benchmarks.rows import Row
 from benchmarks.summary import RULER, mcnemar, paired
 

@@ -26,7 +26,7 @@ from atc.cli.console import err, guarded, out, print_json
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from benchmarks.common import AsJson
 from benchmarks.sandbox_targets import (
     DockerRun,

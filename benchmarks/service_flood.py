@@ -36,7 +36,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.cli.console import guarded
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from benchmarks.common import AsJson, listed, machine, median, numbers, print_json, show
 from benchmarks.service_started import started
 
@@ -306,7 +306,7 @@ def measure(runs: list[int], kinds: list[str], count: int, source: str) -> dict[
 
 def _trust(certificate: Path) -> None:
     """The client takes this service's certificate."""
-    from atc.sandboxes.service import client
+    from atc.sandboxes.remote import client
 
     client._tls.cache_clear()
     os.environ["SSL_CERT_FILE"] = str(certificate)

@@ -29,7 +29,7 @@ from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from benchmarks.common import AsJson, median, percentile, print_json, show
 from benchmarks.service_started import started
 

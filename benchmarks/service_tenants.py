@@ -27,7 +27,7 @@ from atc.calls.contract import CallReply, CallRequest
 from atc.cli.console import guarded
 from atc.errors import SandboxUnavailable
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from benchmarks.common import AsJson, listed, machine, median, percentile, print_json, show
 from benchmarks.service_started import started
 
@@ -43,7 +43,7 @@ FLOODS = {
     "large_calls": "x = 'x' * 500_000\nwhile True: f(a=x)",
 }
 """What a program of the greedy tenant does. ``spins`` takes processors and nothing of the service."""
-_UNBOUNDED = "from atc.sandboxes.service import accounts; accounts.BURST_S = 1e9; from atc.cli import app; app()"
+_UNBOUNDED = "from atc.serve.sandbox import accounts; accounts.BURST_S = 1e9; from atc.cli import app; app()"
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from typing import Annotated, Any
 
 import typer
 
-from atc.traces.events import Event, EventKind
+from atc._records.events import Event, EventKind
 from benchmarks.common import AsJson, median, print_json, show
 
 CALLS_OF_EACH = 4

@@ -1,1 +1,1 @@
-"""Plain data without sentences. Nothing here imports a room above it but ``errors``."""
+"""Plain data without sentences. Nothing here imports a room above it."""

@@ -11,7 +11,6 @@ from typing import Annotated
 from pydantic import Field
 
 from atc._records.records import Record
-from atc.errors import SettingsError
 
 PER = 6
 """Prices are for ten to this power tokens: a million."""
@@ -45,16 +44,6 @@ class Price(Record):
         if not self.output:
             return None
         return int((money.scaleb(PER) / self.output).to_integral_value(ROUND_DOWN))
-
-
-def missing_price(model: str) -> SettingsError:
-    """The error of a budget in money for a model without a price, with the lines to write."""
-    key = "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in model)
-    return SettingsError(
-        f"budget_money is set, and the settings have no price for the model {model!r}: add its price for a million "
-        f'tokens to an atc.toml that you trust (`atc trust`)\n\n[prices."{key}"]\ninput = 0.15    # put its own prices '
-        "here\ncached = 0.075\noutput = 0.60\n\nor leave budget_money out"
-    )
 
 
 def money_text(amount: Decimal, currency: str) -> str:

@@ -32,6 +32,14 @@ FindingCase = Literal[
 FaultKind = Literal["arguments", "tool", "response", "program", "sandbox", "limit", "answer", "environment"]
 
 
+class Effect(StrEnum):
+    """What a call does to the world."""
+
+    READ = "read"
+    WRITE = "write"
+    UNKNOWN = "unknown"
+
+
 class FaultCase(StrEnum):
     """Which form of its kind a fault has. :mod:`atc.wording.faults` has a sentence for each.
 

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from atc._records.prices import missing_price
+from atc._records.events import Event
 from atc.batch.book import TaskResult, failed, task_result
 from atc.batch.limits import Ledger, Spending, SpendingModel
 from atc.batch.tasks import BatchTask
 from atc.errors import EnvironmentProblem, JournalError, RunInUse
 from atc.models.base import NoModel
+from atc.models.budget import missing_price
 from atc.result import Result
 from atc.settings import Settings
-from atc.traces.events import Event
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import StoredRun
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from atc import wording
+from atc._host.redaction import Redactor
+from atc._records.events import ApprovalAsked, Emit
 from atc._records.packing import pack
 from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
@@ -29,13 +31,12 @@ from atc.calls.broken_tools import BrokenTools
 from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
+from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision
 from atc.calls.parking import Parking
-from atc.calls.redact import OwnExceptions, Redactor
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
 from atc.result import Call, Effect, RefusedBy
-from atc.traces.events import ApprovalAsked, Emit
 from atc.wording import plans
 
 AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"

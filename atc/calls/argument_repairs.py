@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from atc import wording
+from atc._host.redaction import Redactor
 from atc._host.unicode_forms import normalized
 from atc._records.packing import as_text, holds_bytes
 from atc._records.records import ArgumentRepair
@@ -25,7 +26,6 @@ from atc.calls.attempt import Attempt
 from atc.calls.entry import CallKey, RepairedFor, call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.redact import Redactor
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import JsonSchema, Protocol, original_arguments
@@ -57,16 +57,16 @@ Repairer = Callable[[Complaint], Awaitable[Mapping[str, Any] | None]]
 """Gives other arguments for the same tool, or ``None``. What it gives passes the schema gate as any arguments do."""
 
 # ----------------------------------------------------------------------------------------------------------------------
-# A run's table of respellings: of a tool, the keys that are read as one of its parameters, as earlier runs taught.
+# A run's table of key aliases: of a tool, the keys that are read as one of its parameters, as earlier runs taught.
 
 
 MAX_KEYS = 2_000
 """Keys of one run's table, of all tools together: a trace holds it."""
 
-Respellings = Mapping[str, Mapping[str, str]]
+KeyAliases = Mapping[str, Mapping[str, str]]
 
 
-def bounded_respellings(learnt: Respellings) -> Respellings:
+def bounded_key_aliases(learnt: KeyAliases) -> KeyAliases:
     """Return the table of a run that begins, made of what was learnt."""
     made: dict[str, dict[str, str]] = {}
     left = MAX_KEYS
@@ -78,7 +78,7 @@ def bounded_respellings(learnt: Respellings) -> Respellings:
     return made
 
 
-def read_respellings(found: Any) -> Respellings:
+def read_key_aliases(found: Any) -> KeyAliases:
     """Return the table of a run that goes on, from its trace. Anything but names is left out."""
     if not isinstance(found, dict):
         return {}
@@ -87,7 +87,7 @@ def read_respellings(found: Any) -> Respellings:
         for tool, keys in found.items()
         if isinstance(keys, dict)
     }
-    return bounded_respellings(made)
+    return bounded_key_aliases(made)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ class ArgumentRepairs:
         repairer: asks the model; ``None``: it is never asked.
 
     Attributes:
-        respellings: of a tool, keys that runs have shown to mean a parameter; the same for the whole run.
+        key_aliases: of a tool, keys that runs have shown to mean a parameter; the same for the whole run.
         asked: how often the model was asked.
     """
 
@@ -133,7 +133,7 @@ class ArgumentRepairs:
         waiting: Callable[[], AbstractContextManager[None]],
         repairer: Repairer | None = None,
     ) -> None:
-        self.respellings: Respellings = {}
+        self.key_aliases: KeyAliases = {}
         self.asked = 0
         self._journal, self._redactor, self._most, self._waiting = journal, redactor, most, waiting
         self._repairer = repairer
@@ -176,7 +176,7 @@ class ArgumentRepairs:
         Raises:
             CallRefused: the arguments do not fit even so.
         """
-        known, masked = self.respellings.get(attempt.tool), self._redactor.value
+        known, masked = self.key_aliases.get(attempt.tool), self._redactor.value
         schema = attempt.granted.protocol.parameters
         made = repair_arguments(schema, original, attempt.effect, known, rules, masked)
         attempt.original, attempt.arguments = (original if made.repairs else None), made.arguments

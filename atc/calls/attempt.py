@@ -6,16 +6,16 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc._host.redaction import Redactor
+from atc._records.events import CallStarted
 from atc._records.packing import as_text, pack
 from atc._records.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
-from atc.calls.redact import Redactor
 from atc.errors import CallRefused, Cause, ToolError
 from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage, Tool
-from atc.traces.events import CallStarted
 
 _VALUES = {"arguments", "original", "value"}
 KEPT_OF_REFUSED = 4_000

@@ -12,6 +12,7 @@ from dataclasses import InitVar, dataclass, field
 from itertools import repeat
 from typing import Any
 
+from atc._host.redaction import Redactor
 from atc._records.packing import as_text
 from atc._records.records import Replacement
 from atc.calls.at_most_once import NameNow
@@ -19,7 +20,6 @@ from atc.calls.attempt import Attempt
 from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
-from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 from atc.schemas.protocol import SourceKey
 

@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 from atc import wording
+from atc._host.redaction import Redactor
+from atc._records.events import Emit
 from atc._records.packing import pack
 from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
@@ -25,7 +27,7 @@ from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
-from atc.calls.redact import KeepTraceback, OwnExceptions, Redactor
+from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
@@ -33,7 +35,6 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
 from atc.tools.tool import Tool, Toolset
-from atc.traces.events import Emit
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -53,7 +54,7 @@ class Broker:
         task: the run's task: what it names is no secret to its programs.
         keep_traceback: keeps the traceback of an exception of the user's own functions; ``None`` keeps none.
         reuse_s: seconds for which an earlier task's reads of the tools ``reusable`` are used again, in a conversation.
-        rules: the ids of the rules that are on (:mod:`atc.programs.rules`): some of them repair arguments.
+        rules: the ids of the rules that are on (:mod:`atc._records.rules`): some of them repair arguments.
         clock: of the program that makes the calls (:attr:`atc.sandboxes.contract.Job.clock`), and of their time limits.
         dry_run: a call that is not a read passes the gates and is planned, not made; nobody is asked to approve it.
         host_time: the run's account: processor time that its calls take at services is added there.

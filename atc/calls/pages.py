@@ -135,7 +135,7 @@ class Pages:
         if paging is None:
             text = f"{ALL_PAGES} reads tools that are paged, and {name} is not, by its document: call it itself"
             return self._refused(request, CallRefused(text, status="not_paged"))
-        known = self._broker.repairs.respellings.get(name)
+        known = self._broker.repairs.key_aliases.get(name)
         reader = _Reader(protocol, paging, original_arguments(protocol, given), self._broker.rules, known)
         try:
             return await self._read(request, reader)

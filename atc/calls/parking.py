@@ -11,13 +11,13 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from atc._host.redaction import Redactor
 from atc._records.records import PendingCall
 from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt
 from atc.calls.contract import CallReply
 from atc.calls.journal import Journal
 from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
-from atc.calls.redact import Redactor
 from atc.errors import CallRefused
 
 _ENDED = "the run waits for a yes to an earlier call: nothing is called until then"

@@ -18,11 +18,12 @@ import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from atc._host.invisible import visible
-from atc.calls.abridged import Abridged, abridged
+from atc._records.choices import AskUserChoice
 from atc.errors import UsageError
+from atc.wording.abridged import Abridged, abridged
 
 SHOWN = 2_000
 """Characters of all arguments together that a question shows; ``s`` shows the rest."""
@@ -348,7 +349,6 @@ async def _byte(descriptor: int) -> bytes:
 # terminal; where there is none the run stops with the question), ``"stop"`` (it stops), or a function.
 
 
-AskUserChoice = Literal["never", "ask", "stop"]
 Answerer = Callable[[str], str | Awaitable[str | None] | None]
 """From a question to the user's words; ``None`` where the user cannot answer."""
 AskUser = AskUserChoice | Answerer

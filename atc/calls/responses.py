@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc._host.redaction import Redactor
+from atc._host.secret_detection import masked_text
 from atc._records.packing import SMALL, TAG, count_values, is_small, json_text, pack
 from atc._records.records import Drift
 from atc.calls.attempt import Attempt
 from atc.calls.entry import Unread
 from atc.calls.json_values import TooMany, json_value_and_text
-from atc.calls.redact import OwnExceptions, Redactor, beginning, masked_text
+from atc.calls.own_exceptions import OwnExceptions, beginning
 from atc.errors import CallRefused, Cause, ToolError
 from atc.schemas.error_bodies import error_in
 from atc.schemas.validate import problems

@@ -27,14 +27,13 @@ from atc.catalogue.graph.lessons import Observations
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.catalogue.index.retriever import IndexRetriever, Retriever, as_sketch
 from atc.catalogue.sketch import Sketch, Why, all_of, protocols_of
-from atc.errors import UsageError
 from atc.models.messages import Ask
 from atc.parts import RETRIEVAL
 from atc.result import Effect, Result
 from atc.schemas.observed import is_documented
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.functions import tool_from_function
+from atc.tools.functions import toolset_of
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:
@@ -328,23 +327,6 @@ def store_in(folder: Path) -> GraphStore:
     from atc.catalogue.graph.store import FILE, GraphStore
 
     return GraphStore(folder / FILE)
-
-
-def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
-    """The toolset that was given, or one of these tools and functions.
-
-    Raises:
-        UsageError: they are neither, or none.
-    """
-    if isinstance(tools, Toolset):
-        made = tools
-    elif isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
-        raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
-    else:
-        made = Toolset(tool if isinstance(tool, Tool) else tool_from_function(tool) for tool in tools)
-    if not made:
-        raise UsageError("an agent needs at least one tool")
-    return made
 
 
 def _called(run: StoredRun | Result) -> dict[str, None]:

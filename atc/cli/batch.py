@@ -19,6 +19,7 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from atc._records.choices import AskUserChoice
 from atc._records.prices import money_text
 from atc.batch.batch import Batch
 from atc.batch.book import Book, TaskResult
@@ -28,7 +29,6 @@ from atc.batch.work import Executor, Here
 from atc.calls.approval import ApprovalRequest, Approve, Refusal
 from atc.calls.permissions import Permissions
 from atc.calls.permissions.agent_permissions import permissions_of
-from atc.calls.question import AskUserChoice
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json, print_table
 from atc.errors import UsageError

@@ -13,6 +13,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from atc._records.choices import WITHOUT_VECTORS
 from atc.catalogue.index.adapter import OwnAdapters
 from atc.catalogue.index.co_usage import MAX_TOGETHER, Used, read_used
 from atc.catalogue.index.endpoint import EndpointEncoder
@@ -23,7 +24,6 @@ from atc.catalogue.index.planner import QueryPlanner, Trajectory, nothing_fits, 
 from atc.catalogue.index.retriever import Way, encoder_for
 from atc.catalogue.index.scorers import added
 from atc.catalogue.index.vectors import Encoder
-from atc.catalogue.scorer_names import WITHOUT_VECTORS
 from atc.cli import options
 from atc.cli.console import clean, err, guarded, out, print_json, print_table, short, stages
 from atc.errors import EncoderUnavailable, LexicalOnly, UsageError

@@ -342,7 +342,7 @@ def described(graph: ToolGraph, tool: str) -> dict[str, Any]:
             if not there and tool in (supplier, consumer)
         ],
         "means": _meanings(graph, tool),
-        "respelt": dict(sorted(learnt.respellings.get(tool, {}).items())),
+        "respelt": dict(sorted(learnt.key_aliases.get(tool, {}).items())),
         "not_substitutes": sorted(
             by for (one, by), there in learnt.corrected_substitutes.items() if one == tool and not there
         ),

@@ -10,12 +10,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from atc.calls.approval import ApprovalRequest, Approve, ApproveChoice, Verdicts, ask_at_terminal, checked_approve
+from atc._records.choices import ApproveChoice
+from atc.calls.approval import ApprovalRequest, Approve, Verdicts, ask_at_terminal, checked_approve
 from atc.cli import options
 from atc.cli.console import NOT_SOLVED, SOLVED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
 from atc.probing import Budget, Drift, Prober, Progress, Report
-from atc.probing.report import write_page
 from atc.settings import Settings
 
 PAGE = "report.html"
@@ -167,6 +167,8 @@ class _View:
 
 def _finish(report: Report, output: Path | None, *, as_json: bool) -> None:
     if output is not None:
+        from atc.serve.pages.probing.page import write_page  # its template engine is loaded for a page alone
+
         write_page(report, output / PAGE)
     if as_json:
         print_json(report.to_json())

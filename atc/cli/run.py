@@ -23,10 +23,10 @@ from atc.wording import outcomes
 from atc.wording.outcomes import caveats
 
 if TYPE_CHECKING:
+    from atc._records.events import Event
     from atc.agent import Agent
     from atc.cli.view import RunView
     from atc.result import Result
-    from atc.traces.events import Event
 
 
 Images = Annotated[

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from atc._host.invisible import visible
+from atc._records.events import Event
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
@@ -28,7 +29,6 @@ from atc.parts import STRATEGIES
 from atc.run.base import Strategy, open_strategy
 from atc.run.resources import replies_folder
 from atc.settings import Settings
-from atc.traces.events import Event
 from atc.traces.index import RunIndex
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores import open_store

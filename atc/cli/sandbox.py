@@ -166,11 +166,11 @@ def serve(
     from the settings (--set wall_s=60, or ATC_WALL_S). It ends on SIGTERM, after its runs.
     """
     try:
-        from atc.sandboxes.service.accounts import CountingLoop
-        from atc.sandboxes.service.server import serve as run_service
-        from atc.sandboxes.service.service import ServiceSettings
         from atc.serve.accepting import is_loopback
         from atc.serve.http import tls_files
+        from atc.serve.sandbox.accounts import CountingLoop
+        from atc.serve.sandbox.server import serve as run_service
+        from atc.serve.sandbox.service import ServiceSettings
         from atc.serve.tokens import Tenants, tokens_given
     except ImportError as error:
         raise EnvironmentProblem(f"{error.name} is not installed: {install_command('service')}") from None

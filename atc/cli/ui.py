@@ -27,10 +27,10 @@ from atc.settings import Settings
 from atc.traces.stores import open_store
 
 if TYPE_CHECKING:
+    from atc._records.events import Event
     from atc.agent import Agent
     from atc.calls.approval import Approve
     from atc.serve.ui.app import Address
-    from atc.traces.events import Event
 
 FILE_S = 30.0
 """Seconds after which the file that leads a browser to the page is removed."""

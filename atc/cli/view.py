@@ -15,6 +15,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from atc import wording
+from atc._records.events import Event
 from atc._records.packing import as_text, unpack
 from atc._records.prices import money_text
 from atc._records.records import (
@@ -33,7 +34,6 @@ from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
-from atc.traces.events import Event
 from atc.wording import outcomes, plans, sketches
 
 _MARKS = {

@@ -10,7 +10,7 @@ from decimal import Decimal
 import anyio
 
 from atc._records.prices import Price, money_text
-from atc.errors import BudgetExceeded, UsageError
+from atc.errors import BudgetExceeded, SettingsError, UsageError
 from atc.models.base import Model, WrappedModel
 from atc.models.messages import Message, ModelRequest, Reply, estimate_tokens
 
@@ -179,3 +179,13 @@ class BudgetedModel(WrappedModel):
         if len(replies) < count:
             raise self.budget.out_of_time()
         return replies
+
+
+def missing_price(model: str) -> SettingsError:
+    """The error of a budget in money for a model without a price, with the lines to write."""
+    key = "".join(letter if letter.isprintable() and letter not in '"\\' else "?" for letter in model)
+    return SettingsError(
+        f"budget_money is set, and the settings have no price for the model {model!r}: add its price for a million "
+        f'tokens to an atc.toml that you trust (`atc trust`)\n\n[prices."{key}"]\ninput = 0.15    # put its own prices '
+        "here\ncached = 0.075\noutput = 0.60\n\nor leave budget_money out"
+    )

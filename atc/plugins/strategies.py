@@ -7,6 +7,7 @@ strategy is written.
 
 from __future__ import annotations
 
+from atc._records.events import LayerStarted
 from atc._records.records import FaultCase, FaultKind
 from atc.calls.entry import CallEntry
 from atc.calls.json_values import to_json_value
@@ -28,7 +29,6 @@ from atc.run.writer import DEFAULT_OPTIONS, Draft
 from atc.sandboxes.inputs import name_problem
 from atc.schemas.protocol import parameters_of
 from atc.tools.stubs import render_stub
-from atc.traces.events import LayerStarted
 from atc.traces.stores.base import StoredRun
 from atc.wording import is_down
 from atc.wording.prompting import fenced, filled

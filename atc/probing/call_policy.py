@@ -17,6 +17,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from atc import wording
+from atc._records.events import Emit
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.journal import Journal
@@ -29,7 +30,6 @@ from atc.schemas.protocol import Protocol
 from atc.schemas.telltales import disguised_telltale
 from atc.settings import Settings
 from atc.tools.tool import Tool, Toolset, Transport, signatures
-from atc.traces.events import Emit
 
 PATIENCE_S = 60.0
 """The longest pause that a service is granted: one that asks for more is not called again in this probing."""

@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from atc.calls.redact import MASK, MASKED
+from atc._host.redaction import MASK
+from atc._host.secret_detection import MASKED
 from atc.probing.call_policy import Runner
 from atc.probing.record import Record
 from atc.schemas.infer.shape import Shape

@@ -7,8 +7,8 @@ import bisect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from atc._records.rules import DEFAULT, Rules
 from atc.programs.program import Program
-from atc.programs.rules import DEFAULT, Rules
 from atc.schemas.protocol import Protocol
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -54,7 +54,7 @@ class Rewrite:
     """What one rule does at one place: all of its edits are made, or none.
 
     Attributes:
-        rule: the id of the rule (:mod:`atc.programs.rules`).
+        rule: the id of the rule (:mod:`atc._records.rules`).
         note: what was done, for people.
         edits: in any order.
     """

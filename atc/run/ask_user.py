@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from atc._records.events import Emit
 from atc._records.records import FaultCase
 from atc.calls.broker import Broker
 from atc.calls.question import MAX_QUESTION, MAX_REPLY, Answerer
@@ -22,7 +23,6 @@ from atc.facts import Fault
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.tools.tool import Tool, Toolset
-from atc.traces.events import Emit
 
 NAME = "ask_user"
 MAX_QUESTIONS = 5

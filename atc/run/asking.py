@@ -8,9 +8,9 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atc._records.events import Emit
 from atc.models.base import Message, Model, OnText, Reply
 from atc.models.images import Image
-from atc.traces.events import Emit
 from atc.wording.prompting import fenced, prompt
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from atc._host.blocking import wait_for
+from atc._host.redaction import Redactor
+from atc._records.events import Event
 from atc._records.packing import as_text
 from atc.calls.broker import Broker
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
-from atc.calls.redact import Redactor
 from atc.errors import UsageError
 from atc.result import Effect, Result
 from atc.run.preamble import (
@@ -34,7 +35,6 @@ from atc.run.preamble import (
 )
 from atc.sandboxes.inputs import name_problem
 from atc.tools.tool import Toolset
-from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun, new_run_id
 
 if TYPE_CHECKING:

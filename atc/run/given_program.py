@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from atc._host.invisible import visible
+from atc._records.events import Event
 from atc._records.packing import unpack
 from atc.errors import JournalError, UsageError
 from atc.models.base import NoModel
@@ -19,7 +20,6 @@ from atc.run.request import Request
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import MAX_GIVEN, check_names, packed
 from atc.traces.emitter import Listener
-from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, StoredRun
 
 if TYPE_CHECKING:

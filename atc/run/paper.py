@@ -80,7 +80,7 @@ def _without_rules(run: Run) -> None:
     """Act at temperature 0 and without the rules and repairs of ATC, in this run."""
     run.settings = run.settings.model_copy(update={"rules": "none", "temperature": 0.0})
     run.broker.rules = frozenset()
-    run.repairer, run.broker.repairs.respellings = None, {}
+    run.repairer, run.broker.repairs.key_aliases = None, {}
 
 
 class _Loop(ProgramLoop):

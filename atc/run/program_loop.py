@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Collection, Coroutine, Sequence
 from typing import Any, Self, TypeVar
 
 from atc import wording
+from atc._records.events import Findings
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text
 from atc._records.records import FaultCase
@@ -30,7 +31,6 @@ from atc.run.recover import broken_tools
 from atc.run.run import Run
 from atc.run.tool_requests import ToolRequests
 from atc.run.writer import DEFAULT_OPTIONS, Draft, Writer, WritingOptions
-from atc.traces.events import Findings
 from atc.traces.stores.base import StoredRun
 
 T = TypeVar("T")

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from atc._host.loading import names_code
+from atc._records.choices import AskUserChoice
 from atc.calls.journal import Journal
-from atc.calls.question import AskUser, AskUserChoice, checked_reply
+from atc.calls.question import AskUser, checked_reply
 from atc.errors import AtcError, JournalError, UsageError
 from atc.models.base import Model
 from atc.models.images import Image, Images, read_again, read_images

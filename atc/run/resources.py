@@ -7,15 +7,15 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
-from atc._records.prices import missing_price
-from atc.catalogue.catalogue import Catalogue, toolset_of
+from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Retriever
 from atc.errors import UsageError
 from atc.models.base import Model, NoModel
-from atc.models.budget import Budget
+from atc.models.budget import Budget, missing_price
 from atc.sandboxes.contract import Sandbox
 from atc.sandboxes.drivers import open_sandbox
 from atc.settings import Settings
+from atc.tools.functions import toolset_of
 from atc.tools.tool import Tool, Toolset
 
 

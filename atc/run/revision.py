@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from atc import wording
+from atc._host.secret_detection import masked_text
 from atc._records.records import Answered, FaultCase, Invocation, Observed, Record
-from atc.calls.redact import masked_text
 from atc.errors import ContextExceeded, ModelError
 from atc.facts import Fault, Finding
 from atc.models.base import Message, Model

@@ -15,9 +15,10 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from atc._records.events import Emit, ProgramStarted
 from atc._records.outcome import Outcome
 from atc._records.records import Feed, Misfit
-from atc.calls.argument_repairs import Complaint, bounded_respellings, read_respellings
+from atc.calls.argument_repairs import Complaint, bounded_key_aliases, read_key_aliases
 from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.json_values import to_json_value
@@ -46,7 +47,6 @@ from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import check_names
 from atc.settings import Settings
 from atc.tools.tool import Toolset, signatures
-from atc.traces.events import Emit, ProgramStarted
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ class Run:
         before = await asyncio.to_thread(stored.last, "tools_chosen") if stored is not None else None
         fixed = await asyncio.to_thread(stored.first, "tools_chosen") if stored is not None else None
         if fixed is not None:
-            self.broker.repairs.respellings = read_respellings(fixed.get("respellings"))
+            self.broker.repairs.key_aliases = read_key_aliases(fixed.get("respellings"))
         known = tools_before(() if before is None else before["tools"], self.broker, self.all_tools)
         self.gone = known.gone if stored is not None else ()
         if before is not None and not {*before["tools"]}.intersection(known.gone):
@@ -236,13 +236,13 @@ class Run:
             tools += self.all_tools.only(*(name for name in had if name not in tools))
         self.sketch = (found if tools is found.tools else found.offering(tools, "earlier")).noting_services()
         if fixed is None:
-            self.broker.repairs.respellings = bounded_respellings(self.whole_graph.learnt.respellings)
-        self.emit("tools_chosen", chosen_event(self.sketch) | self._respellings())
+            self.broker.repairs.key_aliases = bounded_key_aliases(self.whole_graph.learnt.key_aliases)
+        self.emit("tools_chosen", chosen_event(self.sketch) | self._key_aliases())
         await self.offer(tools)
 
-    def _respellings(self) -> dict[str, Any]:
+    def _key_aliases(self) -> dict[str, Any]:
         """The run's table as the trace keeps it, so that the run makes the same calls after a resume."""
-        table = self.broker.repairs.respellings
+        table = self.broker.repairs.key_aliases
         return {"respellings": {tool: dict(keys) for tool, keys in table.items()}} if table else {}
 
     def _with_used(self, found: Toolset) -> Toolset:

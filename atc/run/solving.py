@@ -8,6 +8,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from atc._records.events import Answered
 from atc._records.outcome import Outcome
 from atc._records.packing import pack
 from atc._records.records import WARNINGS, DryRun, FaultCase, Observed, Place, PlannedCall, Stop
@@ -29,7 +30,6 @@ from atc.run.ask_user import asked_fault
 from atc.run.base import Ending, Strategy, checked, typed_ending
 from atc.run.left_undone import call_of, settled, tools_gone, writes_of
 from atc.run.run import Run
-from atc.traces.events import Answered
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:

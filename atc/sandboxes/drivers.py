@@ -40,7 +40,7 @@ def _service(settings: Settings, limits: Limits) -> Sandbox:
         from atc._host.extras import install_command
 
         raise SandboxUnavailable(f"a sandbox service is spoken to by `websockets`: {install_command('service')}")
-    from atc.sandboxes.service.client import ServiceSandbox
+    from atc.sandboxes.remote.client import ServiceSandbox
 
     token = settings.sandbox_token.get_secret_value() if settings.sandbox_token else None
     return ServiceSandbox(settings.sandbox, token, limits, settings.sandbox_require)

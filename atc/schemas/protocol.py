@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from atc._records.packing import TAG
-from atc.result import Effect
+from atc._records.records import Effect
 from atc.schemas.names import argument_names, tool_name
 
 JsonSchema = dict[str, Any]

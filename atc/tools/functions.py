@@ -37,7 +37,7 @@ from pydantic_core.core_schema import (
 )
 
 from atc._records.packing import holds_bytes
-from atc.errors import ToolError, ToolImportError
+from atc.errors import ToolError, ToolImportError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Example, JsonSchema, Protocol, Source
 from atc.schemas.types import VALUE_NAMES, value_names
@@ -101,6 +101,23 @@ def tool(
 def import_functions(*functions: Callable[..., Any]) -> Toolset:
     """Make a tool of each function: see :func:`tool_from_function`."""
     return Toolset(map(tool_from_function, functions))
+
+
+def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
+    """The toolset that was given, or one of these tools and functions.
+
+    Raises:
+        UsageError: they are neither, or none.
+    """
+    if isinstance(tools, Toolset):
+        made = tools
+    elif isinstance(tools, str | bytes) or not isinstance(tools, Iterable):
+        raise UsageError(f"tools must be a Toolset or a list of functions, not {type(tools).__name__}")
+    else:
+        made = Toolset(tool if isinstance(tool, Tool) else tool_from_function(tool) for tool in tools)
+    if not made:
+        raise UsageError("an agent needs at least one tool")
+    return made
 
 
 def tool_from_function(

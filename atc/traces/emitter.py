@@ -7,8 +7,8 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
-from atc.calls.redact import Redactor
-from atc.traces.events import Emit, Event, EventKind
+from atc._host.redaction import Redactor
+from atc._records.events import Emit, Event, EventKind
 from atc.traces.stores.base import TraceWriter
 
 Listener = Callable[[Event], None]

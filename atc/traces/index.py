@@ -26,7 +26,7 @@ AT_ONCE_BYTES = 2_000_000
 """Bytes of a trace that one reading takes, and at least one line: nobody waits for 100 MB."""
 
 _ENDS = re.compile(rb'"kind": ?"run_(started|ended)"')
-"""In the beginning of a line as :meth:`atc.traces.events.Event.line` writes it."""
+"""In the beginning of a line as :meth:`atc._records.events.Event.line` writes it."""
 
 Line = tuple[int, dict[str, Any] | TraceError]
 """The number of a line, from 1, and its event; or what is wrong with it."""

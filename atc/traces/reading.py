@@ -9,8 +9,8 @@ from typing import Any, NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from atc._records.events import DATA, VERSION
 from atc.errors import TraceError, UsageError
-from atc.traces.events import DATA, VERSION
 
 FAILS = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What code meets that reads a damaged event whose outer form is right."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from atc._host.invisible import visible
 from atc._records.records import ChangedRead, DryRun, Feed, PendingCall, PlannedCall, Stop
-from atc.calls.abridged import abridged
+from atc.wording.abridged import abridged
 from atc.wording.outcomes import read_changed
 
 _SHOWN = 200

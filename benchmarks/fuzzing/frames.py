@@ -12,7 +12,7 @@ from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import Session, as_call_request, as_program_error, value_of
 from atc.sandboxes.contract import Limits
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 from benchmarks.fuzzing.target import Broken, Target
 
 LIMIT = 1 << 20

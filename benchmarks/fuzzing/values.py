@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from atc._host.redaction import Redactor
+from atc._host.secret_detection import looks_secret, masked_exception, masked_text
 from atc._records.packing import as_text, holds_bytes, pack, unpack
 from atc.calls.json_values import canonical, holds_nothing, to_json_value
-from atc.calls.redact import Redactor, looks_secret, masked_exception, masked_text
 from benchmarks.fuzzing.target import Broken, Target
 
 _BYTES, _FLOAT = "!b", "!f"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from atc._records.rules import IDS, RULES
 from atc.errors import UsageError
-from atc.programs.rules import IDS, RULES
 from atc.run.chain import Chain
 from atc.run.paper import Paper
 from atc.run.writer import WritingOptions
@@ -36,7 +36,7 @@ ALPHA, PAPER_ALPHA = "atc-alpha:", "atc-paper-alpha:"
 """The same for ATC, and for its paper's way, with α revisions (``atc-alpha:0``)."""
 MAX_ALPHA = 5
 
-_REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.stage in {"call"}) or "default"
+_REPAIRS_OFF = ",".join(f"-{rule.id}" for rule in RULES if rule.step in {"call"}) or "default"
 _BARE = WritingOptions(tools="json", attribution="none", check=False)
 _PAPER: dict[str, Any] = {"strategy": "atc-paper", "rules": "none"}
 SYSTEMS: dict[str, System] = {

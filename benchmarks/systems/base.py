@@ -6,9 +6,9 @@ import abc
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from atc._records.events import Event
 from atc.models.base import Model
 from atc.models.openai_compatible import OpenAICompatible
-from atc.traces.events import Event
 from benchmarks.gateway import Caps, Session
 
 Ended = Literal["answered", "unsolved", "budget", "crash", "exception"]

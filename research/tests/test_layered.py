@@ -11,6 +11,7 @@ from typing import Any, get_type_hints
 import pytest
 
 from atc import Agent, Result, ToolError, Toolset
+from atc._records.events import DATA
 from atc.calls.approval import ApprovalRequest
 from atc.errors import ModelError
 from atc.models.base import Message
@@ -18,7 +19,6 @@ from atc.models.fake import FakeModel, Scripted
 from atc.result import Effect
 from atc.run.previews import ROOM
 from atc.tools.tool import Tool
-from atc.traces.events import DATA
 from atc_research.reto.layered import IN_ALL
 from atc_research.reto.layers import MAX_LAYERS
 from tests.support.images import PNG

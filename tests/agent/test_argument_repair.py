@@ -126,7 +126,7 @@ def test_an_answered_run_teaches_which_key_means_which_parameter_and_the_next_on
     first = agent(TASK, '{"reference": "7"}', tools=task_tool(made), **settings)
     assert first.run("the task").value == "Paint"
     first.catalogue.settle()
-    assert first.catalogue.graph.learnt.respellings == {"get_task": {"task": "reference"}}
+    assert first.catalogue.graph.learnt.key_aliases == {"get_task": {"task": "reference"}}
     second = agent(TASK, tools=task_tool(made), **settings)
     result = second.run("the task")
     assert (result.value, result.usage.model_calls) == ("Paint", 1)
@@ -138,7 +138,7 @@ def test_an_answered_run_teaches_which_key_means_which_parameter_and_the_next_on
 
 
 def stopped(tools: Toolset, second: asyncio.Event, program: str, table: dict[str, dict[str, str]]) -> str:
-    """The id of a run with this table of respellings, which was stopped in its second call."""
+    """The id of a run with this table of key aliases, which was stopped in its second call."""
     made = agent(program, tools=tools)
     knows(made, table)
 
@@ -153,8 +153,8 @@ def stopped(tools: Toolset, second: asyncio.Event, program: str, table: dict[str
 
 
 def knows(made: Agent, table: dict[str, dict[str, str]]) -> None:
-    """Let an agent know these respellings, and nothing else."""
-    made.catalogue._learnt = Learnt(respellings=table)
+    """Let an agent know these key aliases, and nothing else."""
+    made.catalogue._learnt = Learnt(key_aliases=table)
     made.catalogue._refresh = lambda: None  # type: ignore[method-assign]
     made.catalogue._is_current = lambda: True  # type: ignore[method-assign]
 

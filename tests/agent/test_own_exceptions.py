@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from atc import Fault, ToolError
-from atc.calls import redact, responses
+from atc._host.secret_detection import looks_random, masked_exception
+from atc.calls import own_exceptions, responses
 from atc.calls.approval import Approval
-from atc.calls.redact import MAX_MESSAGE, MAX_READ, beginning, looks_random, masked_exception
+from atc.calls.own_exceptions import MAX_MESSAGE, MAX_READ, beginning
 from atc.tools.functions import tool_from_function
 from atc.traces.stores.base import MAX_TRACEBACK
 from atc.traces.stores.files import FileStore
@@ -131,7 +132,7 @@ def test_a_transport_of_the_users_is_masked_too() -> None:
 
 def test_of_a_huge_exception_only_the_beginning_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_for: list[int] = []
-    monkeypatch.setattr(redact, "masked_exception", lambda text, _: looked_for.append(len(text)) or text)
+    monkeypatch.setattr(own_exceptions, "masked_exception", lambda text, _: looked_for.append(len(text)) or text)
     monkeypatch.setattr(responses, "masked_text", lambda text: looked_for.append(len(text)) or text)
 
     def fail() -> int:

@@ -13,20 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from atc import Result, tool
+from atc._host.redaction import Redactor
 from atc._records.outcome import Outcome
 from atc._records.packing import as_text, holds_bytes, pack, unpack
 from atc._records.strict_json import parse
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal, call_key
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.redact import Redactor
 from atc.errors import FrameError
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
 from atc.result import Effect
 from atc.run.say import value_text
 from atc.sandboxes.channel.session import value_of
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 from atc.schemas.infer.shape import mask
 from atc.schemas.protocol import without_bytes
 from atc.schemas.validate import problems

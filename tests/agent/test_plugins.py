@@ -11,9 +11,9 @@ from typing import Any, get_args
 import pytest
 
 from atc import Agent, FakeModel, UsageError, open_model
+from atc._records.choices import SCORERS as SCORER_NAMES
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.index.retriever import Way
-from atc.catalogue.scorer_names import SCORERS as SCORER_NAMES
 from atc.errors import ModelUnavailable, SettingsError
 from atc.models.resolve import PRESETS, choose_model
 from atc.parts import KINDS, MODELS, RETRIEVAL, SCORERS, STORES, Kind

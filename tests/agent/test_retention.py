@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from atc import UsageError
+from atc._records.events import Event
 from atc.calls.journal import Journal, call_key
 from atc.errors import JournalError
 from atc.result import Effect
-from atc.traces.events import Event
 from atc.traces.stores.base import Pruned, prune
 from atc.traces.stores.files import FileRun, FileStore, FileTrace
 from tests.support.agent import GOOD, agent

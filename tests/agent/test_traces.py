@@ -11,8 +11,8 @@ import pytest
 from pydantic import TypeAdapter
 
 from atc import Agent, FakeModel, ToolError, tool
+from atc._records.events import DATA, Event, EventKind
 from atc.errors import UsageError
-from atc.traces.events import DATA, Event, EventKind
 from atc.traces.stores.base import NoTrace, new_run_id
 from atc.traces.stores.files import FileRun, FileStore, FileTrace
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel
 from typing_extensions import TypedDict
 
 from atc import Agent, FakeModel, Toolset, UsageError
+from atc._records.events import Event
 from atc.result import Effect, Result
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
-from atc.traces.events import Event
 from tests.support.agent import agent, code
 from tests.support.tools import make_tool
 

@@ -11,12 +11,12 @@ import pytest
 from rich.console import Console
 
 from atc import Agent
+from atc._records.events import Event
 from atc.cli.view import RunView
 from atc.models.fake import FakeModel
 from atc.models.messages import Message, Reply
 from atc.models.openai_compatible import OpenAICompatible
 from atc.run import asking
-from atc.traces.events import Event
 from tests.support import fake_openai_server as fake
 from tests.support.agent import GOOD, agent, double
 from tests.support.fake_openai_server import serving

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from atc.sandboxes.contract import Limits
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from tests.attacks.ranges import LIMITS, Range
 from tests.attacks.world import Host, World, at_rest, busy_s, children, left_running, settled, stood_still
 from tests.support.service import OTHER, TOKEN, soon

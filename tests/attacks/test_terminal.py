@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from atc._records.events import Event
 from atc.cli.view import RunView
-from atc.traces.events import Event
 
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1b]52;c;cm0gLXJm\x07\x9b31m\x08\x08\r\x00\u202e[red]bold[/red]"
 EVENTS: dict[str, dict[str, Any]] = {

@@ -10,11 +10,11 @@ from typing import get_args
 
 import pytest
 
+from atc._records.events import Event
 from atc._records.records import FindingCase, FindingKind, RepairKind
+from atc._records.rules import IDS
 from atc.errors import UsageError
 from atc.programs.repair.pipeline import PASSES
-from atc.programs.rules import IDS
-from atc.traces.events import Event
 from benchmarks.fired_rules import fired_rules
 from benchmarks.honest_table import BEGIN, END, PAGE, ROWS, placed, table
 from benchmarks.read_tasks import is_read

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from atc._host.invisible import is_invisible
 from atc.calls import question
-from atc.calls.abridged import abridged
+from atc.wording.abridged import abridged
 
 HIDDEN = "\u200b\u202e\ufe0f\u3164\U000e0041\U000e0101\u034f\u2800\x1b\u00ad"
 values = st.recursive(

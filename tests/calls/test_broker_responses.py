@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from atc import wording
+from atc._host.redaction import Redactor
 from atc._records.records import Drift
 from atc.calls.contract import CallReply
 from atc.calls.entry import Unread, call_key
 from atc.calls.journal import Journal
-from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
 from tests.support.broker import READ, UNKNOWN, WRITE, House, counted, never
 from tests.support.tools import make_tool

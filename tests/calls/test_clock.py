@@ -17,7 +17,7 @@ from atc.calls.contract import CallHandler
 from atc.models.fake import FakeModel
 from atc.sandboxes.contract import Job
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service.relay import Pauses
+from atc.serve.sandbox.relay import Pauses
 from tests.support.agent import double
 from tests.support.broker import READ, WRITE, House
 from tests.support.tools import make_tool

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from atc.calls.redact import Redactor
+from atc._host.redaction import Redactor
 from atc.schemas.infer import text as infer_text
 from atc.schemas.infer.shape import mask
 from tests.schemas.test_infer import deep

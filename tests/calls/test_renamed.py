@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from atc._host.redaction import Redactor
 from atc._records.records import Replacement, SameCall
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, ask_at_terminal
@@ -21,7 +22,6 @@ from atc.calls.entry import CallKey, call_key
 from atc.calls.journal import Journal
 from atc.calls.permissions import Who
 from atc.calls.permissions.guard import Guard, is_odd
-from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
 from atc.schemas.protocol import Source, SourceKey

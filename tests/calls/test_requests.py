@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._host.redaction import Redactor
 from atc.calls.approval import Approval
 from atc.calls.broker import Broker
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallKey, Journal
-from atc.calls.redact import Redactor
 from atc.errors import JournalError, ToolError
 from atc.result import Effect
 from atc.tools.tool import Tool, Toolset

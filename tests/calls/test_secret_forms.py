@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._host.redaction import MASK, Redactor
+from atc._host.secret_detection import masked_exception, masked_text
 from atc._host.secret_forms import SecretForms
-from atc.calls.redact import MASK, Redactor, masked_exception, masked_text
 from atc.schemas.infer.text import is_secret_name
 from atc.tools.mcp.spec import Secrets
 

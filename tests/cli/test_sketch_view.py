@@ -10,10 +10,10 @@ import pytest
 from rich.console import Console
 
 from atc import Settings
+from atc._records.events import Event
 from atc._records.records import FeedFacts, SketchFacts, Why
 from atc.catalogue.catalogue import STORE
 from atc.cli.view import RunView
-from atc.traces.events import Event
 from atc.wording.sketches import lines, need
 from tests.support.cli import GOOD, atc, endpoints, settle
 from tests.support.fake_openai_server import says

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from atc._records.events import Event
 from atc._records.records import Drift
 from atc.cli.view import RunView
 from atc.result import Call, Effect
-from atc.traces.events import Event
 from atc.wording.outcomes import NO_VALUE
 
 STARTED = Event("model_started", {"purpose": "program"})

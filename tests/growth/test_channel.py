@@ -10,7 +10,7 @@ from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.session import as_call_request, as_program_error, value_of
 from atc.sandboxes.contract import Limits
 from atc.sandboxes.inputs import name_problem, packed
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow

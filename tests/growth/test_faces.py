@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from atc._host.secret_detection import masked_exception, masked_text
 from atc._host.trust import parse_toml
-from atc.calls.redact import masked_exception, masked_text
 from atc.catalogue.index.dialogue import parse_plan, parse_query, visible_reply
 from atc.cli.clients.clients import clients
 from atc.cli.clients.editor import Editor

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from atc._host.invisible import legible, visible
+from atc._host.secret_detection import masked_exception
 from atc._host.secret_forms import SecretForms
-from atc.calls.abridged import abridged
-from atc.calls.redact import masked_exception
+from atc.wording.abridged import abridged
 from tests.growth.harness import assert_linear
 
 pytestmark = pytest.mark.slow

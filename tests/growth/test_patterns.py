@@ -29,7 +29,7 @@ LENGTH = 3_000
 MOST_TEXTS, MOST_MEASURED = 60, 2
 """Of one pattern: texts that are tried, and those of them whose growth is measured."""
 AT_ONE_PLACE = {
-    "atc.calls.redact._GUESSED": "fullmatch",
+    "atc._host.redaction._GUESSED": "fullmatch",
     "atc._host.extras._REQUIREMENT": "match",
     "atc.cli.clients.json_text._COMMENT": "match",
     "atc.cli.clients.json_text._REST_OF_LINE": "match",

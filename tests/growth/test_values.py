@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from atc._host.redaction import Redactor
 from atc._records.packing import as_text, holds_bytes, pack, unpack
 from atc.calls.approval import Approval
 from atc.calls.attempt import cut_arguments
@@ -17,7 +18,7 @@ from atc.calls.contract import CallRequest
 from atc.calls.entry import call_key
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical, to_json_value
-from atc.calls.redact import OwnExceptions, Redactor
+from atc.calls.own_exceptions import OwnExceptions
 from atc.result import Effect
 from atc.schemas import cost, validate
 from atc.schemas.infer.outline import outline_of

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from atc._records.prices import Price, missing_price, money_text
+from atc._records.prices import Price, money_text
 from atc.errors import BudgetExceeded, UsageError
-from atc.models.budget import Budget, BudgetedModel
+from atc.models.budget import Budget, BudgetedModel, missing_price
 from atc.models.cache import CachedModel
 from atc.models.fake import FakeModel
 from atc.models.messages import Message, ModelRequest, Reply

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from atc import Effect, Protocol
+from atc._records.rules import DEFAULT
 from atc.programs.check.checker import Checker
 from atc.programs.program import Program
-from atc.programs.rules import DEFAULT
 from atc.schemas.repair import repair_arguments
 
 CITY = {

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from atc._records.events import Event
 from atc._records.records import ArgumentRepair
 from atc.catalogue.graph.lessons import Lessons
 from atc.programs.lessons.reading import all_lessons, lessons_of
@@ -17,7 +18,6 @@ from atc.result import Call, Effect, Result, Revision
 from atc.schemas.infer.outline import outline_of
 from atc.schemas.observed import is_documented
 from atc.schemas.protocol import JsonSchema, Protocol
-from atc.traces.events import Event
 from atc.traces.stores.files import FileRun, FileTrace
 from tests.support.graph import CITIES, TOOLS, tool, tools
 
@@ -388,7 +388,7 @@ def test_a_key_that_was_respelt_in_an_answered_call_is_learnt() -> None:
         {"path": ("pl ace",)},
     ],
 )
-def test_what_is_no_respelling_teaches_none(more: dict[str, Any]) -> None:
+def test_what_is_no_key_alias_teaches_none(more: dict[str, Any]) -> None:
     assert respelt(**more).lessons().respelt == {}
 
 

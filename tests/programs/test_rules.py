@@ -11,6 +11,7 @@ import pytest
 
 from atc import Effect, Protocol, Settings, Toolset, tool
 from atc._records.outcome import Outcome, ProgramError
+from atc._records.rules import DEFAULT, RULES, parse_rules, table
 from atc.errors import SettingsError
 from atc.facts import Fault
 from atc.programs.attribution.attribute import Attribution
@@ -18,7 +19,6 @@ from atc.programs.check.checker import Checker
 from atc.programs.edits import RepairContext
 from atc.programs.program import Program
 from atc.programs.repair.pipeline import PASSES, repair_program
-from atc.programs.rules import DEFAULT, RULES, parse_rules, table
 from atc.result import Call
 
 ROOT = Path(__file__).parents[2]
@@ -70,7 +70,7 @@ def test_a_rule_rewrites_and_one_that_is_off_does_nothing(rule: str) -> None:
 def test_every_rule_of_the_pipeline_is_registered_and_has_an_example() -> None:
     piped = {name for each in PASSES for name in each.rules}
     assert piped == REWRITTEN.keys()
-    assert piped == {r.id for r in RULES if r.stage in ("frame", "repair")}
+    assert piped == {r.id for r in RULES if r.step in ("frame", "repair")}
 
 
 WEATHER = made("weather_today", {"place_id": TEXT, "latitude": NUMBER}, {"t": NUMBER}, ())

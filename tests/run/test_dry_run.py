@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from atc import Agent, Ending, FakeModel, Result, Run, Strategy, Toolset, UsageError
+from atc._host.redaction import Redactor
 from atc._records.records import Feed
 from atc.calls.approval import Approval
 from atc.calls.attempt import Attempt
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallRequest
 from atc.calls.journal import Journal, call_key
-from atc.calls.redact import Redactor
 from atc.calls.sending import Sender
 from atc.errors import FrameError, ToolError, WritesPlanned
 from atc.models.fake import Scripted

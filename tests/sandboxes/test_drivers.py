@@ -18,7 +18,7 @@ from atc.sandboxes import drivers
 from atc.sandboxes.contract import Limits, Sandbox
 from atc.sandboxes.docker.driver import DockerSandbox
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from atc.settings import Settings
 
 MODULE = """

@@ -20,7 +20,7 @@ from atc.errors import FrameError
 from atc.sandboxes.channel import frames
 from atc.sandboxes.channel.frames import HostShare, SocketChannel
 from atc.sandboxes.channel.session import as_program_error
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 from tests.support.time import little_work
 
 LIMIT = 10_000

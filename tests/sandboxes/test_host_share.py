@@ -21,7 +21,7 @@ from atc.sandboxes.channel import frames as shares
 from atc.sandboxes.channel.frames import WINDOW_S, HostShare
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 from atc.traces.stores.files import FileRun
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -15,7 +15,7 @@ from atc.errors import FrameError, UsageError
 from atc.sandboxes.contract import Job, Limits
 from atc.sandboxes.inputs import MAX_BYTES, MAX_INPUTS, check_names, name_problem, packed
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 from tests.support.service import no_tools
 
 LIMITS = Limits()

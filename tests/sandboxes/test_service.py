@@ -19,8 +19,8 @@ from atc.errors import SandboxUnavailable, UsageError
 from atc.models.fake import FakeModel
 from atc.sandboxes.conformance import CHECKS, check_sandbox, kit
 from atc.sandboxes.contract import TIERS, Job, Limits
-from atc.sandboxes.service.client import ServiceSandbox
-from atc.sandboxes.service.service import ServiceSettings
+from atc.sandboxes.remote.client import ServiceSandbox
+from atc.serve.sandbox.service import ServiceSettings
 from atc.serve.tokens import Tenants
 from tests.support.sandbox import in_sandbox
 from tests.support.service import OTHER, TOKEN, Running, no_tools, receive, send_program, serving, soon, spinning

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from atc.sandboxes.service import accounts
-from atc.sandboxes.service.accounts import STRANGERS, Account, Accounts, CountingLoop
+from atc.serve.sandbox import accounts
+from atc.serve.sandbox.accounts import STRANGERS, Account, Accounts, CountingLoop
 from tests.support.service import OTHER, TOKEN, serving, soon
 
 
@@ -165,7 +165,7 @@ def test_what_has_had_its_share_is_read_later(monkeypatch: pytest.MonkeyPatch) -
 def test_the_metrics_tell_who_took_the_time_and_who_owes_too_much_is_told_to_come_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("atc.sandboxes.service.server.TURN_S", 0.05)
+    monkeypatch.setattr("atc.serve.sandbox.server.TURN_S", 0.05)
     with serving({"one": TOKEN, "two": OTHER}) as running:
         assert running.run("answer = f()", {"f": lambda _: 1}).value == 1
         used = {name: running.metric(f'atc_host_seconds_total{{tenant="{name}"}}') for name in ("one", "two")}

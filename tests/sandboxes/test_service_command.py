@@ -24,7 +24,7 @@ from atc.cli import app, loaded
 from atc.errors import SandboxUnavailable, SettingsError, UsageError
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.service.client import ServiceSandbox
+from atc.sandboxes.remote.client import ServiceSandbox
 from atc.serve.tokens import Tenants, read_tenants
 from tests.support.service import OTHER, TOKEN, Running, alive, no_tools, receive, serving, soon
 

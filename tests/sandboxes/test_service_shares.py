@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from atc.sandboxes.service.runs import Run, Runs
 from atc.serve.request_guard import Refusal
+from atc.serve.sandbox.runs import Run, Runs
 
 
 def granted(runs: Runs, tenant: str, most: int = 1_000) -> list[tuple[Run, str]]:

@@ -12,7 +12,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from atc.errors import SandboxUnavailable
-from atc.sandboxes.service.relay import Relay
+from atc.serve.sandbox.relay import Relay
 from tests.support.service import OTHER, TOKEN, Running, close_code, receive, send_program, serving, soon, spinning
 
 

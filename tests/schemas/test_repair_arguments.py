@@ -101,16 +101,16 @@ def test_a_key_that_ends_like_the_one_that_is_missing_is_that_one_of_a_read() ->
 
 def test_keys_that_are_known_to_mean_a_parameter_come_first_in_a_read() -> None:
     schema = parameters(user=TEXT, uid=INTEGER)
-    assert sent(schema, {"who": "u"}, respellings={"who": "user"}) == {"user": "u"}
-    assert sent(schema, {"who": "u"}, respellings={"who": "nobody"}) == {}
-    assert sent(schema, {"who": "u", "user": "v"}, respellings={"who": "user"}) == {"user": "v"}
-    assert sent(schema, {"who": "u", "whom": "v"}, respellings={"who": "user", "whom": "user"}) == {}
+    assert sent(schema, {"who": "u"}, key_aliases={"who": "user"}) == {"user": "u"}
+    assert sent(schema, {"who": "u"}, key_aliases={"who": "nobody"}) == {}
+    assert sent(schema, {"who": "u", "user": "v"}, key_aliases={"who": "user"}) == {"user": "v"}
+    assert sent(schema, {"who": "u", "whom": "v"}, key_aliases={"who": "user", "whom": "user"}) == {}
 
 
 def test_what_was_learnt_changes_no_target_of_a_write() -> None:
     schema = parameters(to_account=TEXT, amount=INTEGER)
     given = {"from_account": "a", "amount": 1}
-    assert sent(schema, given, WRITE, respellings={"from_account": "to_account"}) is None
+    assert sent(schema, given, WRITE, key_aliases={"from_account": "to_account"}) is None
     assert not same_request(schema, given, {"to_account": "a", "amount": 1})
     assert sent(schema, {"ToAccount": "a", "amount": 1}, WRITE) == {"to_account": "a", "amount": 1}
 

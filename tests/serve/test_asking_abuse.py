@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from atc._host.redaction import Redactor
 from atc._records.records import Feed, Invocation
 from atc.calls.approval import ApprovalRequest
-from atc.calls.redact import Redactor
 from atc.result import Effect
 from atc.serve.mcp.asking import APPROVE, LATER, form_of, message_of, verdict_of
 from atc.serve.mcp.gateway import Gateway

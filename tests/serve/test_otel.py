@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.trace import StatusCode
 
 from atc import Agent, ToolError, tool
-from atc.calls.redact import Redactor
+from atc._host.redaction import Redactor
 from atc.errors import EnvironmentProblem, ModelError, SettingsError
 from atc.models.fake import FakeModel
 from atc.settings import Settings

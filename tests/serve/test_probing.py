@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from atc import Catalogue, Settings, Tool, Toolset
+from atc._host.redaction import Redactor
 from atc.calls.approval import Approval, ApprovalRequest, Refusal
-from atc.calls.redact import Redactor
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Source

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from atc._host.redaction import Redactor
 from atc.calls.approval import Approval
 from atc.calls.argument_repairs import Repairer
 from atc.calls.broken_tools import Alike, nothing_alike
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import Journal
-from atc.calls.redact import Redactor
 from atc.result import Effect
 from atc.tools.tool import Tool, Toolset
 

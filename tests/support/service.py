@@ -20,13 +20,13 @@ from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.service import messages
-from atc.sandboxes.service.accounts import CountingLoop
-from atc.sandboxes.service.client import ServiceSandbox
-from atc.sandboxes.service.server import make_server
-from atc.sandboxes.service.service import Service, ServiceSettings
+from atc.sandboxes.remote import messages
+from atc.sandboxes.remote.client import ServiceSandbox
 from atc.serve.accepting import listen
 from atc.serve.http import DrainingServer
+from atc.serve.sandbox.accounts import CountingLoop
+from atc.serve.sandbox.server import make_server
+from atc.serve.sandbox.service import Service, ServiceSettings
 from atc.serve.tokens import Tenants
 
 TOKEN = "a-token-of-the-tests-0123456789"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AsyncExitStack
 from typing import Any
 
+from atc._host.redaction import Redactor
 from atc.calls.broker import Broker
 from atc.calls.journal import Journal
-from atc.calls.redact import Redactor
 from atc.catalogue.catalogue import Catalogue
 from atc.models.base import Model
 from atc.run.resources import Resources, limits_of

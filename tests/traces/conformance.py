@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from atc._records.events import Event
 from atc.calls.journal import Journal, call_key
 from atc.errors import JournalError, UsageError
 from atc.result import Effect
 from atc.serve.mcp.client import KeptRuns
-from atc.traces.events import Event
 from atc.traces.stores.base import RunStore, StoredRun, prune
 
 Opened = Callable[[], RunStore]

@@ -12,11 +12,11 @@ import pytest
 
 from atc import UsageError
 from atc._host.files import make_private, why_strange
+from atc._records.events import Event
 from atc.calls.journal import Journal
 from atc.cli.learn import latest_source
 from atc.errors import EnvironmentProblem
 from atc.run.request import without_code
-from atc.traces.events import Event
 from atc.traces.stores.base import new_run_id
 from atc.traces.stores.files import FileRun, FileStore, FileTrace
 from tests.support.cli import atc, settle

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from atc._host import files
+from atc._records.events import Event
 from atc.errors import UsageError
 from atc.settings import Settings
 from atc.traces import index as indexes
-from atc.traces.events import Event
 from atc.traces.index import FORM, Follower, RunIndex, line_of
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.traces.stores.files import FileRun, FileStore

@@ -20,12 +20,12 @@ import psycopg
 import pytest
 
 from atc import Agent, FakeModel, tool
+from atc._records.events import Event
 from atc.calls.journal import Journal, call_key
 from atc.cli.learn import pairs_of_runs
 from atc.errors import EnvironmentProblem, JournalError
 from atc.result import Effect
 from atc.settings import Settings
-from atc.traces.events import Event
 from atc.traces.index import AT_ONCE, FORM, RunIndex
 from atc.traces.stores import open_store, postgres_session
 from atc.traces.stores.postgres import PostgresRun, PostgresStore

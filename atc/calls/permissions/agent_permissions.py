@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import platformdirs
 
+from atc._host.redaction import Redactor
 from atc.calls import approval as approvals
 from atc.calls import question
 from atc.calls.approval import Approval, ApprovalRequest, Approve, Refusal, Verdicts
-from atc.calls.redact import Redactor
-from atc.catalogue.catalogue import toolset_of
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.settings import Settings
+from atc.tools.functions import toolset_of
 from atc.tools.tool import Tool, Toolset
 
 if TYPE_CHECKING:  # an agent without rules loads nothing of them

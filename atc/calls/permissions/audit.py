@@ -19,9 +19,10 @@ from typing import IO, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from atc._host.files import lock, make_private, unlock
+from atc._host.redaction import Redactor
+from atc._host.secret_detection import masked_exception
 from atc._records.packing import as_text
 from atc.calls.permissions.facts import Caller
-from atc.calls.redact import Redactor, masked_exception
 from atc.errors import EnvironmentProblem
 from atc.result import Effect
 

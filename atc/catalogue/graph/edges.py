@@ -114,7 +114,7 @@ class Learnt:
         corrected_same: pairs of parameters that mean the same by the user's word (true), or do not (false).
         predicted: weights of feeds that a trained model gives.
         habits: of a tool, how often it stood in each layer of the programs of answered runs.
-        respellings: of a tool, keys of arguments that were respelt in answered runs, each with the parameter it meant.
+        key_aliases: of a tool, keys of arguments that were respelt in answered runs, each with the parameter it meant.
         foreign: the tools of which some of this was loaded from another user's export.
     """
 
@@ -128,7 +128,7 @@ class Learnt:
     corrected_same: Mapping[tuple[Place, Place], bool] = field(default_factory=dict)
     predicted: Mapping[tuple[str, Path, str, str], float] = field(default_factory=dict)
     habits: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    respellings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    key_aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     foreign: frozenset[str] = frozenset()
 
     @property

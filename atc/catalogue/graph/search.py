@@ -20,11 +20,11 @@ from heapq import heappop, heappush
 from math import log
 from typing import Protocol as Shape
 
+from atc._records.records import Effect
 from atc.catalogue.graph.and_or import OPEN, Need, Solution, Stopped, cheapest
 from atc.catalogue.graph.edges import Feed, Path
 from atc.catalogue.graph.suppliers import is_handed_out, must_be_given
 from atc.errors import UsageError
-from atc.result import Effect
 from atc.schemas.identifiers import GENERIC, VERBS, words_of
 from atc.schemas.protocol import Protocol, parameters_of
 

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Literal
 from weakref import WeakKeyDictionary
 
 from atc._host.lazy import lazy
+from atc._records.records import Effect
 from atc.catalogue.graph.concepts import ALIKE, Concept, keys_of, likeness, parameter_concepts, response_concepts
 from atc.catalogue.graph.edges import Path, Place, Substitute
 from atc.catalogue.graph.resources import route_of
 from atc.catalogue.graph.suppliers import scope_of
 from atc.catalogue.graph.tool_facts import acts_otherwise, undoes
-from atc.result import Effect
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
 from atc.schemas.protocol import JsonSchema, Protocol
 

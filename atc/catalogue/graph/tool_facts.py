@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from atc._host.lazy import lazy
+from atc._records.records import Effect
 from atc.catalogue.graph.edges import Path
 from atc.catalogue.graph.resources import OF_SERVICES, Field, Fields, Wanted, fit, phrase_of, route_of, thing_in, wanted
 from atc.catalogue.graph.suppliers import ECHO, Scope, is_handed_out, places_of
-from atc.result import Effect
 from atc.schemas.identifiers import (
     GENERIC,
     NAMES,

@@ -132,7 +132,7 @@ def learnt_of(
         corrected_same=said.same,
         predicted=_predictions(file, rows),
         habits=_habits(learnt["level"]),
-        respellings=_respellings(kept, tools),
+        key_aliases=_key_aliases(kept, tools),
         foreign=frozenset(key for row in rows.values() if row.foreign for key in row.keys),
     )
 
@@ -246,7 +246,7 @@ def _fits(tools: Mapping[str, Protocol], key: _Key, sums: _Sums, rows: Mapping[i
     return sums.own > 0 or all(step == "[]" or is_field_name(step, words_of_documents(tools[a])) for step in path)
 
 
-def _respellings(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> dict[str, dict[str, str]]:
+def _key_aliases(sums: Mapping[_Key, _Sums], tools: Mapping[str, Protocol]) -> dict[str, dict[str, str]]:
     """Of each tool, keys with the one parameter that they meant oftenest; none of a stranger's."""
     found: defaultdict[tuple[str, str], list[tuple[float, str]]] = defaultdict(list)
     for (kind, tool, path, _, parameter), each in sums.items():

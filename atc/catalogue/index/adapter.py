@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from atc._host.files import make_private, write_whole
+from atc._records.choices import ScorerName
 from atc.catalogue.index.scorers import Query
 from atc.catalogue.index.snapshot import id_digest
 from atc.catalogue.index.vectors import Floats, Rows, normalised
-from atc.catalogue.scorer_names import ScorerName
 from atc.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import get_args
 
 import numpy as np
 
+from atc._records.choices import SCORERS, WITHOUT_VECTORS
 from atc.catalogue.index import index_store
 from atc.catalogue.index.changing import changed, forget
 from atc.catalogue.index.co_usage import CoUsage
@@ -20,7 +21,6 @@ from atc.catalogue.index.search import Hit, Mode, search_rows, search_snapshot
 from atc.catalogue.index.snapshot import Progress, Snapshot, Tools, assembled, protocol_of, read
 from atc.catalogue.index.vectors import Encoder, Floats
 from atc.catalogue.index.words import words
-from atc.catalogue.scorer_names import SCORERS, WITHOUT_VECTORS
 from atc.errors import EncoderUnavailable, LexicalOnly, ToolIndexError, UsageError
 from atc.schemas.protocol import Protocol
 

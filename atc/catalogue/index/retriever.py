@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast, runtime_checkable
 from typing import Protocol as Interface
 
-from atc.catalogue.scorer_names import SCORERS, WITHOUT_VECTORS
+from atc._records.choices import SCORERS, WITHOUT_VECTORS
 from atc.catalogue.sketch import Sketch, all_of
 from atc.errors import EncoderUnavailable, UsageError
 from atc.models.messages import Ask

@@ -14,8 +14,8 @@ from typing import Protocol as Interface
 import numpy as np
 from numpy.typing import NDArray
 
+from atc._records.choices import ScorerName
 from atc.catalogue.index.vectors import Floats, Rows
-from atc.catalogue.scorer_names import ScorerName
 from atc.errors import UsageError
 from atc.parts import SCORERS
 

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from atc._records.choices import ScorerName
 from atc.catalogue.index.scorers import Query, Scorer, fused, shares_of, top
 from atc.catalogue.index.snapshot import Snapshot
 from atc.catalogue.index.together import UsedTogether
 from atc.catalogue.index.vectors import PROPOSED, Floats, Rows
-from atc.catalogue.scorer_names import ScorerName
 
 Mode = Literal["hybrid", "lexical", "dense"]
 LIKELY = 10

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from atc._records.choices import ScorerName
 from atc.catalogue.graph.edges import Learnt
 from atc.catalogue.index.co_usage import CoUsage, Likely, Together
 from atc.catalogue.index.scorers import Query
 from atc.catalogue.index.snapshot import Snapshot
 from atc.catalogue.index.vectors import Floats, Rows
-from atc.catalogue.scorer_names import ScorerName
 
 
 @dataclass

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from atc._records.outcome import Outcome, ProgramError
 from atc._records.records import FaultCase, FaultKind, Place
+from atc._records.rules import DEFAULT, Rules
 from atc.facts import Fault
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.values import NOTHING, Origin
@@ -34,7 +35,6 @@ from atc.programs.responses import (
     pages_of,
     places,
 )
-from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import idle_values, reads_one_of, says_impossible, span_of
 from atc.programs.words import has_word
 from atc.result import Call, Effect
@@ -70,7 +70,7 @@ class Attribution:
         outcome: how it ended.
         calls: the calls that it made, replays included, in order.
         tools: all that the program could call.
-        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        rules: the ids of the rules that are on (:mod:`atc._records.rules`).
         inputs: names of the values of earlier stages in the program's scope: an answer may rest on one of them.
         answer_type: the type that the answer shall have.
         stated: whether the answer may rest on the task alone.

@@ -16,11 +16,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from atc._records.records import FindingKind, Severity
+from atc._records.rules import DEFAULT, Rules
 from atc.facts import Finding
 from atc.programs.analysis.builtins import not_paged
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
-from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import binds, names_in, reads_one_of
 from atc.result import Effect
 from atc.schemas.identifiers import VERBS, words_of
@@ -156,7 +156,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
     Args:
         flow: the program.
         protocols: the tools by name.
-        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        rules: the ids of the rules that are on (:mod:`atc._records.rules`).
     """
     found = []
     for call in flow.calls.values():

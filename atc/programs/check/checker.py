@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from atc._records.records import FindingCase, FindingKind, Place
+from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import expression_of, fields_of
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.facts import Finding
@@ -31,7 +32,6 @@ from atc.programs.dialects.awaits import awaits_outside, unclear_tools
 from atc.programs.dialects.tool_names import MAX_CANDIDATES, is_form
 from atc.programs.program import Program
 from atc.programs.responses import MISSING, places
-from atc.programs.rules import DEFAULT, Rules
 from atc.programs.syntax import may_catch_a_tools_error, misplaced, reads_one_of, says_impossible, sets_answer, span_of
 from atc.result import Call
 from atc.schemas.protocol import Protocol, parameters_of
@@ -224,7 +224,7 @@ class Checker:
 
     Args:
         protocols: the tools that a program is offered.
-        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        rules: the ids of the rules that are on (:mod:`atc._records.rules`).
         graph: what feeds what among these tools; by their protocols alone, if not given.
         packages: whether the jail may have packages beside the standard library.
     """

@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 
 from atc._records.records import FindingKind
+from atc._records.rules import DEFAULT, Rules
 from atc.catalogue.graph.suppliers import fields_of, places_of
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.facts import Finding
 from atc.programs.analysis.flow import Flow
 from atc.programs.analysis.interpreter import ToolCall
 from atc.programs.check.calls import NOT_LITERAL, literal_arguments, written
-from atc.programs.rules import DEFAULT, Rules
 from atc.programs.words import has_word
 from atc.result import Effect
 from atc.schemas.identifiers import HANDED_OUT, THINGS, is_identifier, words_of
@@ -54,7 +54,7 @@ def provenance_findings(
         tree: the program. ``flow``: the values in it.
         protocols: the tools by name. ``graph``: says which response supplies a parameter.
         known: the task and all that tools have answered, in lower case.
-        rules: the ids of the rules that are on (:mod:`atc.programs.rules`).
+        rules: the ids of the rules that are on (:mod:`atc._records.rules`).
     """
     named = _Named(tree)
     found = [

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from atc._records.events import Event
 from atc.catalogue.graph.lessons import Fields, Lessons
 from atc.programs.lessons.witness import MAX_COUNT, Answer, Made
 from atc.programs.responses import blames_arguments
 from atc.result import Call, Result
 from atc.schemas.protocol import Protocol, parameters_of
-from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ Everything here is a guess about one string. A guess becomes a statement only wh
 (:mod:`atc.schemas.infer.shape`).
 
 :func:`mask` keeps secrets out of what probing stores: examples, and the strings that evidence remembers. The broker
-masks the credentials that ATC itself knows (:mod:`atc.calls.redact`). What is masked here are secrets that a service
+masks the credentials that ATC itself knows (:mod:`atc._host.redaction`). What is masked here are secrets that a service
 sends of its own accord: told by the name of a field, or by the look of a value.
 """
 
@@ -16,8 +16,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from atc._host.redaction import Redactor
+from atc._host.secret_detection import MASKED, looks_secret, masked_text
 from atc._records.packing import pack
-from atc.calls.redact import MASKED, Redactor, looks_secret, masked_text
 from atc.schemas.identifiers import HANDED_OUT, REGISTERED, THINGS, is_identifier, split
 
 MAX_FORMAT_LENGTH = 2000

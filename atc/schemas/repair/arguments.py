@@ -20,8 +20,7 @@ from itertools import islice
 from typing import Any
 
 from atc._records.packing import as_text
-from atc._records.records import ArgumentRepair, RepairKind
-from atc.result import Effect
+from atc._records.records import ArgumentRepair, Effect, RepairKind
 from atc.schemas.protocol import JsonSchema
 from atc.schemas.repair.formats import (
     MISSING,
@@ -96,7 +95,7 @@ def slip_of(key: str, given: Mapping[str, Any], members: Mapping[str, Place]) ->
 SPELLING, UNWRAP, JOIN, ENUM = "argument-respelling", "argument-unwrap", "argument-join", "argument-enum"
 FORMAT, DEFAULT = "argument-format", "argument-default"
 RULES = frozenset({SPELLING, UNWRAP, JOIN, ENUM, FORMAT, DEFAULT})
-"""The rules that can be taken away (:mod:`atc.programs.rules`); the other repairs are always made."""
+"""The rules that can be taken away (:mod:`atc._records.rules`); the other repairs are always made."""
 MAX_REPAIRS = 20
 """Repairs of one call that are written down one by one."""
 MAX_TRIALS = 200
@@ -132,7 +131,7 @@ def repair_arguments(
     schema: JsonSchema,
     arguments: dict[str, Any],
     effect: Effect = Effect.READ,
-    respellings: Mapping[str, str] | None = None,
+    key_aliases: Mapping[str, str] | None = None,
     rules: frozenset[str] = RULES,
     masked: Callable[[Any], Any] = lambda value: value,
 ) -> Repaired:
@@ -142,14 +141,14 @@ def repair_arguments(
         schema: of the parameters.
         arguments: by the tool's own names, or those that a program gave in their place.
         effect: of the tool: what is not a read gets lossless repairs alone.
-        respellings: keys that are known to mean a parameter of this tool.
+        key_aliases: keys that are known to mean a parameter of this tool.
         rules: the ids of the rules that are on; those that are not of :data:`RULES` do not count.
         masked: takes credentials out of a value that is written down, before it is cut: the half of one is none.
     """
     try:
         gate = gate_of(schema)
         repair = Repair(
-            gate, lossless=effect is not Effect.READ, respellings=respellings or {}, rules=rules, masked=masked
+            gate, lossless=effect is not Effect.READ, key_aliases=key_aliases or {}, rules=rules, masked=masked
         )
         made = repair.made(arguments)
         if repair.is_settled(made):
@@ -169,7 +168,7 @@ def _nearest(
     gate: Gate, arguments: dict[str, Any], rules: frozenset[str], masked: Callable[[Any], Any]
 ) -> dict[Path, str]:
     """By its place, what a key or value would have been sent as, if the tool only read."""
-    repair = Repair(gate, lossless=False, respellings={}, rules=rules, masked=masked)
+    repair = Repair(gate, lossless=False, key_aliases={}, rules=rules, masked=masked)
     try:
         repair.made(arguments)
     except TooMuch:
@@ -193,14 +192,14 @@ class Repair:
         gate: Gate,
         *,
         lossless: bool,
-        respellings: Mapping[str, str],
+        key_aliases: Mapping[str, str],
         rules: frozenset[str],
         masked: Callable[[Any], Any],
     ) -> None:
         self.gate, self.root, self.lossless = gate, gate.root, lossless
         self.repairs: list[ArgumentRepair] = []
         self.more = 0
-        self._respellings, self._rules, self._masked = respellings, rules, masked
+        self._key_aliases, self._rules, self._masked = key_aliases, rules, masked
         self._spelt: dict[Path, str] = {}
         self._asked: dict[tuple[str, int], tuple[Any, bool]] = {}  # with the value, which so keeps its identity
         self._trials, self._visits, self._compared = MAX_TRIALS, MAX_VISITS, 0
@@ -320,7 +319,7 @@ class Repair:
         required = [name for name in place.required if name in members]
         if place.is_open:  # an unknown key may be meant as it is: it takes the place of what must be there, alone
             given |= members.keys() - required
-        learnt = self._respellings if not path and not strict else {}  # what was learnt may be another word
+        learnt = self._key_aliases if not path and not strict else {}  # what was learnt may be another word
         meant = {k: learnt[k] for k in unknown if learnt.get(k) in members and learnt[k] not in given}
         times = Counter(meant.values())
         meant = {k: name for k, name in meant.items() if times[name] == 1}

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from atc._host.blocking import wait_for
+from atc._host.redaction import Redactor
 from atc._records.packing import pack
 from atc.agent import Agent
 from atc.calls.approval import ApprovalRequest, Asker, Refusal
 from atc.calls.json_values import canonical
 from atc.calls.permissions import agent_permissions
-from atc.calls.redact import Redactor
 from atc.errors import AtcError, UsageError
 from atc.result import Call, Effect, Result
 from atc.run.previews import preview

@@ -22,9 +22,9 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from atc import wording
+from atc._host.redaction import Redactor
 from atc.calls import question
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
-from atc.calls.redact import Redactor
 from atc.serve.mcp.requests import Answer, Handler, ToolRequest
 from atc.serve.mcp.running import Question, Running, unanswered
 from atc.wording import plans

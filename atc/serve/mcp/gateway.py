@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from atc._host.redaction import Redactor
+from atc._records.events import Event
 from atc.agent import Agent
 from atc.calls.approval import Asker
 from atc.calls.permissions import Permissions
-from atc.calls.redact import Redactor
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import AtcError, UsageError
@@ -34,7 +35,6 @@ from atc.tools.mcp.live import LiveTools
 from atc.tools.stub_budget import Fit, Fitter
 from atc.tools.tool import Toolset
 from atc.traces.emitter import Listener
-from atc.traces.events import Event
 from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
 

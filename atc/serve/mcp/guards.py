@@ -8,11 +8,11 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from atc._host.redaction import Redactor
 from atc.calls.permissions import Caller, Permissions
 from atc.calls.permissions.agent_permissions import permissions_named
 from atc.calls.permissions.audit import AuditLog
 from atc.calls.permissions.guard import Ask, Guard, Limiters
-from atc.calls.redact import Redactor
 from atc.calls.sending import check_schemas
 from atc.errors import AtcError, UsageError
 from atc.schemas.names import RESERVED_NAMES

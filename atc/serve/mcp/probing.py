@@ -17,11 +17,11 @@ from typing import Any
 
 import mcp_types as types
 
+from atc._host.redaction import Redactor
 from atc.calls.approval import Approval, ApprovalRequest, Refusal, Verdicts
 from atc.calls.broker import Broker, CallPolicy
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import Journal
-from atc.calls.redact import Redactor
 from atc.catalogue.catalogue import Catalogue
 from atc.errors import AtcError, UsageError
 from atc.probing import Budget, Prober

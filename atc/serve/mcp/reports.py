@@ -9,9 +9,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from atc._host.invisible import JOINERS, legible
+from atc._host.redaction import Redactor
 from atc._records.records import DryRun
 from atc.calls.entry import CallEntry
-from atc.calls.redact import Redactor
 from atc.facts import Fault, Finding
 from atc.result import Call, Result, RunStatus
 from atc.run.given_program import GivenRun

@@ -13,6 +13,7 @@ import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.server.session import ServerSession
 
+from atc._records.events import Event
 from atc.errors import UsageError
 from atc.serve.mcp.client import Client
 from atc.serve.mcp.gateway import Gateway
@@ -20,7 +21,6 @@ from atc.serve.mcp.reports import one_line
 from atc.serve.mcp.running import Running
 from atc.tools.tool import PROGRESS, Progress
 from atc.traces.emitter import Listener
-from atc.traces.events import Event
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 import atc
+from atc._host.redaction import Redactor
+from atc._records.events import Event
 from atc.agent import Agent
 from atc.calls.approval import Approve
-from atc.calls.redact import Redactor
 from atc.errors import AtcError, EnvironmentProblem, JournalError, ModelError, UsageError
 from atc.serve.accepting import Crowd, listen
 from atc.serve.http import DrainingServer
@@ -32,7 +33,6 @@ from atc.serve.ui.reading import Gone, Reading, Views, own_views
 from atc.serve.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.serve.ui.work import Busy, Work
 from atc.settings import Settings
-from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RunStore
 from atc.traces.summary import CUT_OFF, RUNNING, search
 

@@ -14,13 +14,13 @@ from typing import Any, Literal
 
 from atc import wording
 from atc._host.invisible import visible
+from atc._host.redaction import Redactor
 from atc._records.packing import pack
-from atc.calls.abridged import abridged
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
-from atc.calls.redact import Redactor
 from atc.serve.pages.run.nodes import brief, plain
 from atc.serve.ui.streams import Hub
 from atc.wording import plans
+from atc.wording.abridged import abridged
 
 Decision = Literal["approve", "deny"]
 Settled = Literal["approve", "deny", "late", "ended"]

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from atc._records.events import Event
 from atc.agent import Agent
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.serve.pages.run.nodes import brief
 from atc.serve.ui.desk import RUN
-from atc.traces.events import Event
 from atc.traces.stores.base import StoredRun
 from atc.traces.summary import RUNNING
 

@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Protocol
 
+from atc._records.events import Event
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.errors import AtcError, EnvironmentProblem, TraceError, UsageError
 from atc.result import Effect
-from atc.traces.events import Event
 
 RUN_ID = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{6}")
 MAX_TRACEBACK = 200_000

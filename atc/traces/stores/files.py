@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from atc._host.files import close_file, locked, make_private, others_can_write, why_strange
+from atc._records.events import Event
 from atc.calls.journal import Journal
 from atc.errors import EnvironmentProblem, JournalError, UsageError
-from atc.traces.events import Event
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun, shortened
 
 TRASH = ".deleted-"

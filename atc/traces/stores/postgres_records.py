@@ -20,9 +20,9 @@ from typing import Any
 
 import psycopg
 
+from atc._records.events import Event
 from atc.calls.journal_file import WHAT_NOW
 from atc.errors import EnvironmentProblem, JournalError, RunInUse
-from atc.traces.events import Event
 from atc.traces.stores.postgres_session import RESTART_S, Address, Session
 
 _TAKE = """

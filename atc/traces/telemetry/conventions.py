@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from opentelemetry.metrics import Histogram, Meter
 
-from atc.calls.redact import Redactor
+from atc._host.redaction import Redactor
 from atc.models.messages import Message
 
 VERSION = "v0.1.0"

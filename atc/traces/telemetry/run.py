@@ -19,9 +19,9 @@ from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, StatusCode, Tracer
 
+from atc._records.events import Event
 from atc.models.base import Model
 from atc.tools.tool import Toolset
-from atc.traces.events import Event
 from atc.traces.telemetry import conventions as names
 from atc.traces.telemetry.calls import CallSpans, ObservedModel, Placed
 from atc.traces.telemetry.conventions import Content, Metrics

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import Protocol as Interface
 
+from atc._host.redaction import Redactor
+from atc._records.events import Event
 from atc._records.outcome import Outcome
-from atc.calls.redact import Redactor
 from atc.errors import EnvironmentProblem
 from atc.models.base import Model
 from atc.settings import Settings
 from atc.tools.tool import Toolset
-from atc.traces.events import Event
 
 
 class RunTelemetry(Interface):

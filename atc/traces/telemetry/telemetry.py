@@ -38,8 +38,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.trace import SpanKind, StatusCode, Tracer
 from opentelemetry.trace import TracerProvider as AnyTracerProvider
 
+from atc._host.redaction import Redactor
 from atc._records.outcome import Outcome
-from atc.calls.redact import Redactor
 from atc.errors import SettingsError
 from atc.tools.tool import Toolset
 from atc.traces.telemetry import conventions as names

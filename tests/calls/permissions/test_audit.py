@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from atc._host.files import lock
+from atc._host.redaction import Redactor
 from atc.calls.permissions import Who
 from atc.calls.permissions.audit import KEPT, AuditLog, read_audit
-from atc.calls.redact import Redactor
 from atc.result import Effect
 
 

@@ -627,20 +627,20 @@ def test_a_pipe_in_place_of_a_file_holds_nobody_up(store: GraphStore) -> None:
     assert store.notice
 
 
-# -- respellings -------------------------------------------------------------------------------------------------------
+# -- key aliases -------------------------------------------------------------------------------------------------------
 
 
 def test_keys_that_were_respelt_are_kept_by_tool_and_the_oftenest_meaning_counts(store: GraphStore) -> None:
     for name, meant in (("a", "days"), ("b", "cityId"), ("c", "cityId")):
         store.add(lessons(name, respelt={("weather", "place"): meant}), TOOLS, NOW)
-        found = store.learnt(TOOLS, NOW).respellings
+        found = store.learnt(TOOLS, NOW).key_aliases
         assert found == ({} if name == "b" else {"weather": {"place": meant}}), "of two that are as frequent, none"
-    assert store.learnt({"alerts": TOOLS["alerts"]}, NOW).respellings == {}
+    assert store.learnt({"alerts": TOOLS["alerts"]}, NOW).key_aliases == {}
     changed = TOOLS | tools(tool("weather", "place", "days"))
-    assert store.learnt(changed, NOW).respellings == {}, "it has a parameter of that name now"
-    assert store.learnt(TOOLS | tools(tool("weather", "days")), NOW).respellings == {}, "it oftenest meant what is gone"
+    assert store.learnt(changed, NOW).key_aliases == {}, "it has a parameter of that name now"
+    assert store.learnt(TOOLS | tools(tool("weather", "days")), NOW).key_aliases == {}, "it oftenest meant what is gone"
     assert store.forget({"weather": TOOLS["weather"]})
-    assert store.learnt(TOOLS, NOW).respellings == {}
+    assert store.learnt(TOOLS, NOW).key_aliases == {}
 
 
 def test_keys_that_a_stranger_respelt_are_neither_passed_on_nor_taken(store: GraphStore, tmp_path: Path) -> None:
@@ -650,7 +650,7 @@ def test_keys_that_a_stranger_respelt_are_neither_passed_on_nor_taken(store: Gra
     assert "respelt" not in file.read_text()
     other = GraphStore(tmp_path / "other" / "learnt.db")
     other.load_export(file)
-    assert other.learnt(TOOLS, NOW).respellings == {}
+    assert other.learnt(TOOLS, NOW).key_aliases == {}
     other.close()
     lines = file.read_text() + json.dumps(
         {"kind": "respelt", "a": 1, "b": 1, "path": ["place"], "parameter": "cityId", "ok": 1}
@@ -660,7 +660,7 @@ def test_keys_that_a_stranger_respelt_are_neither_passed_on_nor_taken(store: Gra
         store.load_export(file)
 
 
-def test_respellings_of_one_tool_are_bounded(store: GraphStore) -> None:
+def test_key_aliases_of_one_tool_are_bounded(store: GraphStore) -> None:
     many = {("weather", f"key_{n}"): "cityId" for n in range(3 * learning.MAX_INTO)}
     store.add(lessons("a", respelt=many), TOOLS, NOW)
-    assert len(store.learnt(TOOLS, NOW).respellings["weather"]) <= learning.MAX_INTO
+    assert len(store.learnt(TOOLS, NOW).key_aliases["weather"]) <= learning.MAX_INTO

@@ -12,8 +12,9 @@ import pytest
 from atc.catalogue.graph.edges import Counts, Evidence, Feed, Learnt, Substitute
 from atc.catalogue.graph.suppliers import Supplier
 from atc.catalogue.index.index import ToolIndex
-from atc.probing.report import Line, Report, write_page
+from atc.probing.report import Line, Report
 from atc.schemas.protocol import Protocol
+from atc.serve.pages.probing.page import write_page
 from atc.serve.pages.tool_graph.drawing import drawing_of
 from atc.serve.pages.tool_graph.page import html_of, svg_of
 from atc.serve.pages.tool_menu.page import html_of as menu_of

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from atc._records.events import DATA
 from atc.serve.pages.run.page import run_file, run_page
 from atc.serve.pages.run.shown import shown
 from atc.serve.pages.runs.page import runs_page
-from atc.traces.events import DATA
 from atc.traces.stores.files import FileRun
 from tests.serve.pages.test_run_shown import stored_run
 from tests.support.axe import findings

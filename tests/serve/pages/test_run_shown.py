@@ -12,12 +12,12 @@ from hypothesis import strategies as some
 from typer.testing import CliRunner
 
 from atc import UsageError
+from atc._records.events import DATA
 from atc.cli import app
 from atc.serve.pages.run.nodes import WHOLE, Limits, node, plain, value_at
 from atc.serve.pages.run.page import MOST_WHOLE, SCRIPTS, STYLES, run_file, run_page
 from atc.serve.pages.run.shown import shown, whole_value
 from atc.serve.pages.runs.page import row_of, runs_page
-from atc.traces.events import DATA
 from atc.traces.stores.files import FileRun
 from tests.serve.pages.test_kit import Elements
 from tests.support.run_events import ATTACKS, all_kinds, call, events_of, hostile, many_calls

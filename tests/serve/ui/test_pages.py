@@ -10,9 +10,10 @@ from unittest.mock import Mock, patch
 
 import pytest
 
+from atc._host.redaction import Redactor
+from atc._records.events import Event
 from atc._records.records import Invocation
 from atc.calls.approval import ApprovalRequest
-from atc.calls.redact import Redactor
 from atc.errors import ModelUnavailable
 from atc.result import Effect
 from atc.run.resources import Resources
@@ -21,7 +22,6 @@ from atc.serve.ui.desk import MOST_DONE, Question
 from atc.serve.ui.reading import Reading
 from atc.settings import Settings
 from atc.tools.functions import tool
-from atc.traces.events import Event
 from atc.traces.stores.files import FileRun, FileStore
 from tests.support.ui import PLAIN, Reply, Views, serving
 

@@ -1,7 +1,7 @@
 """An event of a trace as the page of its run shows it: fields of known types, bounded, with values as nodes.
 
-The page is a pure function of its shown events. What is no event as :mod:`atc.traces.events` describes it is shown too,
-as ``damaged`` (a known kind with a wrong field) or ``unknown`` (a kind of a later version, or of nobody's).
+The page is a pure function of its shown events. What is no event as :mod:`atc._records.events` describes it is shown
+too, as ``damaged`` (a known kind with a wrong field) or ``unknown`` (a kind of a later version, or of nobody's).
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Literal
 
 Rules = frozenset[str]
 """The ids of the rules that are on."""
-Stage = Literal["write", "frame", "repair", "check", "call", "attribute", "revise"]
+Step = Literal["write", "frame", "repair", "check", "call", "attribute", "revise"]
 """Where a rule works, in the order of a program's life. ``frame``: repairs that are made without a check, too;
 ``call``: repairs of the arguments of a call, as it is made."""
 
@@ -29,7 +29,7 @@ class Rule:
     """
 
     id: str
-    stage: Stage
+    step: Step
     why: str
     does: str
     apply: str
@@ -192,9 +192,9 @@ def _unknown(word: str) -> str:
 
 
 def table() -> str:
-    """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc.programs.rules`` prints it)."""
-    rows = [f"| `{r.id}` | {r.stage} | {r.why} | {r.does} |" for r in RULES]
-    return "\n".join(["| rule | stage | seen | done |", "| --- | --- | --- | --- |", *rows])
+    """The rules as a Markdown table, as docs/failures.md shows them (``python -m atc._records.rules`` prints it)."""
+    rows = [f"| `{r.id}` | {r.step} | {r.why} | {r.does} |" for r in RULES]
+    return "\n".join(["| rule | step | seen | done |", "| --- | --- | --- | --- |", *rows])
 
 
 if __name__ == "__main__":

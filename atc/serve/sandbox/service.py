@@ -20,12 +20,12 @@ from atc.calls.contract import CallHandler
 from atc.errors import FrameError, SandboxUnavailable, UsageError
 from atc.sandboxes.contract import FIXED, TIERS, Job, Limits
 from atc.sandboxes.process.driver import ProcessSandbox
-from atc.sandboxes.service import messages
-from atc.sandboxes.service.accounts import Account, Accounts
-from atc.sandboxes.service.relay import Gone, Relay
-from atc.sandboxes.service.runs import Run, Runs
+from atc.sandboxes.remote import messages
 from atc.serve.accepting import Crowd
 from atc.serve.request_guard import Refusal
+from atc.serve.sandbox.accounts import Account, Accounts
+from atc.serve.sandbox.relay import Gone, Relay
+from atc.serve.sandbox.runs import Run, Runs
 from atc.serve.tokens import Tenants
 from atc.traces.telemetry.seam import Telemetry
 
@@ -48,7 +48,7 @@ class ServiceSettings:
         preload: packages that programs may use beside the standard library.
         max_runs: at the same time, of all tenants.
         max_runs_per_tenant: of one. 0: all where there is one tenant; of several, each only while it has fewer than
-            are free (:class:`atc.sandboxes.service.runs.Runs`).
+            are free (:class:`atc.serve.sandbox.runs.Runs`).
         connect_s: in which a caller must connect to a run that was granted (``UNUSED_S`` at most), and send the
             program.
         drain_s: that runs get to end when the service ends.

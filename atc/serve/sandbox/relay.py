@@ -15,7 +15,7 @@ from atc.calls.clock import Clock
 from atc.calls.contract import CallHandler, CallReply, CallRequest
 from atc.errors import FrameError
 from atc.sandboxes.contract import Job, Limits
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 
 SEND_S = 10.0
 """Seconds that a caller gets to take the outcome."""

@@ -19,12 +19,12 @@ from starlette.websockets import WebSocket
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from atc.sandboxes.process.driver import pool_size
-from atc.sandboxes.service.accounts import Account, Accounts, visit_of_this
-from atc.sandboxes.service.runs import RETRY_AFTER_S
-from atc.sandboxes.service.service import Service, ServiceSettings
 from atc.serve.accepting import REFUSING, listen, raise_descriptors, require_descriptors
 from atc.serve.http import CrowdedProtocol, DrainingServer, readiness
 from atc.serve.request_guard import Refusal, read_body
+from atc.serve.sandbox.accounts import Account, Accounts, visit_of_this
+from atc.serve.sandbox.runs import RETRY_AFTER_S
+from atc.serve.sandbox.service import Service, ServiceSettings
 from atc.serve.tokens import bearer
 
 MAX_BODY = 4096

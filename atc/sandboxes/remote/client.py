@@ -31,7 +31,7 @@ from atc.sandboxes.channel.frames import Channel, Listener
 from atc.sandboxes.channel.session import Session
 from atc.sandboxes.contract import Job, Limits, Sandbox, least
 from atc.sandboxes.process.driver import tiers_from
-from atc.sandboxes.service import messages
+from atc.sandboxes.remote import messages
 
 
 class ServiceChannel(Channel):

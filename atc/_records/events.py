@@ -166,7 +166,7 @@ class LayerStarted(TypedDict):
 
 class ProgramWritten(TypedDict):
     """A program was written. ``attempt`` counts from 0; ``rewrites``: one note for each change. ``rules``: the ids of
-    the rules that changed it (:mod:`atc.programs.rules`), one for each change. ``inputs``: the values that a caller's
+    the rules that changed it (:mod:`atc._records.rules`), one for each change. ``inputs``: the values that a caller's
     own program was given by name, bytes tagged."""
 
     attempt: int

@@ -1,0 +1,18 @@
+"""The words that settings, options and arguments share. Settings know them without what acts on them, such as NumPy."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+ApproveChoice = Literal["ask", "never", "always", "park"]
+"""Who decides over calls that are not reads (:mod:`atc.calls.approval`)."""
+WarningsChoice = Literal["ask", "allow"]
+"""Whether a call that depends on what the check warned about is asked about."""
+AskUserChoice = Literal["never", "ask", "stop"]
+"""Who answers the questions that programs ask the user (:mod:`atc.calls.question`)."""
+
+ScorerName = str
+SCORERS: tuple[ScorerName, ...] = ("words", "vectors", "adapter", "co-usage")
+"""What ranks tools (:mod:`atc.catalogue.index.scorers`); other packages may add some (:data:`atc.parts.SCORERS`)."""
+WITHOUT_VECTORS: frozenset[ScorerName] = frozenset({"words", "co-usage"})
+"""Those that need no vector of the query."""

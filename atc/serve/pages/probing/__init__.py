@@ -1,0 +1,1 @@
+"""What probing came to, as a page."""
