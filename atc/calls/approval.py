@@ -15,13 +15,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
 
 from atc import wording
-from atc._host.redaction import Redactor
 from atc._records.choices import ApproveChoice, WarningsChoice
-from atc._records.events import ApprovalAsked, Emit
 from atc._records.records import Feed, Invocation, SameCall
 from atc.calls import question
 from atc.calls.entry import CallKey
-from atc.calls.own_exceptions import OwnExceptions
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.wording import plans

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, Result, Toolset
-from atc.traces.events import Event
+from atc._records.events import Event
 from tests.support.tools import NUMBER, make_tool
 
 TEXT = {"type": "string"}

@@ -13,10 +13,10 @@ import pytest
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
 from atc.calls import parked
 from atc.calls.approval import ApprovalRequest
-from atc.catalogue.catalogue import toolset_of
 from atc.errors import ToolError
 from atc.probing.prober import Prober
 from atc.result import Effect
+from atc.tools.functions import toolset_of
 from atc.traces.stores.base import prune
 from tests.support.tools import make_tool
 
