@@ -40,7 +40,7 @@ class CallKey(NamedTuple):
 
 
 def same_tool(one: CallKey, other: CallKey) -> bool:
-    """Whether two calls are of one tool."""
+    """Return whether two calls are of one tool."""
     if one.source is not None and other.source is not None:
         return one.source == other.source
     return one.tool == other.tool
@@ -123,7 +123,7 @@ class CallEntry:
 
     @property
     def tool(self) -> str:
-        """The tool's name."""
+        """Return the tool's name."""
         return self.key.tool
 
     @property
@@ -133,12 +133,12 @@ class CallEntry:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the call has effects and its outcome is unknown."""
+        """Return whether the call has effects and its outcome is unknown."""
         return self.effect is not Effect.READ and self.is_unknown
 
     @property
     def is_unknown(self) -> bool:
-        """Whether its tool may have received the call, and its outcome is unknown."""
+        """Return whether its tool may have received the call, and its outcome is unknown."""
         return self.state == "unknown" or (self.state == "open" and self.sent)
 
 

@@ -256,7 +256,7 @@ class _Reader:
         return repair_arguments(schema, arguments, effect, self.known, self.rules - {DEFAULT}).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
-        """Whether a page was refused because there is none: the one before was not full."""
+        """Return whether a page was refused because there is none: the one before was not full."""
         counts = self.paging.by in ("page", "offset")
         return counts and self._pages > 0 and reply.status in _BEYOND_THE_END and self._is_short()
 
@@ -307,7 +307,7 @@ class _Reader:
         return {self.paging.parameter: identifier}
 
     def _is_all(self, page: Page) -> bool:
-        """Whether all items were read, by the counts in the response."""
+        """Return whether all items were read, by the counts in the response."""
         if self.paging.parameter in self.given:
             return False  # it began in the middle
         if page.pages is not None and self.paging.by == "page":
@@ -315,7 +315,7 @@ class _Reader:
         return page.total is not None and page.total >= len(page.items) and len(self.items) >= page.total
 
     def _is_short(self) -> bool:
-        """Whether the last page has fewer items than a page can have, as far as that is known."""
+        """Return whether the last page has fewer items than a page can have, as far as that is known."""
         if self.paging.size is None:
             return False
         schema = self.protocol.parameters["properties"][self.paging.size]

@@ -45,7 +45,7 @@ class Ending:
 
 
 def checked(found: Any, strategy: str) -> Ending:
-    """What a strategy returned, if a result can be made of it.
+    """Return what a strategy returned, if a result can be made of it.
 
     Raises:
         UsageError: it is no ending, or its status, value or fault is none.
@@ -69,8 +69,9 @@ def checked(found: Any, strategy: str) -> Ending:
 
 
 def typed_ending(run: Run, ending: Ending) -> tuple[Ending, Fitted | None]:
-    """An ending, with its value as the type that was asked for. Where it is none of that type, the run is unsolved; one
-    that is partial has no value then."""
+    """Return an ending, with its value as the type that was asked for. Where it is none of that type, the run is
+    unsolved; one that is partial has no value then.
+    """
     if run.answer_type is None or not (ending.status == "answered" or ending.partial):
         return ending, None
     found = run.answer_type.fit(to_json_value(ending.value))
@@ -121,7 +122,7 @@ class Strategy(abc.ABC):
 
 
 def open_strategy(given: str | Strategy) -> Strategy:
-    """The strategy of a name: of a bundled one, of code as ``MODULE:NAME`` or ``FILE.py:NAME``, of an entry point.
+    """Return the strategy of a name: of a bundled one, of ``MODULE:NAME`` or ``FILE.py:NAME``, of an entry point.
 
     Raises:
         UsageError: nothing has this name, its code cannot be imported, or it is no strategy.
@@ -139,7 +140,7 @@ def open_strategy(given: str | Strategy) -> Strategy:
 
 
 def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | None) -> tuple[Strategy, str | None]:
-    """The strategy that a stored run was begun with, and by what it is opened; ``None`` for one given as an object.
+    """Return the strategy that a stored run was begun with, and what opens it; ``None`` for one given as an object.
 
     Args:
         run_id: the run.
@@ -163,7 +164,7 @@ def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | 
 
 
 def _made(found: Any, name: str) -> Strategy:
-    """The strategy of a class, or the object itself.
+    """Return the strategy of a class, or the object itself.
 
     Raises:
         UsageError: it is neither.

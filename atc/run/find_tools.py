@@ -101,7 +101,7 @@ class Finder:
         self.tool = Tool(_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
-        """The transport: find, and remember what is new.
+        """Find, and remember what is new.
 
         Raises:
             ToolError: this run has added as many tools as it may.
@@ -134,7 +134,7 @@ class Finder:
         return None
 
     def take(self) -> Toolset:
-        """What was found since the last time."""
+        """Return what was found since the last time."""
         found, self._found = self._found, {}
         return Toolset(found.values())
 
@@ -153,7 +153,7 @@ class Docs:
         self.tool = Tool(_DOCS_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The transport: the stubs that fit in the budget, whole, in the order asked; the names of the others.
+        """Return the stubs that fit in the budget, whole, in the order asked; the names of the others.
 
         Raises:
             ToolError: none of the tools is offered.
@@ -178,7 +178,7 @@ class Docs:
         return None
 
     def take(self) -> list[str]:
-        """The tools that were asked for since the last time, and not before."""
+        """Return the tools that were asked for since the last time, and not before."""
         new = [name for name in dict.fromkeys(self._asked) if name not in self._shown]
         self._asked = []
         self._shown.update(new)
@@ -203,7 +203,7 @@ def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
 
 
 def asking_tools(tools: Toolset) -> list[str]:
-    """Which of these are ``find_tools``, ``tool_docs``, ``look`` and ``ask_user``, and no user's tools of those names.
+    """Return which of these are ``find_tools``, ``tool_docs``, ``look``, ``ask_user``, and no user's tools.
 
     Args:
         tools: among which they are sought.

@@ -87,7 +87,7 @@ class _Loop(ProgramLoop):
     """Write, execute, attribute by the model."""
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
-        """The error of the last program, with the tool that the model names; ``None`` if the program ran to its end.
+        """Return the error of the last program, with the tool that the model names; ``None`` if it ran to its end.
 
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
@@ -132,7 +132,7 @@ def _result(program: Program, outcome: Outcome, fault: Fault) -> Fault:
 
 
 def _trace(program: Program, error: ProgramError) -> str:
-    """The exception, then each frame with its line, the innermost last."""
+    """Return the exception, then each frame with its line, the innermost last."""
     frames = error.trace[-MAX_FRAMES:] or ((("<module>", error.line),) if error.line else ())
     lines = (f"  line {line}, in {name}: {program.line(line).strip()[:300]}" for name, line in frames)
     return "\n".join([f"{error.type}: {error.message}", *lines])

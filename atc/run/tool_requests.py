@@ -57,7 +57,7 @@ class ToolRequests:
         await self._offer(offered)
 
     def is_request(self, tool: str) -> bool:
-        """Whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
+        """Return whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
         own = (self._finder, self._docs, self._run.look)
         return any(each is not None and each.tool.name == tool for each in own)
 
@@ -93,7 +93,7 @@ class ToolRequests:
         self._writer.may_look = self._writer.look and self._may_ask()
 
     async def only_asked(self, outcome: Outcome) -> bool:
-        """Whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
+        """Return whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
         other = [call for call in self._run.last_calls if not self.is_request(call.tool)]
         if outcome.kind != "finished" or other or not self._may_ask():
             return False

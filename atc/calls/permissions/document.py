@@ -200,7 +200,7 @@ def read_document(path: Path) -> Document:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """Where in the file something is wrong: ``rule 3, `effect`: ``."""
+    """Return where in the file something is wrong: ``rule 3, `effect`: ``."""
     match location:
         case ():
             return ""

@@ -25,12 +25,12 @@ class Caller(Interface):
 
     @property
     def principal(self) -> str:
-        """Who it is, as far as that was proved. Grants bind to it."""
+        """Return who it is, as far as that was proved. Grants bind to it."""
         ...
 
     @property
     def name(self) -> str:
-        """What it calls itself: a claim. It can restrict, and never widen."""
+        """Return what it calls itself: a claim. It can restrict, and never widen."""
         ...
 
 
@@ -65,11 +65,11 @@ class Rule:
     principals: Patterns | None = None
 
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
-        """Whether it speaks of a caller's calls of a tool, whatever their arguments are."""
+        """Return whether it speaks of a caller's calls of a tool, whatever their arguments are."""
         raise NotImplementedError
 
     def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """Whether it speaks of a call with these arguments, which the call's one reader reads."""
+        """Return whether it speaks of a call with these arguments, which the call's one reader reads."""
         raise NotImplementedError
 
     def _common(self, caller: Caller, effect: Effect) -> bool:
@@ -120,7 +120,7 @@ class Restriction(Rule):
 
 
 def source_of(protocol: Protocol) -> str:
-    """Where a tool comes from, as rules see it: ``mcp:github (npx …)``, ``openapi:https://…``, ``function:module``."""
+    """Return where a tool comes from, as rules see it: ``mcp:github (npx …)``, ``openapi:https://…``."""
     return f"{protocol.source.kind}:{protocol.source.location}"
 
 
@@ -172,7 +172,7 @@ class Caps:
         return Caps(**made)
 
     def settings(self, max_calls: int, wall_s: float) -> dict[str, Any]:
-        """The settings of an agent for this caller.
+        """Return the settings of an agent for this caller.
 
         Args:
             max_calls: of the settings, beside which a cap can only be less. ``wall_s``: likewise.
