@@ -88,12 +88,12 @@ def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple
 
 
 def start_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    """Where a node begins."""
+    """Return where a node begins."""
     return node.lineno, node.col_offset
 
 
 def end_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    """Where a node ends."""
+    """Return where a node ends."""
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
@@ -131,7 +131,7 @@ def append_line(program: Program, text: str) -> Edit:
 
 
 def lines_of(node: ast.stmt) -> range:
-    """The lines on which a statement stands, its decorators among them."""
+    """Return the lines on which a statement stands, its decorators among them."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     return range(first, (node.end_lineno or node.lineno) + 1)
 

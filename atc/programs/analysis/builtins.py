@@ -44,7 +44,7 @@ def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _on_page(flow: Interpreter, response: Origin) -> Value:
-    """An item of a page, by the response that it is a part of."""
+    """Return an item of a page, by the response that it is a part of."""
     paging = flow.paging(response.tool)
     if paging is None or paging.items is None:
         return Value(frozenset([response._replace(path=(MEMBER,))]), open=True)
@@ -76,7 +76,7 @@ _BUILTIN_METHODS = {name for kind in (dict, list, str, int, float) for name in d
 
 
 def bound(flow: Interpreter, function: Function, arguments: Arguments) -> dict[str, Value]:
-    """The parameters of a function as a call of it sets them."""
+    """Return the parameters of a function as a call of it sets them."""
     node = function.node
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     parameters = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
@@ -102,7 +102,7 @@ def bound(flow: Interpreter, function: Function, arguments: Arguments) -> dict[s
 
 
 def instance(flow: Interpreter, function: Function, arguments: Arguments, node: ast.AST) -> Value:
-    """An object of one of the program's own classes."""
+    """Return an object of one of the program's own classes."""
     body, scope = function.node, function.scope
     assert isinstance(body, ast.ClassDef)
     made = flow.cell(node, Cell(fields=dict(scope.names), made_by=function))
@@ -214,7 +214,7 @@ def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments:
 
 
 def _called(flow: Interpreter, node: ast.Call, function: Function, base: Value, arguments: Arguments) -> Value:
-    """A method of an object, or a function that stands in one of its fields."""
+    """Call a method of an object, or a function that stands in one of its fields."""
     decorators = getattr(function.node, "decorator_list", ())
     is_method = any(c.made_by is not None and function.scope is c.made_by.scope for c in base.cells)
     if is_method and not any("staticmethod" in names_in(decorator) for decorator in decorators):
@@ -273,7 +273,7 @@ def _keys(value: Value) -> Value:
 
 
 def builtin(flow: Interpreter, node: ast.Call, name: str, arguments: Arguments) -> Value:
-    """A call of a function that is not the program's own, by its name."""
+    """Evaluate a call of a function that is not the program's own, by its name."""
     made = _BUILTINS.get(name)
     if name in _REORDERING:
         for cell in join(*arguments.positional).cells:

@@ -104,10 +104,10 @@ class Listener(Protocol):
     """Receives what comes over a channel, in the event loop's own callbacks: nothing stands between it and a call."""
 
     def on_frame(self, frame: dict[str, Any]) -> None:
-        """A frame came."""
+        """Take a frame that came."""
 
     def on_end(self, error: Exception | None) -> None:
-        """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
+        """Take the channel's end: the other side has gone, or (``FrameError``) what came is no frame. At most once."""
 
 
 class SocketChannel(Channel):
@@ -220,7 +220,7 @@ class Output:
         self._loop.add_reader(fd, self._read if share is None else share.counting(self._read))
 
     def close(self) -> str:
-        """What was printed. Only what is already in the pipe is still read: the program is gone."""
+        """Return what was printed. Only what is already in the pipe is still read: the program is gone."""
         self._loop.remove_reader(self._fd)
         for _ in range(8):
             if not self._read():
@@ -256,7 +256,7 @@ class Printed:
             self._streams.append(Output(stream, max_bytes, share))
 
     def close(self) -> tuple[str, str]:
-        """What was printed, once the program is gone."""
+        """Return what was printed, once the program is gone."""
         texts = [stream.close() for stream in self._streams]
         return (texts[0], texts[1]) if len(texts) == 2 else ("", "")
 

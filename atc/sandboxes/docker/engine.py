@@ -48,7 +48,7 @@ class Hardening:
         return cls(memory_bytes=mebibytes << 20, pids=2048, cpus=float(min(cpus, programs)))
 
     def create_options(self) -> dict[str, Any]:
-        """The arguments that create the container: each is an option of ``docker run``."""
+        """Return the arguments that create the container: each is an option of ``docker run``."""
         from docker.types import Ulimit
 
         return {
@@ -71,7 +71,7 @@ class Hardening:
         }
 
     def to_verify(self) -> dict[str, Any]:
-        """What must hold inside (``verify`` in the settings of the programs' parent)."""
+        """Return what must hold inside (``verify`` in the settings of the programs' parent)."""
         return {
             "memory_bytes": self.memory_bytes,
             "pids": self.pids,
@@ -85,7 +85,7 @@ class Hardening:
 
 @cache
 def seccomp_profile() -> str:
-    """The engine's form of our own filter for the whole container (``deploy/seccomp.json``)."""
+    """Return the engine's form of our own filter for the whole container (``deploy/seccomp.json``)."""
     return json.dumps(json.loads((resource_dir("deploy") / "seccomp.json").read_text("utf-8")))
 
 
@@ -173,11 +173,11 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """The engine's version."""
+        """Return the engine's version."""
         return str(self._api.version().get("Version"))
 
     def has_image(self, image: str) -> bool:
-        """Whether the engine has this image.
+        """Return whether the engine has this image.
 
         Raises:
             SandboxUnavailable: the engine does not answer.
@@ -242,7 +242,7 @@ class Engine:
         return output
 
     def is_running(self, container: str) -> bool:
-        """Whether a container runs; not one that is gone.
+        """Return whether a container runs; not one that is gone.
 
         Raises:
             SandboxUnavailable: the engine does not answer.
@@ -342,7 +342,7 @@ def host_label() -> str:
 
 
 def has_died(label: str) -> bool:
-    """Whether the process of a label is surely gone. One of another machine or container never is."""
+    """Return whether the process of a label is surely gone. One of another machine or container never is."""
     world, _, rest = label.rpartition(":")
     world, _, number = world.rpartition(":")
     if world != _world() or not number.isdigit():

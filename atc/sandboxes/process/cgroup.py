@@ -53,7 +53,7 @@ class Group:
         return bool(self.folders)
 
     def describe(self) -> str:
-        """What holds, and why the rest does not, for a person."""
+        """Return what holds, and why the rest does not, for a person."""
         limits = {
             "memory": f"{self.memory_bytes >> 20:,} MiB",
             "pids": f"{self.tasks:,} tasks",
@@ -315,7 +315,7 @@ def trees() -> Iterator[Tree]:
 
 
 def above_ours(tree: Tree) -> Path:
-    """The group to make ours in, without moving the host and without leaving a limit that was set for it.
+    """Return the group to make ours in, without moving the host and without leaving a limit that was set for it.
 
     Version 2 forbids processes in a group that has groups with limits below it, the root of all excepted. So ours can
     be made in the host's own group only in the root, and else beside it, where that was left to us.
@@ -414,7 +414,7 @@ def _unescaped(path: str) -> str:
 
 
 def _delegated(folder: Path, top: Path) -> bool:
-    """Whether whoever manages the groups has left this one to us: it is our own, or systemd has marked it so."""
+    """Return whether whoever manages the groups has left this one to us: it is our own, or systemd has marked it so."""
     if os.geteuid() != 0 and folder.stat().st_uid == os.geteuid():
         return True
     for each in (folder, *folder.parents):

@@ -298,7 +298,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
-    """A new jail's channel, ours and its own; our ends of its stdout and stderr; its own.
+    """Return a new jail's channel, ours and its own; our ends of its stdout and stderr; its own.
 
     Raises:
         SandboxUnavailable: there are no descriptors left; none is kept.

@@ -63,7 +63,7 @@ class Account(HostTime):
             self._settle()
 
     def use(self, now: float) -> float:
-        """Its share of the loop's time lately, from 0 to about 1."""
+        """Return its share of the loop's time lately, from 0 to about 1."""
         return self._use.lately(now)
 
     def wait_s(self) -> float:
@@ -127,11 +127,11 @@ class Accounts:
         self._looked = 0.0
 
     def of(self, tenant: str) -> Account:
-        """Its account."""
+        """Return its account."""
         return self._of[tenant]
 
     def items(self) -> Iterable[tuple[str, Account]]:
-        """All, by name; what nobody showed a token for, too."""
+        """Return all, by name; what nobody showed a token for, too."""
         return [*self._of.items(), (STRANGERS, self._strangers)]
 
     def visit(self) -> Visit:
@@ -139,7 +139,7 @@ class Accounts:
         return Visit(self._strangers)
 
     def rate(self, account: Account, now: float) -> float:
-        """The share of the loop's time that it may use now: what the others leave, and an equal share at least.
+        """Return the share of the loop's time that it may use now: what the others leave, and an equal share at least.
 
         Strangers are held back for tenants, and no tenant for them.
         """
@@ -174,13 +174,13 @@ class Visit:
             self._cpu_s += cpu_s
 
     def belongs_to(self, account: Account) -> None:
-        """A token was shown."""
+        """Charge all that was spent to the account whose token was shown."""
         self.account = account
         account.charge(self._spent_s, self._cpu_s)
         self._spent_s = self._cpu_s = 0.0
 
     def settle(self) -> None:
-        """A request is answered, or the connection over: what belongs to nobody was a stranger's."""
+        """Charge what belongs to nobody to strangers: a request is answered, or the connection over."""
         if self.account is None:
             self._strangers.charge(self._spent_s, self._cpu_s)
             self._spent_s = self._cpu_s = 0.0
@@ -199,7 +199,7 @@ class Visit:
             self.charge(time.monotonic() - began, time.thread_time() - cpu_s)
 
     def first(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        """The same; and all that it begins on the loop is counted, too."""
+        """Call it as :meth:`run` does, and count all that it begins on the loop, too."""
         token = _PAYER.set(self)
         try:
             self.run(callback, *arguments)

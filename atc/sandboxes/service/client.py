@@ -92,7 +92,7 @@ class ServiceChannel(Channel):
                     changed.clear()
 
     async def _receive(self) -> dict[str, Any] | None:
-        """The next frame; ``None`` when there will be no more. Raises FrameError."""
+        """Return the next frame; ``None`` when there will be no more. Raises FrameError."""
         try:
             body = await self._connection.recv(decode=True)
         except ConnectionClosed as error:
@@ -219,7 +219,7 @@ class ServiceSandbox(Sandbox):
             self._tier = self._accept(await self._ask("GET", "/v1/service", ASK_S))
 
     async def isolation(self) -> str:
-        """The tier that holds at the service.
+        """Return the tier that holds at the service.
 
         Raises:
             SandboxUnavailable: it cannot be asked, or holds less than is required.

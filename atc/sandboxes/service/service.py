@@ -105,7 +105,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether new runs are granted."""
+        """Return whether new runs are granted."""
         return bool(self.tier) and not self.runs.draining
 
     async def drain(self) -> None:
@@ -122,7 +122,7 @@ class Service:
     # -- before a run ------------------------------------------------------------------------------------------------
 
     def tenant_of(self, authorization: str) -> str:
-        """Who asks.
+        """Return who asks.
 
         Raises:
             Refusal: nobody that is known.
@@ -236,7 +236,7 @@ def _refused(code: str, why: str, job: Job | None) -> dict[str, object]:
 
 
 def _required(body: bytes) -> str:
-    """The tier that a request demands."""
+    """Return the tier that a request demands."""
     try:
         asked = messages.decode(body.decode("utf-8")) if body else {}
     except (UnicodeDecodeError, FrameError) as error:
@@ -272,7 +272,7 @@ class Jails:
 
     @contextlib.asynccontextmanager
     async def lent(self, tenant: str, limits: Limits) -> AsyncIterator[ProcessSandbox]:
-        """A sandbox for one run. What is not used for long is closed when others take its place."""
+        """Lend a sandbox for one run. What is not used for long is closed when others take its place."""
         key = (tenant, *(getattr(limits, name) for name in FIXED))
         if key not in self._sandboxes:
             self._sandboxes[key] = self._make(limits)
