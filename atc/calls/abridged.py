@@ -32,7 +32,7 @@ _WAYS = (
 )
 """Items of a list or object, characters of a text, and levels that are shown: the first of these ways that fits."""
 _MAX_BITS = 10_000
-"""Of a number that is written in decimal digits: Python refuses more than 4,300 of those, and takes their square."""
+"""Bits of a number that is written in decimal digits: Python refuses 4,300 digits, and takes their square."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""At most once: which calls with effects are not made again, and which were made before and are made once more."""
+"""Decides, for at most once, which calls with effects are not made again, and which are made once more."""
 
 from __future__ import annotations
 

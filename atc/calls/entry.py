@@ -20,7 +20,7 @@ from atc.tools.tool import NextPage
 
 
 class CallKey(NamedTuple):
-    """What a call is known by.
+    """Identifies a call.
 
     Attributes:
         tool: its name in programs.
@@ -47,7 +47,7 @@ def same_tool(one: CallKey, other: CallKey) -> bool:
 
 
 RepairedFor = Literal["", "gate", "service"]
-"""Who had refused arguments that the model repaired: the schema gate, or the service."""
+"""Says who had refused arguments that the model repaired: the schema gate, or the service."""
 
 
 def call_key(tool: str, arguments: dict[str, Any], source: SourceKey | None = None) -> CallKey:
@@ -85,7 +85,7 @@ class KnownTools:
 
 @dataclass(frozen=True)
 class Unread:
-    """Why the response of a call that was done cannot be had: in words, and as a status."""
+    """Says why the response of a call that was done cannot be had: in words, and as a status."""
 
     message: str
     status: str

@@ -25,11 +25,11 @@ from atc.tools.paged import NoList, Page, arguments_of_url, is_url, read_page
 from atc.tools.paging import ALL_PAGES, Paging, is_positional, paging_of
 
 MAX_PAGES, MAX_ITEMS, MAX_BYTES = 50, 10_000, 8_000_000
-"""Of one ``all_pages``: pages, items, and bytes of all items as JSON."""
+"""The limits of one ``all_pages``: pages, items, and bytes of all items as JSON."""
 MAX_DIGITS = 18
-"""Of the number of a page or an item."""
+"""Digits of the number of a page or an item."""
 _BEYOND_THE_END = (400, 404, 416, 422)
-"""With what services refuse a page that does not exist."""
+"""The statuses with which services refuse a page that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Pages:
 
 @dataclass
 class _Reader:
-    """What one ``all_pages`` has read, and what it asks for next.
+    """Keeps what one ``all_pages`` has read, and what it asks for next.
 
     ``asked`` holds the arguments as the program gave them, ``given`` as the broker repairs them.
     ``known``: keys that mean a parameter.

@@ -1,4 +1,4 @@
-"""What a tool answered, as the program gets it: a value that fits, or a failure that holds no secret."""
+"""A tool's answer becomes what the program gets: a value that fits, or a failure that holds no secret."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from atc.schemas.protocol import Protocol
 
 @dataclass(frozen=True)
 class RepairContext:
-    """What the repair rules know beside the program.
+    """Holds what the repair rules need beside the program.
 
     Attributes:
         protocols: the tools that the program is offered, by name.
@@ -51,7 +51,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What one rule does at one place: all of its edits are made, or none.
+    """Describes what one rule does at one place: all of its edits are made, or none.
 
     Attributes:
         rule: the id of the rule (:mod:`atc.programs.rules`).
@@ -153,7 +153,7 @@ def _collides(edit: Edit, others: Sequence[Edit]) -> bool:
 
 
 def _spliced(program: Program, edits: Sequence[Edit]) -> str:
-    """From the last edit to the first, so that none moves the place of another."""
+    """Make the edits from the last to the first, so that none moves the place of another."""
     offsets, size = [0], 0
     for line in program.lines:
         size += len(line.encode()) + 1

@@ -28,7 +28,7 @@ _PROMPT = re.compile(r"(>>>|\.\.\.)( |$)")
 
 @dataclass(frozen=True)
 class Extracted:
-    """What a reply held: the program (it may still not parse), or ``None`` and why."""
+    """Holds what a reply held: the program (it may still not parse), or ``None`` and why."""
 
     program: Program | None
     problem: str = ""

@@ -1,4 +1,4 @@
-"""Where the arguments of calls with effects come from: the flow says what may have fed them, the responses what did.
+"""Finds where arguments of calls with effects come from: the flow says what may feed them, the responses what did.
 
 Where both name the same value at the same place it is that place (as :mod:`atc.programs.lessons.witness` counts edges).
 Without a program that can be followed, an equal value in an earlier response is named as such, and no more.
@@ -23,7 +23,7 @@ from atc.schemas.identifiers import THINGS, is_identifier, words_of
 from atc.schemas.protocol import Parameter, Protocol, parameters_of
 
 MAX_FEEDS, MAX_INSIDE = 3, 10
-"""Of one argument as a whole, and of the places within it. How many more there are is said."""
+"""Feeds that are named of one argument as a whole, and of places within it. How many more there are is said."""
 MAX_LEAVES, MAX_ALL = 200, 20_000
 """Scalars of one value, and of all responses, that are compared."""
 MAX_PARTS = 2_000

@@ -90,7 +90,7 @@ class Questions:
         return _usable(reply)
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def beside(self, tools: Toolset) -> Toolset:

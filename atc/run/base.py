@@ -1,4 +1,4 @@
-"""What a strategy is: one way of acting on a task, found by its name. And how it ends.
+"""A strategy is one way of acting on a task, found by its name; an ending says how it ended.
 
 A strategy is code of the host: it runs on the trusted side, with everything that the user has given to the agent. So
 one that is not bundled is loaded only when the user names it.
@@ -31,7 +31,7 @@ FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 
 @dataclass(frozen=True)
 class Ending:
-    """How a strategy ended: ``answered`` with a value, or with another status and the fault that ended it.
+    """Says how a strategy ended: ``answered`` with a value, or with another status and the fault that ended it.
 
     ``partial`` and ``remarks`` are those of :class:`atc.result.Result`. The agent finds them by the calls of a run that
     answered (:mod:`atc.run.left_undone`): a strategy need not set them.

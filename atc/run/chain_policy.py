@@ -26,7 +26,7 @@ _NOT_THERE = frozenset({404, 410, "not_found", "unknown_id"})
 
 
 class ChainPolicy:
-    """What the chain decides in one run, by the programs so far.
+    """Decides for the chain in one run, by the programs so far.
 
     Args:
         loop: the run's steps.

@@ -1,4 +1,4 @@
-"""What a program can ask, for the next program: ``find_tools`` looks among the tools that were not offered, and
+"""A program can ask, for the next program: ``find_tools`` looks among the tools that were not offered, and
 ``tool_docs`` gives the whole documents of tools that were shown in part. :mod:`atc.run.look` is the third.
 """
 
@@ -27,7 +27,7 @@ DOCS = "tool_docs"
 MAX_ASKS = 5
 """Programs of a run that only ask, or look, and cost no revision."""
 DOCS_TOKENS = 2_000
-"""Of all documents that one call gives, where the program says nothing else."""
+"""Tokens of all documents that one call gives, where the program sets no limit."""
 AT_ONCE, IN_ALL = 5, 20
 """Tools that one call finds, and that a run may add to what it was offered."""
 _PROTOCOL = Protocol(
@@ -130,7 +130,7 @@ class Finder:
         return room
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def take(self) -> Toolset:
@@ -174,7 +174,7 @@ class Docs:
         return {"stubs": stubs, "over_budget": over}
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def take(self) -> list[str]:

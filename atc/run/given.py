@@ -36,7 +36,7 @@ _OPTIONS = WritingOptions(revision="notes", author="caller")
 
 @dataclass
 class Facts:
-    """What a run of a given program shows beside its result.
+    """Holds what a run of a given program shows beside its result.
 
     Attributes:
         findings: what kept the program from running, or the warning that foretold its failure.

@@ -1,4 +1,4 @@
-"""What an answer leaves undone: writes that were refused or are in doubt, and failures that a program caught.
+"""An answer may leave things undone: writes that were refused or are in doubt, and failures that a program caught.
 
 A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
@@ -116,7 +116,7 @@ def call_of(entry: CallEntry) -> Call:
 
 @dataclass(frozen=True)
 class LeftUndone:
-    """What the calls of one run leave undone, once its last program has ended.
+    """Finds what the calls of one run leave undone, once its last program has ended.
 
     Args:
         broker: of the run.
@@ -162,7 +162,7 @@ class LeftUndone:
 
     @cached_property
     def _last(self) -> dict[int, int]:
-        """By stage, the program that ended it; of the current one, that which ran last, whether it called or not."""
+        """Return, by stage, the program that ended it; of the current one, the last to run, even without calls."""
         last: dict[int, int] = {}
         for call in self.calls:
             last[call.stage] = max(call.attempt, last.get(call.stage, -1))

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 NAME = "look"
 SHOWN_TOKENS = 2_000
-"""Of all values that a prompt shows, at most."""
+"""Tokens of all values that a prompt shows, at most."""
 ROOM, MAX_NAMES = 3 * SHOWN_TOKENS, 400
 """Characters of these tokens, and of the names of values for which there is no room."""
 MAX_VALUES = 20
@@ -102,7 +102,7 @@ class Look:
             raise ToolError(f"{error}. Look at a part of it", status="cannot_look") from None
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def begin(self, call: CallHandler) -> CallHandler:
@@ -136,7 +136,7 @@ class Look:
 
 
 class Looks:
-    """What the programs of one task that looked have left, in order; a resumed run has it from its trace.
+    """Keeps what the programs of one task that looked have left, in order; a resumed run has it from its trace.
 
     Args:
         run: the run.

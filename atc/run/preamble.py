@@ -91,17 +91,17 @@ class Preamble:
 
     @cached_property
     def programs(self) -> str:
-        """Before a task that a program solves. Empty, or it ends with an empty line."""
+        """Return what stands before a task that a program solves. Empty, or it ends with an empty line."""
         return self._rendered(variables=True)
 
     @cached_property
     def calls(self) -> str:
-        """Before a task that is solved without programs: no variable is named."""
+        """Return what stands before a task that is solved without programs: no variable is named."""
         return self._rendered(variables=False)
 
     @cached_property
     def tasks(self) -> str:
-        """Before a question about the answer: the earlier tasks without their programs."""
+        """Return what stands before a question about the answer: the earlier tasks without their programs."""
         return self._rendered(variables=False, short=True)
 
     @property

@@ -43,7 +43,7 @@ may have meant its arguments."""
 
 
 class Recovery:
-    """What one run does about tools that break.
+    """Decides what one run does about tools that break.
 
     Args:
         run: the run.
@@ -114,7 +114,7 @@ class Recovery:
                 self._run.broker.broken_tools.add(data["tool"], found)
 
     def told(self) -> list[tuple[str, str]]:
-        """For each tool that broke, what the last program called in its place with success; the trace has it, too."""
+        """Return, for each tool that broke, what was called in its place with success; the trace has it, too."""
         bans = self._run.broker.broken_tools
         called = {call.tool for call in self._run.last_calls if call.succeeded}
         pairs = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]

@@ -28,7 +28,7 @@ MAX_TASK = 20_000
 
 
 class RunOptions(TypedDict, total=False):
-    """What :meth:`atc.Agent.run`, ``arun`` and ``stream`` take beside a task, as those of a conversation do.
+    """Names what :meth:`atc.Agent.run`, ``arun`` and ``stream`` take beside a task, as those of a conversation do.
 
     Attributes:
         images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).

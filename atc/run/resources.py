@@ -1,4 +1,4 @@
-"""What an agent holds from run to run: its tools, its model and its sandbox; and the limits of a run."""
+"""An agent holds its tools, its model and its sandbox from run to run; here are also the limits of a run."""
 
 from __future__ import annotations
 

@@ -287,7 +287,7 @@ FEW_CALLS = 20
 
 @dataclass(frozen=True)
 class RevisionPrompt:
-    """What the model is told for its next program.
+    """Tells the model what it needs for its next program.
 
     Args:
         history: the programs so far, in order.

@@ -81,7 +81,7 @@ def _remark(part: Part, program: Program) -> Fault:
 
 
 VALUE_PLANNED = "PlannedValue"
-"""What the sandbox calls the end of a program that needs the value of a planned call."""
+"""The sandbox's name for the end of a program that needs the value of a planned call."""
 
 
 def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> DryRun:

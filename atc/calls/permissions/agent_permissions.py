@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # an agent without rules loads nothing of them
     from atc.calls.permissions.permissions import Permissions
 
 FILE = "permissions.toml"
-"""In the user's configuration folder: it counts where no other is named."""
+"""The file's name in the user's configuration folder: it counts where no other is named."""
 
 
 def permissions_of(

@@ -104,7 +104,7 @@ _KEYS = ("min", "max", "is", "max_length")
 
 @dataclass(frozen=True)
 class Condition:
-    """What the value at a path must be. All that is given must hold.
+    """Says what the value at a path must be. All that is given must hold.
 
     Attributes:
         path: keys, from the arguments down, of which some may be one key with dots in its name; over a list each step
@@ -123,14 +123,14 @@ class Condition:
     length: int | None = None
 
     def allows(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """For a rule that allows: there is such a value, every item on the way has one, and it surely holds of each."""
+        """Return whether a rule that allows fits: each item on the way has such a value, and all surely hold."""
         found = _at(arguments, self.path, reader)
         if found is None or not found.values or found.missed:
             return False
         return all(self._holds(value, reader) for value in found.values)
 
     def restricts(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """For a rule that restricts: of one such value the condition holds, or nobody can judge it."""
+        """Return whether a rule that restricts fits: the condition holds of one such value, or nobody can judge it."""
         found = _at(arguments, self.path, reader)
         return found is None or found.opaque or any(self._may_hold(value, reader) for value in found.values)
 
@@ -168,7 +168,7 @@ class Condition:
 
 @dataclass
 class _Found:
-    """What stands at a path.
+    """Holds what stands at a path.
 
     Attributes:
         values: of a list the items, at any depth.

@@ -21,7 +21,7 @@ LOCAL = "local"
 
 
 class Caller(Interface):
-    """Who calls."""
+    """Says who calls."""
 
     @property
     def principal(self) -> str:
@@ -126,7 +126,7 @@ def source_of(protocol: Protocol) -> str:
 
 @dataclass(frozen=True)
 class Decision:
-    """What the permissions say of a call.
+    """Holds what the permissions say of a call.
 
     Attributes:
         verdict: made, asked about, or refused.
@@ -148,7 +148,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Caps:
-    """How much a caller may do; ``None``: nothing is said.
+    """Says how much a caller may do; ``None``: nothing is said.
 
     Attributes:
         max_calls: calls of a run.
@@ -164,7 +164,7 @@ class Caps:
     writes_per_hour: int | None = None
 
     def tighter(self, other: Caps) -> Caps:
-        """Of each cap the tighter one."""
+        """Return the tighter one of each cap."""
         made = {}
         for each in fields(self):
             said = [value for caps in (self, other) if (value := getattr(caps, each.name)) is not None]

@@ -109,7 +109,7 @@ Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 
 
 class Choice(Interface):
-    """What holds where the permissions want a question, or allow (:mod:`atc.calls.permissions.agent_permissions`)."""
+    """Says what holds where the permissions want a question, or allow (:mod:`.agent_permissions`)."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """Return the answer that needs no question; ``None`` where somebody is asked."""
@@ -282,7 +282,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
+    """Holds what the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
 
     guard: Guard
     decision: Decision

@@ -36,7 +36,7 @@ MAX_GROWTH = 18
 _STEP, _PER_CHARACTER, _PER_ESCAPE = 100, 20, 300
 """Units of a step through values, of reading a character, and of one percent sign or slash."""
 _ROUNDS = 3
-"""What was encoded twice is decoded by somebody twice."""
+"""Times that a text is decoded: what was encoded twice is decoded by somebody twice."""
 
 _SLASHES = "/\\\\\u2044\u2215\u2216\u29f5\u29f8\u29f9\u2571\u2572"
 _SLASH = re.compile(f"[{_SLASHES}]")
@@ -140,7 +140,7 @@ def _climbs(text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """In small letters, with one ``i`` for the dotless and the dotted one."""
+    """Return a text in small letters, with one ``i`` for the dotless and the dotted one."""
     folded = text.casefold()
     if folded.isascii():
         return folded

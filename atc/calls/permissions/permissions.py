@@ -33,7 +33,7 @@ _ALL = Section()
 
 @dataclass(frozen=True)
 class Permissions:
-    """What may be called unasked, by whom, and how often.
+    """Says what may be called unasked, by whom, and how often.
 
     Attributes:
         rules: of the file, in its order.

@@ -1,4 +1,4 @@
-"""What the built-ins, the methods and a program's own classes do with values, for :mod:`atc.programs.analysis.flow`."""
+"""Models what built-ins, methods and a program's own classes do with values, for :mod:`atc.programs.analysis.flow`."""
 
 from __future__ import annotations
 
@@ -450,4 +450,4 @@ _BUILTINS: dict[str, _Builtin] = {
     "parallel": _parallel,
     ALL_PAGES: all_pages,
 }
-"""By the last part of their names; a program's own function of the same name comes first."""
+"""Models by the last part of their names; a program's own function of the same name comes first."""

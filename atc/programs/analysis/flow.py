@@ -268,7 +268,7 @@ def _owner(scope: Scope | None, name: str) -> Scope | None:
 
 
 MAX_INLINE = 8
-"""How deep calls of the program's own functions are followed."""
+"""Calls of the program's own functions within each other that are followed."""
 
 
 class Flow(Interpreter):

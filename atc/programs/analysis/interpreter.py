@@ -1,4 +1,4 @@
-"""What the abstract interpreter knows while it walks a program, and how its parts reach each other.
+"""The abstract interpreter: the state of its walk through a program, by which its parts reach each other.
 
 :mod:`~atc.programs.analysis.flow` evaluates expressions and calls, :mod:`~atc.programs.analysis.flow` walks
 statements, and :mod:`~atc.programs.analysis.builtins` models what Python itself brings. Each calls the others through

@@ -1,4 +1,4 @@
-"""What is known about a value in a program without running it: the tool calls it can have come from, and the way there.
+"""Abstract values: without a run, they say which tool calls a value can have come from, and the way there.
 
 A :class:`Value` is the union of what it may be: parts of responses, containers that the program made (:class:`Cell`),
 its own functions, and, where it is ``open``, anything else.
@@ -42,7 +42,7 @@ _WORK: ContextVar[_Work | None] = ContextVar("atc_analysis_work", default=None)
 
 @contextmanager
 def bounded_work() -> Iterator[None]:
-    """Within it :func:`count` counts.
+    """Bound the work of a block, within which :func:`count` counts.
 
     Raises:
         TooMuchWork: from :func:`count`.
@@ -153,7 +153,7 @@ class Value:
 
 
 NOTHING = Value()
-"""What is nowhere: the items of an empty list; and a number, a text or ``None`` that the program itself holds."""
+"""A value from nowhere: the items of an empty list; a number, a text or ``None`` that the program itself holds."""
 UNKNOWN = Value(open=True)
 
 
@@ -299,7 +299,7 @@ _TEXT: JsonSchema = {"type": "string"}
 
 @dataclass(frozen=True)
 class Shape:
-    """What stands at a path, as far as the schema is sure of it.
+    """Describes what stands at a path, as far as the schema is sure of it.
 
     Attributes:
         kind: ``record`` (an object whose keys are told), ``list``, ``scalar``, or ``open`` (nothing is sure).

@@ -1,4 +1,4 @@
-"""What a failing line worked with: its names, and the places of responses that their values came from."""
+"""The inputs of a failing line: its names, and the places of responses that their values came from."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ class Tracer:
         return [n for n in inside if isinstance(n, ast.Subscript | ast.Attribute | ast.Call | ast.BinOp | ast.Compare)]
 
     def _unpacked(self, node: ast.expr) -> ast.AST:
-        """For the targets of an unpacking the statement that does it."""
+        """Return, for the targets of an unpacking, the statement that does it."""
         if not isinstance(node, ast.Tuple | ast.List) or not isinstance(node.ctx, ast.Store):
             return node
         for whole in ast.walk(self._tree):

@@ -1,4 +1,4 @@
-"""What is wrong in the calls of tools that a program makes, by the tools' schemas.
+"""Finds what is wrong in the calls of tools that a program makes, by the tools' schemas.
 
 An argument is held to its schema as the broker will hold it: after the repairs that the broker makes. An error is what
 no call of this form could get through. An argument that is a part of a response is left to the run: only it shows what
@@ -39,9 +39,9 @@ from atc.tools.paging import ALL_PAGES, paging_of
 GIVEN = frozenset({*dir(builtins), "ToolError", "parallel", ALL_PAGES})
 """Names that every program finds in its scope."""
 _BINDERS = frozenset({"globals", "vars", "exec"})
-"""By these a program may bind names that stand nowhere in it."""
+"""Built-ins by which a program may bind names that stand nowhere in it."""
 MOST_HINTS, MOST_CANDIDATES = 20, 1_000
-"""Of unknown names that are compared with the known ones, and of these: a hostile program has thousands of both."""
+"""Unknown names that are compared with known ones, and known ones: a hostile program has thousands of both."""
 
 
 class Names:

@@ -74,7 +74,7 @@ _COMPUTES: dict[str, frozenset[str]] = {
     "gc": frozenset({"collect", "enable", "disable", "isenabled"}),
     "importlib": frozenset({"import_module"}),
 }  # fmt: skip
-"""What of these modules only computes, and runs in the jail as it does anywhere."""
+"""The parts of these modules that only compute, and run in the jail as they do anywhere."""
 _STARTS = ("exec", "spawn", "posix_spawn", "fork", "popen", "system", "kill", "wait")
 """Beginnings of the names by which ``os`` deals with processes."""
 _PATH_METHODS = frozenset(
@@ -338,14 +338,14 @@ class Policy(RestrictingNodeTransformer):
         self._refuse("forbidden_syntax", "", node, type(node).__name__)
 
     def warn(self, node: ast.AST, info: str) -> None:
-        """Nothing: the library warns of what it makes of a program, and it makes nothing of it here."""
+        """Do nothing: the library warns of what it makes of a program, and it makes nothing of it here."""
 
     def node_contents_visit(self, node: Any) -> Any:
-        """Nothing: :func:`policy_findings` brings the children."""
+        """Do nothing: :func:`policy_findings` brings the children."""
         return node
 
     def inject_print_collector(self, node: Any, position: int = 0) -> None:
-        """Nothing: ``print`` stays what it is."""
+        """Do nothing: ``print`` stays what it is."""
 
     def _refuse(self, kind: FindingKind, case: FindingCase, node: ast.AST, name: str) -> None:
         self.findings.append(Finding(kind=kind, case=case, name=name, line=getattr(node, "lineno", 0)))

@@ -195,7 +195,7 @@ def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequen
 
 
 class _Places:
-    """Where the expressions stand that findings are about: spans where they are known, else lines."""
+    """Finds where the expressions stand that findings are about: spans where they are known, else lines."""
 
     def __init__(self, flow: Flow, nodes: Iterable[ast.AST]) -> None:
         self._known: defaultdict[tuple[int, str | int | None], set[Span | int]] = defaultdict(set)

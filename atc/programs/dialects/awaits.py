@@ -58,7 +58,7 @@ def awaits_outside(program: Program) -> list[ast.Await]:
 
 
 class _Sequential:
-    """What of a program can be made sequential.
+    """Finds what of a program can be made sequential.
 
     Args:
         text: the program.
@@ -324,7 +324,7 @@ def _rewrite(node: ast.expr | ast.stmt, what: str, *edits: Edit) -> Rewrite:
 
 _FORMS = re.compile(r"\b(?:await|async|asyncio|tools|functions|call_tool|mcp__)")
 _ROUNDS = 6
-"""How often a program is looked at again: a call of a tool inside another one's arguments is seen in the next round."""
+"""Rounds in which a program is looked at: a call of a tool inside another one's arguments is seen in the next."""
 
 
 def in_plain_python(

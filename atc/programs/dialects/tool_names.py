@@ -26,7 +26,7 @@ from atc.schemas.protocol import Protocol, parameters_of
 
 
 class Text:
-    """What a dialect looks at in a program that parses.
+    """Holds what a dialect looks at in a program that parses.
 
     Args:
         program: the program.

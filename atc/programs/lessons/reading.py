@@ -29,7 +29,7 @@ MAX_KEYS, MAX_KEY = 20, 64
 
 
 def respelt(calls: Sequence[Made], program: str, tools: Mapping[str, Protocol]) -> dict[tuple[str, str], str]:
-    """Of a tool and a key that none of its parameters has, the parameter that was meant.
+    """Return the parameter that was meant, for a tool and a key that none of its parameters has.
 
     Args:
         calls: those whose values reached the answer.
@@ -142,7 +142,7 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
 
 
 def tasks_of(run: StoredRun) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Of each answered request of a run on disk its task, and the tools that its last program called with success.
+    """Yield the task of each answered request of a run, and the tools that its last program called with success.
 
     A dry run answers nothing.
 

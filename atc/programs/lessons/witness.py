@@ -1,4 +1,4 @@
-"""How a program's answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
+"""Traces how an answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
 
 A :class:`~atc.programs.analysis.flow.Flow` says what may have been; a call that was made says what was. An edge counts
 where both say so and the value is the same on both sides. These are the behavioural edges of NaviAgent §3.2.1.
@@ -152,12 +152,12 @@ MAX_LEVEL = 9
 """The last layer that is told apart."""
 MAX_NUMBER = 10**30
 Site = tuple[str, int, int]
-"""Where a call stands: its tool, line and column."""
+"""The place of a call: its tool, line and column."""
 _Edge = tuple[str, Path, str, str]
 
 
 class _Taken(NamedTuple):
-    """What a call took of earlier ones.
+    """Holds what a call took of earlier ones.
 
     Attributes:
         edges: into its arguments, each with the number of the call that gave the value.
@@ -257,7 +257,7 @@ class Answer:
         return cls(program.tree, flow, placed, tools)
 
     def feeds(self) -> Counter[_Edge]:
-        """For each field and parameter: how many calls of the consumer took the value from there.
+        """Return, for each field and parameter, how many calls of the consumer took the value from there.
 
         A list of records that are made of ids is fed by no place of an id: only what is given as it stands counts.
         """
@@ -267,7 +267,7 @@ class Answer:
         return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
 
     def levels(self) -> Counter[tuple[str, int]]:
-        """For each tool and layer the calls that stood there: one layer behind the last one that they took a value of.
+        """Return, for each tool and layer, the calls there: a layer behind the last one that they took a value of.
 
         Of values that several calls gave alike, the first call counts.
         """
@@ -296,7 +296,7 @@ class Answer:
         return self._taken
 
     def _into(self, call: Made, place: ToolCall) -> Iterator[tuple[_Edge, int, bool]]:
-        """Yield the edges into the arguments of a call, with the number of the first call that gave each, and if whole."""
+        """Yield the edges into the arguments of a call, each with the number of its first call, and if it is whole."""
         parameters = parameters_of(self._tools[call.tool])
         originals = {parameter.name: parameter.original for parameter in parameters}
         for key, value in place.arguments.items():

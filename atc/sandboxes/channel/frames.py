@@ -73,7 +73,7 @@ _parts_of: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder( 
 
 
 class Channel(abc.ABC):
-    """What carries frames to one program and back: a socket pair, or a connection to a service.
+    """Carries frames to one program and back: a socket pair, or a connection to a service.
 
     Attributes:
         received: bytes that came in so far.

@@ -379,14 +379,14 @@ class FirstStep:
 
 
 class _Rest:
-    """What is left of a coroutine that has made its first step."""
+    """Holds what is left of a coroutine that has made its first step."""
 
     def __init__(self, work: Coroutine[Any, Any, None], context: contextvars.Context, waits_for: Any) -> None:
         self._work, self._context, self._waits_for = work, context, waits_for
         self._error: BaseException | None = None
 
     def goes_on(self, error: BaseException | None) -> _Rest:
-        """To be awaited. ``error`` is raised where the coroutine waits."""
+        """Return what is awaited. ``error`` is raised where the coroutine waits."""
         self._error = error
         return self
 

@@ -28,7 +28,7 @@ CHECKS: tuple[Check, ...] = tuple(
 CHECK_S = 120.0
 """Seconds that one check gets before it counts as hanging."""
 LIMITS = Limits(wall_s=60.0)
-"""What programs of the suite may use, where a check sets no limit of its own."""
+"""The limits of programs of the suite, where a check sets none of its own."""
 
 Result = Literal["passed", "failed", "skipped"]
 
@@ -46,7 +46,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """What a driver kept of its promises.
+    """Says what a driver kept of its promises.
 
     Attributes:
         driver: ``process``, ``docker`` or ``service``.

@@ -33,7 +33,7 @@ from atc.sandboxes.process.driver import JailSandbox, Pool, Start, tiers_from, w
 from atc.sandboxes.process.zygote import BOOT_S, Jail, NoRoom, Zygote, zygote_settings
 
 _INSIDE = "/opt/atc"
-"""Where the image keeps its ``sandbox`` and its ``packages``."""
+"""The folder of the image's ``sandbox`` and ``packages``."""
 _SOCKET = "control"
 _WAITING = 3
 """Jails that wait in a container. Fewer than on the host itself: a container's memory is counted, and paid for."""

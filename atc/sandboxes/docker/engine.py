@@ -23,7 +23,7 @@ from atc.sandboxes.contract import Limits
 from atc.sandboxes.process.cgroup import stat_of
 
 SHARED = "/run/atc"
-"""Where the container finds the folder that it shares with the host: a socket, for the moment of meeting."""
+"""The folder, in the container, that it shares with the host: it has a socket, for the moment of meeting."""
 NOBODY = (65534, 65534)
 _OWN = 128 << 20
 """Bytes for what is no program: the parent of all, and the kernel's pages for them."""
@@ -31,7 +31,7 @@ _OWN = 128 << 20
 
 @dataclass(frozen=True)
 class Hardening:
-    """What one container may use: bytes, counts, processors. And who it is: user and group, never the caller."""
+    """Bounds what a container may use: bytes, counts, processors. Says who it is: user and group, never the caller."""
 
     memory_bytes: int
     pids: int
@@ -42,7 +42,7 @@ class Hardening:
 
     @classmethod
     def for_programs(cls, limits: Limits, programs: int) -> Hardening:
-        """For so many programs that may each use up their memory at the same time."""
+        """Make it for so many programs, which may each use up their memory at the same time."""
         mebibytes = (limits.memory_bytes * programs + _OWN + (1 << 20) - 1) >> 20
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(memory_bytes=mebibytes << 20, pids=2048, cpus=float(min(cpus, programs)))
@@ -97,7 +97,7 @@ _START = "start Docker, or set DOCKER_HOST to the address of its socket (group `
 
 
 class ContainerOutput:
-    """What a container prints, as it comes. :meth:`close` it.
+    """Reads what a container prints, as it comes. :meth:`close` it.
 
     Args:
         connection: the engine's, attached to the container.

@@ -21,7 +21,7 @@ from pathlib import Path
 END_S = 1.0
 """Seconds that the last processes of a group get to be gone."""
 SPARE_BYTES = 256 << 20
-"""For the parent of the programs and those that wait, beside what one program may use."""
+"""Bytes for the parent of the programs and those that wait, beside what one program may use."""
 TASKS_EACH = 128
 """Threads for a program where all that may run do: one alone may have more, by its own limit."""
 PIECE_BYTES = 4 << 20
@@ -268,7 +268,7 @@ def _remove(folder: Path) -> bool:
 
 WANTED = ("memory", "pids")
 NAME = re.compile(r"atc-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-\d+")
-"""Of our groups: the process namespace, number and start of the host that made it, and which of its groups it is."""
+"""The name of a group of ours: process namespace, number and start of the host that made it, and its number there."""
 
 _MEMBER, _MOUNTS = Path("/proc/self/cgroup"), Path("/proc/self/mountinfo")
 

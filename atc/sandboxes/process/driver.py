@@ -221,7 +221,7 @@ class ProcessSandbox(JailSandbox):
 
 @contextlib.contextmanager
 def _as_unavailable() -> Iterator[None]:
-    """For what only fails where descriptors or memory are used up. Nothing was run then."""
+    """Raise ``NoRoom`` for what only fails where descriptors or memory are used up. Nothing was run then."""
     try:
         yield
     except OSError as error:
@@ -278,7 +278,7 @@ class Pool:
         self._booting: Future[None] | None = None
         self._closed = False
         self.reasons: dict[str, str] = {}
-        """Why a tier was passed over."""
+        """The reasons why tiers were passed over."""
 
     @property
     def tier(self) -> str:

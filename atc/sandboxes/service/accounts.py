@@ -18,19 +18,19 @@ from typing import Any
 from atc.calls.clock import HostTime
 
 STRANGERS = "(strangers)"
-"""Whose the time is until a token is shown. No tenant's name has parentheses."""
+"""The account of the time until a token is shown. No tenant's name has parentheses."""
 LEFT = 0.5
-"""Of the loop's time, what one tenant may use while others use little: mostly they find it free."""
+"""The share of the loop's time that one tenant may use while others use little: mostly they find it free."""
 BURST_S = 0.01
 """Seconds that a tenant may use at once before it is held to its share."""
 SMOOTH_S = 0.5
-"""Over so many seconds is it measured who uses how much."""
+"""Seconds over which it is measured who uses how much."""
 ACTIVE = 0.005
-"""Who uses less of the loop's time than this has no share kept for it."""
+"""The least share of the loop's time: no share is kept for a tenant that uses less."""
 LOOK_S = 0.05
 """Seconds for which it is remembered who is active."""
 SETTLE_S = 0.001
-"""What is used is added up to this before it is looked at who has how much."""
+"""Seconds that are used before it is looked at again who has how much."""
 MOST_WAIT_S = 1.0
 """A tenant is looked at again after so long, whatever it owes."""
 
@@ -38,7 +38,7 @@ _PAYER: ContextVar[Visit | None] = ContextVar("payer", default=None)
 
 
 class Account(HostTime):
-    """What one tenant has used. It may go on while it owes nothing.
+    """Counts what one tenant has used. It may go on while it owes nothing.
 
     Args:
         accounts: of all tenants.
@@ -98,7 +98,7 @@ class Account(HostTime):
 
 
 class Use:
-    """How much of the time was used lately: an average that forgets."""
+    """Says how much of the time was used lately: an average that forgets."""
 
     def __init__(self, now: float) -> None:
         self._use, self._at = 0.0, now

@@ -172,7 +172,7 @@ KEEP_S = 20.0
 """Seconds that a connection is kept for the next run; the service keeps it longer."""
 RETRY_STATUSES = (429, 503)
 _DROPPED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
-"""How a kept connection fails that the service closed as we wrote: such a request is sent once more."""
+"""The errors of a kept connection that the service closed as we wrote: such a request is sent once more."""
 CROWDED_S = 4.0
 """Seconds for which a crowded service is asked again for the channel of a run; the run lapses soon after."""
 MAX_PAUSE_S = 30.0

@@ -199,7 +199,7 @@ class RunSocket(WebSocketsSansIOProtocol):
 PING_S, PONG_S = 20.0, 60.0
 """A caller whose machine is gone is noticed after these; one that merely works for long in a tool is not."""
 JAIL_DESCRIPTORS = 4
-"""Of one jail: its channel, stdout and stderr, and what it is ended by."""
+"""Descriptors of one jail: its channel, stdout and stderr, and what it is ended by."""
 OTHER_DESCRIPTORS = 128
 """The parents of jails, what is open while a jail is made, and this process's own."""
 FEW_PARENTS = 4
