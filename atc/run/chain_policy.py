@@ -83,7 +83,7 @@ class ChainPolicy:
         return nothing and before == value and answers
 
     def gives_up(self) -> bool:
-        """Return whether the last two programs said that no tool can do the task."""
+        """Whether the last two programs said that no tool can do the task."""
         last = [revision.fault.case if revision.fault is not None else "" for revision in self._history[-2:]]
         return last == [FaultCase.IMPOSSIBLE, FaultCase.IMPOSSIBLE]
 

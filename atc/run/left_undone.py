@@ -293,9 +293,8 @@ def _is_refused_in_doubt(call: Call) -> bool:
 
 
 def _fault_of(call: Call, lines: Sequence[str]) -> Fault:
-    """Return the fault of a call that the program went on from; its line is given where the program's text names the
-    tool there, for a strategy may run more than it shows.
-    """
+    """The fault of a call that the program went on from; its line is given where the program's text names the tool
+    there, for a strategy may run more than it shows."""
     case = FaultCase.REFUSED if call.status == "refused" else FaultCase.FAILED
     stated = call.body_error if call.succeeded else None
     if stated is not None:
