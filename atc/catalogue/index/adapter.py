@@ -77,7 +77,7 @@ class Adapter:
         return normalised(vectors + vectors @ self.matrix)
 
     def scorer(self, snapshot: Snapshot) -> AdaptedCosines | None:
-        """The scorer; ``None`` without vectors of as many components, or with less than half of the tools."""
+        """Return the scorer; ``None`` without vectors of as many components, or with less than half of the tools."""
         for known, made in self._last:
             if known is snapshot:
                 return made
@@ -114,7 +114,7 @@ class Adapter:
 
     @classmethod
     def read(cls, path: Path) -> Adapter:
-        """An adapter from its file.
+        """Return an adapter from its file.
 
         Raises:
             UsageError: it cannot be read, is too large, damaged, or of another version.
@@ -217,11 +217,11 @@ class OwnAdapters:
         self.notices: tuple[str, ...] = ()
 
     def columns(self, index: ToolIndex) -> Sequence[Adapter]:
-        """What counts for an index: one adapter at most."""
+        """Return what counts for an index: one adapter at most."""
         return [adapter for _, adapter in filter(None, [self.find(index)])]
 
     def find(self, index: ToolIndex) -> tuple[Path, Adapter] | None:
-        """The adapter with the most of its tools in an index, at least half, and of its encoder; with its file."""
+        """Return the adapter with the most of its tools in an index, at least half, and its encoder; with its file."""
         best: tuple[int, str, Path, Adapter] | None = None
         for path, adapter in self._read():
             if adapter.encoder == index.encoder_digest and (scorer := adapter.scorer(index.snapshot)) is not None:
@@ -296,7 +296,7 @@ class OwnAdapters:
         return gone
 
     def _read(self) -> Iterator[tuple[Path, Adapter]]:
-        """The adapters; a file that has not changed is not read again."""
+        """Yield the adapters; a file that has not changed is not read again."""
         known, notices = {}, []
         found: list[tuple[tuple[int, int], Path]] = []
         for path in self._files():
@@ -315,7 +315,7 @@ class OwnAdapters:
                 yield path, adapter
 
     def _drafts(self) -> list[Path]:
-        """What a process that was killed while it wrote has left, and what another one writes right now."""
+        """Return what a process that was killed while it wrote has left, and what another one writes right now."""
         with suppress(OSError):
             return sorted(self._folder.glob(f".{_PREFIX}*{_SUFFIX}.*"))
         return []
@@ -332,7 +332,7 @@ def _before(path: Path) -> Path:
 
 
 def _read(path: Path) -> Adapter | str:
-    """An adapter, or what is wrong with its file."""
+    """Return an adapter, or what is wrong with its file."""
     try:
         return Adapter.read(path)
     except UsageError as error:

@@ -69,7 +69,7 @@ class CoUsage:
         )
 
     def moved(self, rows: NDArray[np.int64]) -> CoUsage:
-        """The same for other rows.
+        """Return the same for other rows.
 
         Args:
             rows: for each document of the new index its old row, or -1.
@@ -189,7 +189,7 @@ class Together:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _of_services(self, pairs: NDArray[np.int64], counts: Floats, totals: Floats, most: int) -> Edges:
-        """The same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
+        """Return the same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
         ends = np.sort(self._service[pairs], axis=1)
         within = ends[:, 0] == ends[:, 1]
         used = np.bincount(self._service, totals, most) + 2 * np.bincount(ends[within, 0], counts[within], most)

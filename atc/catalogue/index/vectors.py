@@ -28,7 +28,7 @@ class Encoder(Interface):
 
     @property
     def name(self) -> str:
-        """The encoder's name in messages."""
+        """Return the encoder's name in messages."""
         ...
 
     @property
@@ -70,7 +70,7 @@ def normalised(vectors: Floats) -> Floats:
 
 
 def readable(text: str) -> str:
-    """A text that every tokeniser takes: half a surrogate pair and control characters are none."""
+    """Return a text that every tokeniser takes: half a surrogate pair and control characters are none."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(c if c.isprintable() else " " for c in whole) or " "
 
@@ -112,20 +112,20 @@ class Vectors:
 
     @classmethod
     def empty(cls, dimensions: int) -> Vectors:
-        """No vectors yet."""
+        """Return no vectors yet."""
         return cls(np.zeros((0, dimensions), np.int8), np.zeros(0, np.float32))
 
     def take(self, rows: NDArray[np.int64]) -> Vectors:
-        """Some of the rows, copied."""
+        """Return some of the rows, copied."""
         return Vectors(np.asarray(self.values[rows]), np.asarray(self.scales[rows]))
 
     def floats(self) -> Floats:
-        """The vectors, nearly of length one, of shape ``(documents, dimensions)``: four times the memory."""
+        """Return the vectors, nearly of length one, of shape ``(documents, dimensions)``: four times the memory."""
         made: Floats = np.asarray(self.values, np.float32) * np.asarray(self.scales, np.float32)[:, None]
         return made
 
     def scores(self, query: Floats) -> Floats:
-        """The cosine of each document's vector with a query's.
+        """Return the cosine of each document's vector with a query's.
 
         Args:
             query: a vector of length one, of shape ``(dimensions,)``.

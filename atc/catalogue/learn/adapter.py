@@ -71,7 +71,7 @@ class Asked:
         return len(self.gold)
 
     def only(self, places: Rows) -> Asked:
-        """Some of them."""
+        """Return some of them."""
         return Asked(self.vectors[places], [self.gold[place] for place in places])
 
 
@@ -147,7 +147,7 @@ def _chances(adapted: Floats, tools: Floats) -> Floats:
 
 
 def _slope(part: Asked, matrix: Floats, tools: Floats, rows: Rows) -> Floats:
-    """The gradient of the mean cross-entropy by the matrix, through the scaling to length one."""
+    """Return the gradient of the mean cross-entropy by the matrix, through the scaling to length one."""
     moved = part.vectors + part.vectors @ matrix
     lengths = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-6)
     adapted = moved / lengths
@@ -210,7 +210,7 @@ class Learnt:
 
     @property
     def kept(self) -> bool:
-        """Whether ranking is better with it."""
+        """Return whether ranking is better with it."""
         return self.adapter is not None
 
 
@@ -268,7 +268,7 @@ class _Learning:
         self._hidden = np.array([[(own_parts[own] == part).any() for part in range(PARTS)] for own in self._asked.gold])
 
     def done(self) -> Learnt:
-        """All of it."""
+        """Train on all of it, and return what was learnt."""
         parts = range(PARTS)
         held_out, unseen, rounds = Ranks(), Ranks(), list[int]()
         for number, part in enumerate(parts):
