@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from atc.traces.stores.base import StoredRun
 
 STORE = "learnt-"
-"""How the name of the file of what runs have taught begins; the version of its form follows."""
+"""The beginning of the name of the file of what runs have taught; the version of its form follows."""
 PATIENCE_S = 0.05
 """Seconds that a sketch waits for what the run before it has taught; without it the sketch is of what was known."""
 MAX_WAITING = 100
@@ -55,7 +55,7 @@ Report = Callable[[str, int, int], None]
 
 
 class Memory(Interface):
-    """What a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
+    """Says what a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
 
     def learnt(self, tools: Mapping[str, Protocol], now: float | None = None) -> Learnt:
         """Return what runs have taught about these tools."""

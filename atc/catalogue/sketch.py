@@ -25,7 +25,7 @@ MAX_SUBSTITUTES = 3
 
 @dataclass(frozen=True)
 class Sketch:
-    """What is offered for a task, and why.
+    """Says what is offered for a task, and why.
 
     Attributes:
         tools: the likeliest first.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 VERSION = 1
-"""Of the file's form."""
+"""The version of the file's form."""
 MAX_DIMENSIONS = 2_048
 """Components of the vectors of an encoder that an adapter is learnt for: time and file grow with their square."""
 MAX_TOOLS = 50_000
@@ -48,7 +48,7 @@ ENOUGH = 0.5
 _ID_BYTES = 8
 _LARGEST = 1_000.0  # no component of a matrix that was learnt comes near
 MAX_BYTES = 2 * MAX_DIMENSIONS**2 * 4 // 3 + _ID_BYTES * MAX_TOOLS * 4 // 3 + 10_000
-"""Of a file; a larger one is none."""
+"""Bytes of a file; a larger one is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,7 +168,7 @@ class AdaptedCosines:
 
     @property
     def share(self) -> float:
-        """In place of the scorer's own weight."""
+        """Return a weight in place of the scorer's own."""
         return self.adapter.share
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:

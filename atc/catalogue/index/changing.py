@@ -1,4 +1,4 @@
-"""What becomes of an index when its tools change: only new text is embedded. An interruption loses little."""
+"""Changes an index when its tools change: only new text is embedded. An interruption loses little."""
 
 from __future__ import annotations
 

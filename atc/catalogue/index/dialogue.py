@@ -303,8 +303,8 @@ def harmless(text: str, limit: int = MAX_TEXT) -> str:
 # meets the turns that it was trained on. How replies are read is in :mod:`atc.catalogue.index.dialogue`.
 
 Form = Literal["list", "paper"]
-"""Of a plan: ``list``, numbered sub-goals in ``<plan>``; ``paper`` (Fig. 7), a plan in words in ``<task_breakdown>``
-and a JSON list of sub-goals in ``<sub_goals>``."""
+"""The form of a plan: ``list``, numbered sub-goals in ``<plan>``; ``paper`` (Fig. 7), a plan in words in
+``<task_breakdown>`` and a JSON list of sub-goals in ``<sub_goals>``."""
 
 MAX_WORDS = 2_000
 """Characters of a plan in words."""
@@ -390,7 +390,7 @@ class Turns:
 
 
 PRODUCT = Turns()
-"""As a run with ``retrieval=planned`` speaks."""
+"""The turns of a run with ``retrieval=planned``."""
 
 
 # -- the worked example ------------------------------------------------------------------------------------------------

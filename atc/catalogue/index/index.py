@@ -122,7 +122,7 @@ class ToolIndex:
 
     @property
     def encoder_digest(self) -> str:
-        """Of the encoder that the vectors are from; empty where there are none."""
+        """Return the digest of the encoder that the vectors are from; empty where there are none."""
         return self._coded.digest if self._coded else ""
 
     @property

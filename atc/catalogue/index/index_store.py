@@ -37,9 +37,9 @@ FORMAT, VERSION = "atc-tool-index", 2
 
 MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
 _USED = "used-"
-"""How the names of files begin that say what was used together. An index works without them."""
+"""The beginning of the names of files that say what was used together. An index works without them."""
 _OLD = ("codes", "codebook-")
-"""How the names of files begin that older versions kept for each tool's codes, and that are not read any more."""
+"""The beginning of the names of files that older versions kept for each tool's codes. Nothing reads them any more."""
 _USED_LEFT_OUT = (
     "what was used together is left out, for its part of the index is damaged: "
     "`atc tools index --used-together FILE` reads it anew"
@@ -317,7 +317,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | Non
 
 
 def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: dict[str, Any]) -> bool:
-    """Return whether a file is as the manifest says. One of :data:`_USED` may be missing, unless a writer replaced it."""
+    """Return whether a file is as the manifest says. One of :data:`_USED` can be gone, unless a writer replaced it."""
     try:
         if _described(path) != wanted:
             return False

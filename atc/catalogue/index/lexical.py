@@ -39,7 +39,7 @@ WEIGHTS: Mapping[str, int] = {
     "details": 1,
     "returns": 1,
 }
-"""How many times a word of a field counts, however often the field has it: repeating a word earns nothing.
+"""Times that a word of a field counts, however often the field has it: repeating a word earns nothing.
 
 Chosen by ``python -m benchmarks.retrieval --method lexical`` (docs/benchmarks/search.md).
 """

@@ -42,9 +42,9 @@ _FORMS, _MAX_READ = 6, 600
 _COUNTED = 4_096
 """Documents of a group whose words are counted; of larger ones every so manieth."""
 _COVERED = 0.25
-"""What a document still counts that a word of the name is in already."""
+"""The weight that a document still has if a word of the name is in it already."""
 _ALONE = 0.2
-"""What a word counts that only one document of a larger group has: it names a tool, not the group."""
+"""The weight of a word that only one document of a larger group has: it names a tool, not the group."""
 WIDTH = 24
 """Entries of a page."""
 _DEEPEST = 12

@@ -1,4 +1,4 @@
-"""How good a ranking of tools is, as a share from 0 to 1 (ToolQP §4.1)."""
+"""Metrics say how good a ranking of tools is, as a share from 0 to 1 (ToolQP §4.1)."""
 
 from __future__ import annotations
 

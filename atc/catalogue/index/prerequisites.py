@@ -119,7 +119,7 @@ class Prerequisites:
                     return
 
     def _taught(self, tool: str, parameters: Sequence[Parameter]) -> list[Parameter]:
-        """Return the parameters of a tool whose arguments came from other tools in most runs, whatever their names."""
+        """Return the parameters of a tool whose arguments mostly came from other tools, whatever their names."""
         found = []
         for parameter in parameters:
             taught = [id for id in self._graph.suppliers_taught(tool, parameter.original) if id in self._index]

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from atc.catalogue.index.vectors import Encoder
 
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
-"""What was learnt for an index (:mod:`atc.catalogue.index.scorers`), and what to tell the user of it."""
+"""Gives what was learnt for an index (:mod:`atc.catalogue.index.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]
-"""How an index is searched; beside these, a setting may name a retriever of another package."""
+"""The ways to search an index; beside these, a setting may name a retriever of another package."""
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
 MAX_EMBEDDED = 5_000
@@ -41,7 +41,7 @@ class Retriever(Interface):
     """Finds the tools for a task."""
 
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
-        """At most ``limit`` of ``tools``, the likeliest first; ``Sketch(tools)`` is enough, the rest is filled in.
+        """Return at most ``limit`` of ``tools``, the likeliest first; ``Sketch(tools)`` is enough.
 
         Args:
             ask: asks the language model of the run, within its budget.

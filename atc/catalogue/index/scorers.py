@@ -1,4 +1,4 @@
-"""What gives the documents of an index scores for a query: words, vectors, and what was learnt, behind one signature.
+"""Scorers give documents of an index scores for a query: words, vectors, and what was learnt, behind one signature.
 
 :mod:`atc.catalogue.index.search` asks them all and :mod:`atc.catalogue.index.scorers` makes one order of what they
 give. A scorer that knows nothing of a query gives ``None`` and has no part in it.
@@ -93,7 +93,7 @@ def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of an index.
+    """Holds what is asked of an index.
 
     Attributes:
         text: its words.
@@ -115,7 +115,7 @@ class Scorer(Interface):
 
     @property
     def name(self) -> ScorerName:
-        """By which it is weighed and switched off."""
+        """Return the name by which it is weighed and switched off."""
         ...
 
     @property
@@ -143,11 +143,11 @@ class Scorer(Interface):
 
 
 class Column(Interface):
-    """What was learnt, not yet of a snapshot: an adapter of queries, what was used together."""
+    """Gives what was learnt, not yet of a snapshot: an adapter of queries, what was used together."""
 
     @property
     def name(self) -> ScorerName:
-        """Of the scorer that it makes."""
+        """Return the name of the scorer that it makes."""
         ...
 
     def scorer(self, snapshot: Snapshot) -> Scorer | None:

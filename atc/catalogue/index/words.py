@@ -60,7 +60,7 @@ def written(text: str, word: str) -> list[str]:
 
 
 class _Letters(dict[int, int | None]):
-    """For :meth:`str.translate`: marks that belong to a letter are dropped and leave no gap, the rest stays."""
+    """Serves :meth:`str.translate`: marks that belong to a letter are dropped and leave no gap, the rest stays."""
 
     def __missing__(self, code: int) -> int | None:
         self[code] = None if unicodedata.category(chr(code)) in ("Mn", "Mc", "Cf") else code
@@ -104,7 +104,7 @@ thank thanks hi hello hey interested kindly
 """
 
 STOP_WORDS = frozenset(words(" ".join([*STOPWORDS_EN_PLUS, _ASKING])))
-"""In the form that the tokeniser gives them."""
+"""The words that say nothing, in the form that the tokeniser gives them."""
 
 MEASURES = {words(adjective)[0]: words(nouns) for adjective, nouns in _MEASURES.items()}
-"""What `how` with an adjective asks for, in the words of documents: they say `length`, and people `how long`."""
+"""The nouns that `how` with an adjective asks for, in documents' words: they say `length`, and people `how long`."""

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 
 SHARPNESS = 20.0
-"""What cosines are multiplied with before the softmax."""
+"""The factor of cosines before the softmax."""
 PULL = 0.01
-"""Of each component of the matrix to 0: what queries do not ask for stays as it is."""
+"""The pull of each component of the matrix to 0: what queries do not ask for stays as it is."""
 STEP = 1e-3
 MAX_ROUNDS = 20
 PATIENCE = 2
@@ -132,7 +132,7 @@ def _beside(part: Asked, known: Rows, rng: np.random.Generator) -> Rows:
 
 
 def _wanted(gold: Sequence[Rows], rows: Rows) -> Floats:
-    """Of each query, how much of its softmax each tool should have, of shape ``(queries, rows)``."""
+    """Return, for each query, how much of its softmax each tool should have, of shape ``(queries, rows)``."""
     wanted = np.zeros((len(gold), len(rows)), np.float32)
     for place, own in enumerate(gold):
         wanted[place, np.searchsorted(rows, own)] = 1 / len(own)
@@ -191,7 +191,7 @@ _MOST_SCORES = 50_000_000  # queries times documents that are compared
 
 @dataclass(frozen=True)
 class Learnt:
-    """How a training went.
+    """Says how a training went.
 
     Attributes:
         pairs, tools: that could be learnt from.

@@ -1,4 +1,4 @@
-"""What ranking learns from, and when what it learnt is kept: one rule for adapters and for heads over codes.
+"""Says what ranking learns from, and when what it learnt is kept: one rule for adapters and for heads over codes.
 
 Queries are ranked as a search would rank them, without what was learnt and with each of some weights. It is kept where
 held-out queries gain more than chance gives, and where the tools that nothing was learnt for do not lose.
@@ -39,7 +39,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Compared:
-    """How well queries are ranked.
+    """Says how well queries are ranked.
 
     Attributes:
         queries: that were compared.
@@ -63,7 +63,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Judged:
-    """What comparing comes to.
+    """Says what comparing comes to.
 
     Attributes:
         share: the weight that ranks best of those that harm nothing; the least where all do.
@@ -78,7 +78,7 @@ class Judged:
 
 
 class Ranks:
-    """What comparing gave: of each query nDCG before, and with each weight after."""
+    """Holds what comparing gave: of each query nDCG before, and with each weight after."""
 
     def __init__(self) -> None:
         self._pairs: list[Pair] = []
