@@ -24,7 +24,7 @@ from atc.errors import CallRefused
 from atc.schemas.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]
-"""Says whether a write, the second, may do what another one did."""
+"""Returns whether a write, the second, may do what another one did."""
 
 
 def nothing_alike(tool: str, by: str) -> bool:

@@ -47,7 +47,7 @@ def same_tool(one: CallKey, other: CallKey) -> bool:
 
 
 RepairedFor = Literal["", "gate", "service"]
-"""Says who had refused arguments that the model repaired: the schema gate, or the service."""
+"""The one who had refused arguments that the model repaired: the schema gate, or the service."""
 
 
 def call_key(tool: str, arguments: dict[str, Any], source: SourceKey | None = None) -> CallKey:
@@ -85,7 +85,7 @@ class KnownTools:
 
 @dataclass(frozen=True)
 class Unread:
-    """Says why the response of a call that was done cannot be had: in words, and as a status."""
+    """Describes why the response of a call that was done cannot be had: in words, and as a status."""
 
     message: str
     status: str

@@ -55,7 +55,7 @@ Report = Callable[[str, int, int], None]
 
 
 class Memory(Interface):
-    """Says what a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
+    """Describes what a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
 
     def learnt(self, tools: Mapping[str, Protocol], now: float | None = None) -> Learnt:
         """Return what runs have taught about these tools."""
@@ -331,7 +331,7 @@ def store_in(folder: Path) -> GraphStore:
 
 
 def toolset_of(tools: Toolset | Iterable[Tool | Callable[..., Any]]) -> Toolset:
-    """Return the toolset that was given, or one of these tools and functions.
+    """The toolset that was given, or one of these tools and functions.
 
     Raises:
         UsageError: they are neither, or none.

@@ -25,7 +25,7 @@ MAX_SUBSTITUTES = 3
 
 @dataclass(frozen=True)
 class Sketch:
-    """Says what is offered for a task, and why.
+    """Describes what is offered for a task, and why.
 
     Attributes:
         tools: the likeliest first.

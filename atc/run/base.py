@@ -31,7 +31,7 @@ FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 
 @dataclass(frozen=True)
 class Ending:
-    """Says how a strategy ended: ``answered`` with a value, or with another status and the fault that ended it.
+    """Describes how a strategy ended: ``answered`` with a value, or with another status and its fault.
 
     ``partial`` and ``remarks`` are those of :class:`atc.result.Result`. The agent finds them by the calls of a run that
     answered (:mod:`atc.run.left_undone`): a strategy need not set them.

@@ -33,7 +33,7 @@ MAX_LINE, MAX_TOOLS = 100, 5
 
 @dataclass(frozen=True)
 class GivenRun:
-    """Says how a given program went.
+    """Describes how a given program went.
 
     Attributes:
         result: of its run.

@@ -38,7 +38,7 @@ MAX_DOCUMENT = 6_000
 
 @dataclass(frozen=True)
 class WritingOptions:
-    """Says how a strategy has its programs written, checked and traced, where the writer and the loop leave it open.
+    """Sets how programs are written, checked and traced, where the writer and the loop leave it open.
 
     The defaults are ATC's; the others are there to compare with, and make up the paper's own way.
 

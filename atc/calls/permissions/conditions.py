@@ -104,7 +104,7 @@ _KEYS = ("min", "max", "is", "max_length")
 
 @dataclass(frozen=True)
 class Condition:
-    """Says what the value at a path must be. All that is given must hold.
+    """Describes what the value at a path must be. All that is given must hold.
 
     Attributes:
         path: keys, from the arguments down, of which some may be one key with dots in its name; over a list each step

@@ -115,7 +115,7 @@ class _ClientText(_CapsText):
 
 
 class Section(_Part):
-    """Says what one principal may do.
+    """Describes what one principal may do.
 
     Attributes:
         tools: patterns of the tools that it sees and may call; ``None``: all.

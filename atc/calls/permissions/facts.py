@@ -21,7 +21,7 @@ LOCAL = "local"
 
 
 class Caller(Interface):
-    """Says who calls."""
+    """Describes who calls."""
 
     @property
     def principal(self) -> str:
@@ -148,7 +148,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Caps:
-    """Says how much a caller may do; ``None``: nothing is said.
+    """Bounds how much a caller may do; ``None``: nothing is said.
 
     Attributes:
         max_calls: calls of a run.

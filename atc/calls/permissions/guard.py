@@ -109,7 +109,7 @@ Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 
 
 class Choice(Interface):
-    """Says what holds where the permissions want a question, or allow (:mod:`.agent_permissions`)."""
+    """Describes what holds where the permissions want a question, or allow (:mod:`.agent_permissions`)."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """Return the answer that needs no question; ``None`` where somebody is asked."""

@@ -33,7 +33,7 @@ _ALL = Section()
 
 @dataclass(frozen=True)
 class Permissions:
-    """Says what may be called unasked, by whom, and how often.
+    """Decides what may be called unasked, by whom, and how often.
 
     Attributes:
         rules: of the file, in its order.

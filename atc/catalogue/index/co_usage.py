@@ -107,7 +107,7 @@ Likely = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Edges:
-    """Says whom each of some things was used with, by number.
+    """Describes whom each of some things was used with, by number.
 
     Attributes:
         pointers: where the neighbours of each begin, of shape ``(things + 1,)``.
@@ -147,7 +147,7 @@ class Edges:
 
 
 class Together:
-    """Says what was used together, by the rows of one index.
+    """Describes what was used together, by the rows of one index.
 
     Args:
         used: C of Eq. 5.

@@ -41,7 +41,7 @@ class Retriever(Interface):
     """Finds the tools for a task."""
 
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
-        """Return at most ``limit`` of ``tools``, the likeliest first; ``Sketch(tools)`` is enough.
+        """Return ``limit`` of ``tools`` at most, the likeliest first; what is empty in the sketch is filled in.
 
         Args:
             ask: asks the language model of the run, within its budget.

@@ -191,7 +191,7 @@ _MOST_SCORES = 50_000_000  # queries times documents that are compared
 
 @dataclass(frozen=True)
 class Learnt:
-    """Says how a training went.
+    """Describes how a training went.
 
     Attributes:
         pairs, tools: that could be learnt from.

@@ -1,4 +1,4 @@
-"""Says what ranking learns from, and when what it learnt is kept: one rule for adapters and for heads over codes.
+"""One rule, for adapters and for heads over codes, says from what ranking learns and when what it learnt is kept.
 
 Queries are ranked as a search would rank them, without what was learnt and with each of some weights. It is kept where
 held-out queries gain more than chance gives, and where the tools that nothing was learnt for do not lose.
@@ -39,7 +39,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Compared:
-    """Says how well queries are ranked.
+    """Describes how well queries are ranked.
 
     Attributes:
         queries: that were compared.
@@ -63,7 +63,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class Judged:
-    """Says what comparing comes to.
+    """Describes what comparing comes to.
 
     Attributes:
         share: the weight that ranks best of those that harm nothing; the least where all do.

@@ -46,7 +46,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """Says what a driver kept of its promises.
+    """Describes what a driver kept of its promises.
 
     Attributes:
         driver: ``process``, ``docker`` or ``service``.

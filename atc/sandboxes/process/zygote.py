@@ -45,7 +45,7 @@ class NoRoom(SandboxUnavailable):
 
 @dataclass(frozen=True)
 class Exit:
-    """Says how a program's process ended: its status (negative: a signal), processor seconds, peak resident bytes.
+    """Describes how a process ended: its status (negative: a signal), processor seconds, peak resident bytes.
 
     ``status`` is ``None`` if nobody can know it (see ``why``): its parent ended first, or it was never ``started``.
     """

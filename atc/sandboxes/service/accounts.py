@@ -98,7 +98,7 @@ class Account(HostTime):
 
 
 class Use:
-    """Says how much of the time was used lately: an average that forgets."""
+    """Averages how much of the time was used lately, and forgets."""
 
     def __init__(self, now: float) -> None:
         self._use, self._at = 0.0, now
