@@ -35,7 +35,7 @@ class HostTime:
         self.used_s = 0.0
 
     def steps(self, work: Awaitable[T]) -> Awaitable[T]:
-        """``work``, each of whose steps is counted; while it waits, nothing is."""
+        """Return ``work``, each of whose steps is counted; while it waits, nothing is."""
         return MeasuredSteps(work, time.thread_time, self._add)
 
     def _add(self, began: float) -> None:

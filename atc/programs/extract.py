@@ -122,7 +122,7 @@ def _as_program(block: str) -> Program:
 
 
 def _expanded(line: str) -> str:
-    """Tabs in the margin as spaces; those in the text of a line are its own."""
+    """Return a text with tabs in its margin as spaces; those in the text of a line are its own."""
     body = line.lstrip(" \t")
     return line[: len(line) - len(body)].expandtabs(4) + body
 

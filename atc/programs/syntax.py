@@ -109,7 +109,7 @@ def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:
 
 
 def suppresses_lookups(node: ast.With | ast.AsyncWith) -> bool:
-    """``with contextlib.suppress(KeyError)``."""
+    """Return whether this is ``with contextlib.suppress(KeyError)``."""
     return any(names_in(item.context_expr) & _LOOKUP_ERRORS for item in node.items)
 
 

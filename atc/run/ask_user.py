@@ -94,7 +94,7 @@ class Questions:
         return None
 
     def beside(self, tools: Toolset) -> Toolset:
-        """These tools, and ``ask_user`` beside them."""
+        """Return these tools, and ``ask_user`` beside them."""
         return tools if NAME in tools else tools + Toolset([self.tool])
 
 

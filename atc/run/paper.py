@@ -113,7 +113,7 @@ class _Policy(ChainPolicy):
         return await self._loop.write() if len(self._history) <= self._settings.max_revisions else None
 
     async def check(self, draft: Draft) -> list[Finding]:
-        """That a reply holds no program; of a program, nothing."""
+        """Find a fault only where a reply holds no program."""
         return await self._loop.check(draft)
 
     def confirms(self, fault: Fault, value: object, before: object) -> bool:

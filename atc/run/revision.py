@@ -210,18 +210,18 @@ class PromptRoom:
         self.shrunk = False
 
     async def count(self, text: str) -> int:
-        """Tokens of a text, as the model counts them; it is asked once about each."""
+        """Return the number of tokens of a text, as the model counts them; it is asked once about each."""
         if text not in self._counted:
             self._counted[text] = await self._model.count_tokens(text) if text.strip() else 0
         return self._counted[text]
 
     async def taken(self, messages: Sequence[Message]) -> int:
-        """Tokens of what stands in a prompt beside the tools."""
+        """Return the number of tokens of what stands in a prompt beside the tools."""
         text = await self.count("\n".join(message.content for message in messages))
         return text + FRAMING * len(messages) + IMAGE_TOKENS * sum(len(message.images) for message in messages)
 
     async def for_tools(self, taken: int) -> int:
-        """Tokens that are left for the tools beside so many.
+        """Return the number of tokens that are left for the tools beside so many.
 
         Raises:
             ModelError: none are left.
@@ -238,12 +238,12 @@ class PromptRoom:
         return left
 
     async def for_revision(self) -> int:
-        """Tokens that the part about failed programs should have at most."""
+        """Return the number of tokens that the part about failed programs should have at most."""
         most = await self._bound()
         return min(most, self._settings.prompt_tokens or self._model.prompt_tokens or most) // REVISION
 
     async def _bound(self) -> int:
-        """Tokens that a prompt may have, the reply kept free."""
+        """Return the number of tokens that a prompt may have, the reply kept free."""
         context = self._settings.context_tokens or await self._model.context_size()
         most = context - self._settings.max_tokens
         return most if self._most is None else min(most, self._most)

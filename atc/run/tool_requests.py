@@ -122,7 +122,7 @@ class ToolRequests:
         self._run.emit("tools_chosen", {"tools": offered, "found": list(tools)})
 
     def _with_finder(self, tools: Toolset) -> Toolset:
-        """These tools, and beside them the one that looks for the others, where there are any."""
+        """Return these tools, and beside them the one that looks for the others, where there are any."""
         run = self._run
         wanted = run.settings.find_tools
         offered = tools + run.all_tools.only(*(n for n in self._planned if n not in tools))
@@ -147,5 +147,5 @@ class ToolRequests:
 
 
 def _without_look(tools: Toolset) -> Toolset:
-    """These tools as a prompt shows them: one line of it says what ``look`` does, which takes any arguments."""
+    """Return these tools as a prompt shows them: one line of it says what ``look`` does, which takes any arguments."""
     return tools.only(*(name for name, tool in tools.items() if not is_look(tool)))

@@ -174,7 +174,7 @@ class Writer:
 
     @property
     def unlisted(self) -> tuple[str, ...]:
-        """Tools for which the last prompt had no room."""
+        """Return the tools for which the last prompt had no room."""
         return self.shown.left_out if self.shown is not None else ()
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:

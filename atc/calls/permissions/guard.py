@@ -120,7 +120,7 @@ class AlwaysAsks:
     """Every question is put, and what the permissions allow is allowed, if nothing is odd about it."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
-        """``True`` for what is allowed."""
+        """Return ``True`` for what is allowed."""
         return True if decision.verdict == "allow" and not is_odd(request) else None
 
 

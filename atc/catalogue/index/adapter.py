@@ -73,7 +73,7 @@ class Adapter:
     _last: list[tuple[Snapshot, AdaptedCosines | None]] = field(default_factory=list, init=False, repr=False)
 
     def adapted(self, vectors: Floats) -> Floats:
-        """Vectors of queries, drawn towards the tools: of shape ``(queries, dimensions)``, of length one."""
+        """Return vectors of queries, drawn towards the tools: of shape ``(queries, dimensions)``, of length one."""
         return normalised(vectors + vectors @ self.matrix)
 
     def scorer(self, snapshot: Snapshot) -> AdaptedCosines | None:

@@ -192,7 +192,7 @@ def _json_list(body: str) -> str:
 
 
 def _inline(line: str) -> list[str]:
-    """``"1. this 2. that"`` as a list; empty when it is none."""
+    """Return ``"1. this 2. that"`` as a list; empty when it is none."""
     parts = [part.strip(" ;,") for part in _INLINE_LIST.split(line)]
     return [part for part in parts[1:] if part] if len(parts) > 2 and line.lstrip().startswith("1") else []
 
@@ -336,7 +336,7 @@ class Turns:
 
     @property
     def plan_tokens(self) -> int:
-        """Tokens that a plan may take."""
+        """Return the number of tokens that a plan may take."""
         return _PLAN_TOKENS[self.form]
 
     # -- what the planner is told --------------------------------------------------------------------------------------

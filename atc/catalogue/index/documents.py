@@ -201,7 +201,7 @@ class Joined:
 
     @classmethod
     def of(cls, old: Documents, new: Documents, rows: NDArray[np.int64]) -> Joined:
-        """Rows of two: ``row`` of ``old``, or ``-1 - row`` of ``new``."""
+        """Return rows of two: ``row`` of ``old``, or ``-1 - row`` of ``new``."""
         kept = rows >= 0
         parts: list[Documents] = list(old.parts) if isinstance(old, Joined) else [old]
         part, row = np.full(len(rows), len(parts), np.int32), -1 - rows

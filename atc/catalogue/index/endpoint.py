@@ -79,7 +79,7 @@ class EndpointEncoder:
 
     @property
     def dimensions(self) -> int:
-        """Components of a vector; the endpoint is asked for them once.
+        """Return the number of components of a vector; the endpoint is asked for them once.
 
         Raises:
             EncoderUnavailable: the endpoint cannot be used.

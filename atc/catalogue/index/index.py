@@ -157,7 +157,7 @@ class ToolIndex:
         return [self._row(id) for id in ids]
 
     def with_scorers(self, columns: Sequence[Column] = (), on: Collection[str] = SCORERS) -> ToolIndex:
-        """This index with other scorers: what was learnt beside its own, and some switched off.
+        """Return this index with other scorers: what was learnt beside its own, and some switched off.
 
         Args:
             columns: what was learnt.

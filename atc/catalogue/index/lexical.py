@@ -121,7 +121,7 @@ def merge(old: Counts, new: Counts, rows: Sequence[int] | NDArray[np.int64]) -> 
 
 
 def blocks(pointers: Pointers) -> Iterator[tuple[int, int]]:
-    """Rows in runs of some millions of entries, for work whose memory must not grow with all of them."""
+    """Yield rows in runs of some millions of entries, for work whose memory must not grow with all of them."""
     rows, begin = len(pointers) - 1, 0
     while begin < rows:
         end = int(np.searchsorted(pointers, pointers[begin] + _AT_ONCE, "right")) - 1

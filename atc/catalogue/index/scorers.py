@@ -138,7 +138,7 @@ class Scorer(Interface):
         ...
 
     def proposed(self, query: Query, count: int) -> Rows:
-        """Rows that it puts first, in an index that is too large to score all; any number, in any order."""
+        """Return rows that it puts first, in an index that is too large to score all; any number, in any order."""
         ...
 
 

@@ -197,7 +197,7 @@ def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> Snapshot:
 
 
 def _rows_of(old: NDArray[Any], new: NDArray[Any], origin: NDArray[np.int64]) -> NDArray[Any]:
-    """Rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
+    """Return rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
     made = np.empty((len(origin), *new.shape[1:]), new.dtype)
     kept = origin >= 0
     made[kept], made[~kept] = old[origin[kept]], new[-1 - origin[~kept]]

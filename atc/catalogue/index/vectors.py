@@ -38,7 +38,7 @@ class Encoder(Interface):
 
     @property
     def dimensions(self) -> int:
-        """Components of a vector."""
+        """Return the number of components of a vector."""
         ...
 
     def check(self) -> None:
@@ -63,7 +63,7 @@ class Encoder(Interface):
 
 
 def normalised(vectors: Floats) -> Floats:
-    """Vectors of shape ``(n, dimensions)`` scaled to length one; one without a direction stays zero."""
+    """Return vectors of shape ``(n, dimensions)`` scaled to length one; one without a direction stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Floats = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
     return scaled
@@ -221,7 +221,7 @@ class Nearest:
         return cls(graph)
 
     def rows(self, query: Floats, count: int) -> NDArray[np.int64]:
-        """Rows near a query, nearly all of the nearest ``count`` among them.
+        """Return rows near a query, nearly all of the nearest ``count`` among them.
 
         Args:
             query: a vector of shape ``(dimensions,)``.

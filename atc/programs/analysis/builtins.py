@@ -29,7 +29,7 @@ from atc.tools.paging import ALL_PAGES
 
 
 def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    """``all_pages(tool, a=1)``: calls of the tool, and a list of what stands on its pages."""
+    """Evaluate ``all_pages(tool, a=1)``: calls of the tool, and a list of what stands on its pages."""
     tools = [function for function in arguments.at(0).functions if function.tool]
     named = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
     if isinstance(named, str) and named in flow.tools:
@@ -123,7 +123,7 @@ def instance(flow: Interpreter, function: Function, arguments: Arguments, node: 
 
 
 def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) -> Value:
-    """``base.name``, where it is not called."""
+    """Evaluate ``base.name``, where it is not called."""
     flow.look_up(Access(node, base, name, hedged=name in _BUILTIN_METHODS, attribute=True))
     found = [cell.fields[name] for cell in base.cells if name in cell.fields]
     for value in list(found):
@@ -135,7 +135,7 @@ def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) ->
 
 
 def store(flow: Interpreter, base: Value, key: str | None, value: Value, index: Value) -> None:
-    """``base[key] = value``: into cells; and what is put into a response is no field that its schema must have."""
+    """Store ``base[key] = value`` into cells; and what is put into a response is no field that its schema must have."""
     for cell in base.cells:
         if key is None:
             cell.lose_order()
@@ -149,7 +149,7 @@ def store(flow: Interpreter, base: Value, key: str | None, value: Value, index: 
 
 
 def grown(flow: Interpreter, old: Value, new: Value) -> Value:
-    """``old += new``."""
+    """Evaluate ``old += new``."""
     for cell in old.cells:
         cell.put(new.each())
     if new.cells or not (old.open or new.open):  # a list that grows, not a sum
@@ -159,7 +159,7 @@ def grown(flow: Interpreter, old: Value, new: Value) -> Value:
 
 
 def combined(flow: Interpreter, node: ast.BinOp, left: Value, operator: ast.operator, right: Value) -> Value:
-    """``left + right`` and its like."""
+    """Evaluate ``left + right`` and its like."""
     if not left.cells and not right.cells:
         return join_derived([left, right])
     if isinstance(operator, ast.Add):
@@ -171,7 +171,7 @@ def combined(flow: Interpreter, node: ast.BinOp, left: Value, operator: ast.oper
 
 
 def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
-    """``base.name(...)``."""
+    """Evaluate ``base.name(...)``."""
     own = [function for cell in base.cells for function in cell.fields.get(name, NOTHING).functions]
     if own:
         return join(*(_called(flow, node, function, base, arguments) for function in own))
@@ -251,7 +251,7 @@ def _grow(flow: Interpreter, base: Value, name: str, arguments: Arguments) -> No
 
 
 def _update(cell: Cell, value: Value, named: dict[str, Value]) -> None:
-    """``dict.update``."""
+    """Evaluate ``dict.update``."""
     for key, item in named.items():
         cell.put(item, key)
     for other in value.cells:
@@ -359,7 +359,7 @@ def _zip(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _tuples(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    """``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
+    """Evaluate ``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
     values = [value.each() for value in arguments.positional]
     return flow.cell(node, Cell(items=flow.cell(node.func, Cell(items=join(*values)))))
 

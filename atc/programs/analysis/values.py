@@ -134,7 +134,7 @@ class Value:
                 todo.append(cell.everything())
 
     def derived(self) -> Value:
-        """Something computed from this value."""
+        """Return something computed from this value."""
         seen: set[Cell] = set()
         origins, todo = set(self.origins), [*self.cells]
         while todo:
@@ -158,7 +158,7 @@ UNKNOWN = Value(open=True)
 
 
 def join(*values: Value) -> Value:
-    """Any of several values."""
+    """Return any of several values."""
     kept = [value for value in values if value is not NOTHING]
     if len(values) > 2:
         count(len(values))
@@ -174,7 +174,7 @@ def join(*values: Value) -> Value:
 
 
 def join_derived(values: Iterable[Value]) -> Value:
-    """Something computed from several values."""
+    """Return something computed from several values."""
     return join(UNKNOWN, *(value.derived() for value in values))
 
 
@@ -204,7 +204,7 @@ class Cell:
         )
 
     def everything(self) -> Value:
-        """Anything that stands in it."""
+        """Return anything that stands in it."""
         return join(self.items, *self.fields.values())
 
     def put(self, value: Value, name: str | None = None) -> None:

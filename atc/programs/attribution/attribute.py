@@ -293,7 +293,7 @@ class Attribution:
     def _kept_nothing(
         self, pages: Sequence[Call], path: tuple[str | int, ...], listed: Any, error: ProgramError
     ) -> Fault:
-        """No tool is to blame for what a list does not have of which all pages were read, as its schema says they are.
+        """Blame no tool for what a list does not have, of which all pages were read, as its schema says they are.
 
         A call by itself may have given a part of its list.
         """
@@ -365,7 +365,7 @@ class Attribution:
         return self.stated or (self._tree is not None and reads_one_of(self._tree, self.inputs))
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
-        """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
+        """Find ``price, stock = get_product(…)``, which runs, and gives the names of the fields: nobody means that."""
         for node in ast.walk(self._tree) if self._tree else ():
             match node:
                 case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Name(id=tool), lineno=line)):

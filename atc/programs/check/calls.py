@@ -170,7 +170,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
 def literal_arguments(
     call: ToolCall, protocol: Protocol, behind: Callable[[ast.expr], ast.expr] = lambda node: node
 ) -> dict[str, Any]:
-    """Arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out.
+    """Return arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out.
 
     ``behind`` gives what stands behind an expression that names a literal.
     """
@@ -193,7 +193,7 @@ def written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, 
 
 
 def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules) -> Iterator[Finding]:
-    """Arguments that the tool does not have, and those that it needs and is not given."""
+    """Yield arguments that the tool does not have, and those that it needs and is not given."""
     parameters, node = parameters_of(protocol), call.node
     names = [parameter.name for parameter in parameters]
     known = {*names, *(parameter.original for parameter in parameters)}
@@ -236,7 +236,7 @@ def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:
 
 
 def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> list[str]:
-    """Tools like this one that have such an argument: of several alike, the wrong one was taken."""
+    """Return tools like this one that have such an argument: of several alike, the wrong one was taken."""
     words = set(words_of(protocol.name)) - VERBS
     alike = {
         other.name: len(words.intersection(words_of(other.name)))
@@ -256,7 +256,7 @@ def _excludes(protocol: Protocol) -> bool:
 
 
 def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Finding]:
-    """Arguments written as literals, against everything that the schema says of them."""
+    """Yield arguments written as literals, against everything that the schema says of them."""
     given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
     if not _is_json(given):
         return  # dates, sets: what becomes of them is not decided here

@@ -168,7 +168,7 @@ class _Names:
         return [_lacks(node, f"{module}.{part}", case)]
 
     def _dotted(self, node: ast.expr) -> str:
-        """``os.path.getsize``, whatever names the program has given to the parts; empty where it is no such thing."""
+        """Return ``os.path.getsize``, whatever names the program gave to the parts; empty where it is no such thing."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute) and len(parts) < 3:
             parts.append(node.attr)
@@ -195,7 +195,7 @@ def _is_there(module: str) -> bool:
 
 
 def _prefixes(dotted: str) -> Iterator[str]:
-    """``a.b.c``, ``a.b``, ``a``."""
+    """Yield ``a.b.c``, ``a.b``, ``a``."""
     while dotted:
         yield dotted
         dotted = dotted.rpartition(".")[0]

@@ -47,8 +47,8 @@ def provenance_findings(
     known: str,
     rules: Rules = DEFAULT,
 ) -> list[Finding]:
-    """Identifiers and e-mail addresses that nobody gave (``invented_id``), and names of the task where an id is wanted.
-    A model may know some of them, and a service may know things by name.
+    """Return identifiers and e-mail addresses that nobody gave (``invented_id``), and names of the task where an id is
+    wanted. A model may know some of them, and a service may know things by name.
 
     Args:
         tree: the program. ``flow``: the values in it.
@@ -123,8 +123,9 @@ def _inside(
     known: str,
     named: _Named,
 ) -> Iterator[Finding]:
-    """Identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in those
-    fields alone that a response supplies."""
+    """Yield identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in
+    those fields alone that a response supplies.
+    """
     for name, given in written(call, parameters_of(protocol)):
         node = named.behind(given)
         if name not in sources or isinstance(node, ast.Constant):

@@ -234,7 +234,7 @@ def unclear(program: Program, protocols: Mapping[str, Protocol], inputs: Collect
 
 
 def _as_call(text: Text, node: ast.Call, found: Reference, protocol: Protocol) -> tuple[Edit, ...]:
-    """``call_tool("f", {"a": 1})`` as ``f(a=1)``; as ``f(**given)`` where the arguments are not written out."""
+    """Write ``call_tool("f", {"a": 1})`` as ``f(a=1)``; as ``f(**given)`` where the arguments are not written out."""
     start, end, given = start_of(node), end_of(node), found.arguments
     if given is None or (isinstance(given, ast.Constant) and given.value is None):
         return (text.put(start, end, f"{found.tool}(", ")"),)
@@ -247,7 +247,7 @@ def _as_call(text: Text, node: ast.Call, found: Reference, protocol: Protocol) -
 
 
 def _keywords(text: Text, given: ast.Dict, protocol: Protocol) -> list[Edit] | None:
-    """``"a": 1`` as ``a=1`` for every key; ``None`` if one is no text, no name, or there twice."""
+    """Write ``"a": 1`` as ``a=1`` for every key; ``None`` if one is no text, no name, or there twice."""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     edits: list[Edit] = []
     seen: set[str] = set()

@@ -39,7 +39,7 @@ def drop_copies(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 
 def take_return(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """``return x`` at the top level becomes ``answer = x``; what stands after it would never have run."""
+    """Make ``return x`` at the top level ``answer = x``; what stands after it would never have run."""
     tree = program.module
     alone = _alone_in(tree)
     for index, node in enumerate(tree.body):
@@ -100,7 +100,7 @@ def take_last_variable(program: Program, context: RepairContext) -> Iterator[Rew
 
 
 def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
-    """``def answer(): …`` and nothing else of that name."""
+    """Return whether there is ``def answer(): …`` and nothing else of that name."""
     defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "answer"]
     outside = {
         n.id
@@ -241,5 +241,5 @@ def _is_main_guard(node: ast.If) -> bool:
 
 
 def _as_answer(program: Program, node: ast.stmt, value: ast.expr) -> Edit:
-    """``answer = value`` in the place of a statement; what stands before it on its line stays."""
+    """Put ``answer = value`` in the place of a statement; what stands before it on its line stays."""
     return replace_to_line_end(program, node, f"answer = {ast.unparse(value)}")

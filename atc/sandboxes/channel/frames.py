@@ -294,7 +294,7 @@ class HostShare:
         return self._account.used_s - self._before
 
     def counting(self, work: Callable[[], object]) -> Callable[[], None]:
-        """``work``, which does not wait, counted whenever it is called."""
+        """Return ``work``, which does not wait, counted whenever it is called."""
 
         def counted() -> None:
             mark = self._begin()
@@ -306,7 +306,7 @@ class HostShare:
         return counted
 
     def steps(self, work: Awaitable[T]) -> Awaitable[T]:
-        """``work``, each of whose steps is counted; while it waits, nothing is."""
+        """Return ``work``, each of whose steps is counted; while it waits, nothing is."""
         return MeasuredSteps(work, self._begin, self._end)
 
     def _begin(self) -> tuple[float, bool]:

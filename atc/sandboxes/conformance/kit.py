@@ -67,7 +67,7 @@ class Lab:
         self.sandbox, self.driver, self.tier = sandbox, driver, tier
 
     def open(self, **limits: Any) -> Sandbox:
-        """Another sandbox of the same kind; to be closed by who opens it."""
+        """Return another sandbox of the same kind; to be closed by who opens it."""
         return self._factory(dataclasses.replace(self.sandbox.limits, **limits))
 
     async def run(
@@ -127,7 +127,7 @@ def demand(met: bool, sentence: str) -> None:
 
 
 def same(got: object, wanted: object, what: str) -> None:
-    """``got`` must equal ``wanted`` and be of its type, all the way down (``1`` is neither ``1.0`` nor ``True``)."""
+    """Demand that ``got`` equals ``wanted`` and is of its type, all the way down (``1`` is not ``1.0`` or ``True``)."""
     demand(_exact(got) == _exact(wanted), f"{what} was {_short(got)}, not {_short(wanted)}")
 
 

@@ -400,7 +400,7 @@ def write(path: Path, text: str) -> None:
 
 
 def _mounts() -> Iterator[tuple[int, set[str], str, Path]]:
-    """Version, options, the group that is mounted, and where, of each mount of control groups."""
+    """Yield version, options, the group that is mounted, and where, of each mount of control groups."""
     for line in _MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)

@@ -56,7 +56,7 @@ class Account(HostTime):
         self.waited_s = 0.0
 
     def charge(self, seconds: float, cpu_s: float) -> None:
-        """It has used so many seconds of the loop now, and of the processor."""
+        """Charge it with so many seconds of the loop, and of the processor."""
         self.used_s += cpu_s
         self._new_s += seconds
         if self._new_s > SETTLE_S:
@@ -67,7 +67,7 @@ class Account(HostTime):
         return self._use.lately(now)
 
     def wait_s(self) -> float:
-        """Seconds to wait before more is done for it; 0 while it may go on."""
+        """Return the seconds to wait before more is done for it; 0 while it may go on."""
         if self._level >= self._new_s:  # more may have come since, which changes nothing
             return 0.0
         rate = self._settle()
@@ -166,7 +166,7 @@ class Visit:
         self.account: Account | None = None
 
     def charge(self, seconds: float, cpu_s: float) -> None:
-        """So many seconds of the loop, and of the processor, were spent on it."""
+        """Count so many seconds of the loop, and of the processor, that were spent on it."""
         if self.account is not None:
             self.account.charge(seconds, cpu_s)
         else:
@@ -207,7 +207,7 @@ class Visit:
             _PAYER.reset(token)
 
     def wait_s(self) -> float:
-        """Seconds to wait before more is done for it."""
+        """Return the seconds to wait before more is done for it."""
         return (self.account or self._strangers).wait_s()
 
 

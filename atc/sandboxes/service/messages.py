@@ -34,7 +34,7 @@ _FRACTIONS = ("wall_s", "host_s")
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """``message`` as UTF-8 JSON; half a surrogate pair becomes ``?``. Raises ValueError for NaN and infinity."""
+    """Return ``message`` as UTF-8 JSON; half a surrogate pair becomes ``?``. Raises ValueError for NaN and infinity."""
     text = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "replace")
 
