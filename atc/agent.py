@@ -551,7 +551,7 @@ class Agent:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _asked_in(self, request: Request) -> AskUser:
-        """Who answers what the programs of a run ask."""
+        """Return who answers what the programs of a run ask."""
         choice = request.ask_user if request.ask_user is not None and self._ask_user == "never" else self._ask_user
         return "never" if ASK_USER in self.tools else choice
 

@@ -1,4 +1,4 @@
-"""What can be plugged into ATC: the kinds of parts, the entry-point group of each, and what an entry point names.
+"""Parts can be plugged into ATC: their kinds, the entry-point group of each, and what an entry point names.
 
 A package adds a part by an entry point: ``[project.entry-points."atc.stores"]``, ``shared = "my_package:open_shared"``.
 The parts of ATC are in the same tables. docs/extending.md has an example of each kind. These rules hold for all kinds:
@@ -45,19 +45,19 @@ class Kind:
 
     @property
     def ours(self) -> frozenset[str]:
-        """The names that no other package can take, and that any file may use."""
+        """Return the names that no other package can take, and that any file may use."""
         return self.reserved | self.own.keys()
 
     def names(self) -> list[str]:
-        """All names: those of ATC, then those of other packages. Nothing is imported."""
+        """Return all names: those of ATC, then those of other packages. Nothing is imported."""
         return [*self.own, *sorted(self.reserved), *sorted(self._installed())]
 
     def has(self, name: str) -> bool:
-        """Whether there is a part of this name; a reserved one is none."""
+        """Return whether there is a part of this name; a reserved one is none."""
         return name in self.own or (name not in self.reserved and name in self._installed())
 
     def load(self, name: str) -> Any:
-        """What a name means, imported.
+        """Return what a name means, imported.
 
         Raises:
             UsageError: (as :attr:`error`) there is none, several packages have it, or it cannot be imported.
@@ -75,7 +75,7 @@ class Kind:
             raise self._failed(point, "cannot be imported", error) from error
 
     def make(self, name: str, *given: Any, a: type[T], secrets: Collection[str] = ()) -> T:
-        """The part that the function of a name makes.
+        """Return the part that the function of a name makes.
 
         Args:
             name: of the function.
@@ -116,7 +116,7 @@ class Kind:
         return found[0]
 
     def _installed(self) -> dict[str, list[EntryPoint]]:
-        """The entry points of other packages, by name; one that two places of the path have counts once."""
+        """Return the entry points of other packages, by name; one that two places of the path have counts once."""
         from importlib.metadata import entry_points  # slow to import, and seldom needed
 
         found: dict[str, dict[tuple[str, str], EntryPoint]] = {}

@@ -1,4 +1,4 @@
-"""What a run leaves behind: plain data that can be read, stored and compared."""
+"""A run leaves plain data behind, which can be read, stored and compared."""
 
 from __future__ import annotations
 
@@ -106,12 +106,12 @@ class Call(Record):
 
     @property
     def succeeded(self) -> bool:
-        """Whether the call was made, now or before: then it is answered from the journal."""
+        """Return whether the call was made, now or before: then it is answered from the journal."""
         return self.status in ("ok", "replayed")
 
     @property
     def observation(self) -> Any:
-        """What a model is shown of a call that succeeded: its value, or why it has none."""
+        """Return what a model is shown of a call that succeeded: its value, or why it has none."""
         return self.value if self.error is None else self.error
 
 
@@ -139,19 +139,19 @@ class Revision(Record):
 
     @property
     def all_findings(self) -> tuple[Finding, ...]:
-        """What kept it from running, or the warning that foretold its failure."""
+        """Return what kept it from running, or the warning that foretold its failure."""
         foretold = self.fault.finding if self.fault is not None else None
         return self.findings if foretold is None else (*self.findings, foretold)
 
     @property
     def mended(self) -> tuple[str, ...]:
-        """The former name of :attr:`rewrites`."""
+        """Return the former name of :attr:`rewrites`."""
         warnings.warn("Revision.mended is now Revision.rewrites", DeprecationWarning, stacklevel=2)
         return self.rewrites
 
 
 class Usage(Record):
-    """What a run used. Seconds are wall time; tokens are as the endpoint counted them.
+    """Counts what a run used. Seconds are wall time; tokens are as the endpoint counted them.
 
     ``host_seconds`` is processor time: what the run's own steps took of the event loop. Not in it: an embedded
     model, what works in threads or other processes, and the user's own functions.
@@ -168,7 +168,7 @@ class Usage(Record):
 
 
 class Result(Record, Generic[T]):
-    """How a run ended.
+    """Describes how a run ended.
 
     Attributes:
         status: ``answered``; ``unsolved`` (all revisions used up); ``budget`` (a budget was used up); ``failed`` (the
@@ -234,7 +234,7 @@ class Result(Record, Generic[T]):
 
     @classmethod
     def typed(cls, value: T, plain: Any, **fields: Any) -> Result[T]:
-        """A result whose value is of a type of the user's.
+        """Return a result whose value is of a type of the user's.
 
         Args:
             value: the value.
@@ -258,7 +258,7 @@ class Result(Record, Generic[T]):
 
     @property
     def faults(self) -> tuple[Fault, ...]:
-        """The faults of all programs, in order."""
+        """Return the faults of all programs, in order."""
         return tuple(revision.fault for revision in self.revisions if revision.fault is not None)
 
     @property
@@ -272,7 +272,7 @@ class Result(Record, Generic[T]):
         return tuple(call for call in self.calls if call.status == "planned")
 
     def _repr_html_(self) -> str:
-        """As a notebook shows it."""
+        """Return it as a notebook shows it."""
         from atc.wording.notebook import html_of
 
         cost = "" if self.cost is None else money_text(self.cost, self.currency)

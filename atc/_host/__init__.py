@@ -1,1 +1,1 @@
-"""What touches the machine: files, locks, trust, installed extras, secrets and invisible characters in text."""
+"""All that touches the machine: files, locks, trust, installed extras, secrets and invisible characters in text."""

@@ -9,7 +9,7 @@ _SECRET = frozenset({"password", "sslpassword", "oauth_client_secret", "scram_cl
 
 
 def secrets_of(address: str) -> list[str]:
-    """The passwords in an address, as they are written there and as they are; all of it where it cannot be taken
+    """Return the passwords in an address, as they are written there and as they are; all of it where it cannot be taken
     apart."""
     try:
         parts = urlsplit(address)
@@ -25,7 +25,7 @@ def secrets_of(address: str) -> list[str]:
 
 
 def shown(address: str) -> str:
-    """An address without passwords and options: ``postgresql://USER@HOST/DATABASE``."""
+    """Return an address without passwords and options: ``postgresql://USER@HOST/DATABASE``."""
     try:
         parts = urlsplit(address)
         given = dict(parse_qsl(parts.query))
@@ -39,7 +39,7 @@ def shown(address: str) -> str:
 
 
 def masked(address: str) -> str:
-    """A whole address, options included, with ``[secret]`` in the place of its passwords."""
+    """Return a whole address, options included, with ``[secret]`` in the place of its passwords."""
     try:
         parts = urlsplit(address)
     except ValueError:

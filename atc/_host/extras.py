@@ -1,4 +1,4 @@
-"""How to add an optional part of ATC to the installation that runs, and how to have the same installation again."""
+"""Finds how to add an optional part of ATC to the installation that runs, and how to have the same one again."""
 
 from __future__ import annotations
 

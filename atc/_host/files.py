@@ -63,7 +63,7 @@ def locked(paths: Iterable[Path]) -> set[Path]:
 
 
 def _table() -> dict[int, set[str]]:
-    """The devices, as MAJOR:MINOR, of all locked files by their inodes."""
+    """Return the devices, as MAJOR:MINOR, of all locked files by their inodes."""
     found: dict[int, set[str]] = {}
     try:
         lines = _TABLE.read_text("ascii").splitlines()
@@ -79,7 +79,7 @@ def _table() -> dict[int, set[str]]:
 
 
 def _device(folder: Path) -> str:
-    """The device of a folder, as the kernel names it in its tables: `stat` has another one on btrfs and overlays.
+    """Return the device of a folder, as the kernel's tables name it: `stat` has another one on btrfs and overlays.
 
     Raises:
         OSError: the folder or its mount is not found.
@@ -209,7 +209,7 @@ def close_file(descriptor: int) -> None:
 
 
 def why_strange(path: Path) -> str:
-    """Why others may have written what is at a path; empty where it is the user's own.
+    """Return why others may have written what is at a path; empty where it is the user's own.
 
     Args:
         path: of a file or folder.
@@ -228,7 +228,7 @@ def why_strange(path: Path) -> str:
 
 
 def others_can_write(status: os.stat_result) -> bool:
-    """Whether somebody else than the owner can write there; a group of the owner alone is nobody else."""
+    """Return whether somebody else than the owner can write there; a group of the owner alone is nobody else."""
     return bool(status.st_mode & stat.S_IWOTH or (status.st_mode & stat.S_IWGRP and not _is_of_one(status)))
 
 
@@ -242,14 +242,14 @@ def _why(path: Path, status: os.stat_result) -> str:
 
 
 def _chain(path: Path) -> list[Path]:
-    """A path and all folders above it, as it is named and as it really is."""
+    """Return a path and all folders above it, as it is named and as it really is."""
     named = Path(os.path.abspath(path))
     real = Path(os.path.realpath(path))
     return list(dict.fromkeys([*reversed(named.parents), named, *reversed(real.parents), real]))
 
 
 def _is_of_one(status: os.stat_result) -> bool:
-    """Whether a group is the private one of the owner: of the same name, with no other member."""
+    """Return whether a group is the private one of the owner: of the same name, with no other member."""
     import grp  # only Unix has them
     import pwd
 

@@ -31,26 +31,26 @@ _CARRIERS = re.compile(
     f"(?:(?<=[{_JOINED}])[\u200c\u200d](?=[{_JOINED}])|(?<=[{_MONGOLIAN}])[\u180b-\u180f](?=[{_MONGOLIAN}]))"
     f"|(?P<hidden>[{_IGNORABLE}\ue000-\uf8ff\U000f0000-\U0010ffff])"
 )
-"""What stays, first; then what goes: also what has no meaning that is agreed upon (private use)."""
+"""The categories that stay, first; then those that go: also what has no meaning that is agreed upon (private use)."""
 _BLANK = re.compile(f"[{_IGNORABLE}\u2800]")
 MAX_MARKS = 2
 """Combining marks on one letter that :func:`visible` shows: more of them climb over the lines above."""
 JOINERS = frozenset("\u200c\u200d\u180b\u180c\u180d\u180e\u180f")
-"""What :func:`legible` lets stand within a word."""
+"""The characters that :func:`legible` lets stand within a word."""
 
 
 def is_invisible(character: str) -> bool:
-    """Whether a character is drawn as nothing, or only steers how others are drawn. Spaces are not."""
+    """Return whether a character is drawn as nothing, or only steers how others are drawn. Spaces are not."""
     return not character.isascii() and _BLANK.match(character) is not None
 
 
 def without_invisible(text: str) -> str:
-    """Text without any character that is drawn as nothing, for comparisons; linear in it."""
+    """Return text without any character that is drawn as nothing, for comparisons; linear in it."""
     return text if text.isascii() else _BLANK.sub("", text)
 
 
 def visible(text: str) -> str:
-    """Text from outside as one line, in which every character that could steer a terminal or hide becomes an escape.
+    """Return text from outside as one line, with an escape for each character that could steer a terminal or hide.
 
     These are control characters, line breaks, what changes the direction of writing, what is drawn as nothing, and
     heaps of combining marks.
@@ -66,7 +66,7 @@ def visible(text: str) -> str:
 
 
 def legible(text: str) -> str:
-    """Text of a tool or a document for a prompt, without what nobody would see there; linear in it.
+    """Return text of a tool or a document for a prompt, without what nobody would see there; linear in it.
 
     An emoji may lose its selector, a family of emoji its joiners; letters stay, and what joins them.
     """
@@ -80,7 +80,7 @@ def _kept(match: re.Match[str]) -> str:
 
 
 def escaped(character: str) -> str:
-    """A character as Python writes it in a text."""
+    """Return a character as Python writes it in a text."""
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class lazy(Generic[T]):
-    """As :func:`functools.cached_property`, without a lock: two threads that ask at the same time both find it."""
+    """Works as :func:`functools.cached_property`, without a lock: two threads that ask at once both find it."""
 
     def __init__(self, find: Callable[[Any], T]) -> None:
         self._find, self.__doc__ = find, find.__doc__

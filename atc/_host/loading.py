@@ -15,13 +15,13 @@ from atc.errors import UsageError
 
 
 def names_code(text: str) -> bool:
-    """Whether a word has the form ``FILE.py:NAME`` or ``MODULE:NAME``."""
+    """Return whether a word has the form ``FILE.py:NAME`` or ``MODULE:NAME``."""
     place, _, name = text.rpartition(":")
     return bool(place) and name.isidentifier()
 
 
 def load_named(text: str) -> Any:
-    """What ``FILE.py:NAME`` or ``MODULE:NAME`` names.
+    """Return what ``FILE.py:NAME`` or ``MODULE:NAME`` names.
 
     Raises:
         UsageError: there is no such file, module or name, or the import fails.

@@ -44,7 +44,7 @@ class SecretForms:
         return bool(self._forms)
 
     def masked(self, text: str, mask: str) -> str:
-        """A text with a mask in place of every form; linear in it."""
+        """Return a text with a mask in place of every form; linear in it."""
         for needle, _, pattern in self._forms:
             if needle not in text:
                 continue
@@ -64,7 +64,7 @@ _Form = tuple[str, str]
 
 
 def without_scheme(credential: str) -> list[str]:
-    """A credential and, where a word such as ``Bearer`` stands before it, what follows that word."""
+    """Return a credential and, where a word such as ``Bearer`` stands before it, what follows that word."""
     first, _, rest = credential.strip().partition(" ")
     named = first.lower() in ("basic", "bearer", "token", "apikey", "digest", "negotiate") and " " not in rest.strip()
     return [credential, rest.strip()] if named and rest.strip() else [credential]
@@ -81,14 +81,14 @@ def _some(secret: str) -> list[_Form]:
 
 
 def _written(secret: str) -> _Form:
-    """The secret as it is, in JSON, in HTML and in URLs."""
+    """Return the secret as it is, in JSON, in HTML and in URLs."""
     if _PLAIN.fullmatch(secret):
         return secret, ""
     return _needle(_PLAIN.findall(secret)), "".join(map(_spelt, secret))
 
 
 def _spelt(char: str) -> str:
-    """A pattern of how a character may be written, the longest first."""
+    """Return a pattern of how a character may be written, the longest first."""
     if _PLAIN.fullmatch(char):
         return re.escape(char)
     code = ord(char)
@@ -109,7 +109,7 @@ def _either(digits: str) -> str:
 
 
 def _encoded(secret: str) -> Iterable[_Form]:
-    """The secret in base64, after 0, 1 or 2 other bytes: those letters of it that nothing beside it changes."""
+    """Yield the secret in base64, after 0, 1 or 2 other bytes: those letters of it that nothing beside it changes."""
     data = secret.encode("utf-8", "surrogatepass")
     if len(data) < _MIN_BASE64:
         return

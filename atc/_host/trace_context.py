@@ -1,4 +1,4 @@
-"""What of a trace is passed on to those who are called: W3C headers, or nothing.
+"""Hands a trace on to those who are called: W3C headers, or nothing.
 
 Nothing is carried unless telemetry is on (:mod:`atc.traces.telemetry`). Whoever sends a request adds :func:`carried`
 to its headers. It is a variable of the context: calls that go on at the same time each carry their own.
@@ -18,7 +18,7 @@ _CARRIED: ContextVar[Headers] = ContextVar("atc_trace_context", default=NOTHING)
 
 
 def carried() -> Headers:
-    """The headers for a request that is sent now: ``traceparent`` and, where there are any, ``tracestate`` and
+    """Return the headers for a request that is sent now: ``traceparent`` and, where there are any, ``tracestate`` and
     ``baggage``; empty where no trace is passed on."""
     return _CARRIED.get()
 

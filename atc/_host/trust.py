@@ -50,7 +50,7 @@ the file: there the parser stops, too."""
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """What a TOML document holds.
+    """Return what a TOML document holds.
 
     Raises:
         ValueError: it is no TOML, or nested too deeply; with the line.
@@ -97,7 +97,7 @@ State = Literal["trusted", "changed", "gone"]
 
 
 def is_free(name: str, value: Any) -> bool:
-    """Whether any file may set this: a name of :data:`FREE`, whose value names no code of another package."""
+    """Return whether any file may set this: a name of :data:`FREE`, whose value names no code of another package."""
     if name == "retrieval":
         return not isinstance(value, str) or value in RETRIEVAL.ours or is_retired_way(value)
     return name in FREE
@@ -113,7 +113,7 @@ class SettingsFile:
 
     @classmethod
     def read(cls, path: Path) -> SettingsFile | None:
-        """The file; ``None`` if there is none.
+        """Return the file; ``None`` if there is none.
 
         Raises:
             SettingsError: it cannot be read, is no TOML, or is too large or nested too deeply to be parsed unasked.
@@ -131,13 +131,12 @@ class SettingsFile:
 
     @property
     def guarded(self) -> dict[str, Any]:
-        """What it sets that needs trust, as it may be shown."""
+        """Return what it sets that needs trust, as it may be shown."""
         return {name: value for name, value in self.shown.items() if not is_free(name, value)}
 
     @property
     def shown(self) -> dict[str, Any]:
-        """All that it sets, secrets masked. Of a store's address only passwords are: who trusts it must see where runs
-        go."""
+        """Return all that it sets, secrets masked. A store's address keeps all but passwords: it says where runs go."""
         return {name: _shown(name, value) for name, value in self.values.items()}
 
     @property
@@ -157,7 +156,7 @@ def _shown(name: str, value: Any) -> Any:
 
 
 class _StoredTrust(BaseModel):
-    """What the store's file holds: paths, and the digest of what was trusted there."""
+    """Holds what is in the store's file: paths, and the digest of what was trusted there."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -176,7 +175,7 @@ class TrustStore:
         self.path = path or platformdirs.user_config_path("atc") / "trusted.json"
 
     def trusts(self, file: SettingsFile) -> bool:
-        """Whether exactly this content of this file was trusted.
+        """Return whether exactly this content of this file was trusted.
 
         Raises:
             SettingsError: the store cannot be believed.
@@ -204,7 +203,7 @@ class TrustStore:
         return known
 
     def states(self) -> dict[str, State]:
-        """Every file that was trusted, and whether it still is.
+        """Return every file that was trusted, and whether it still is.
 
         Raises:
             SettingsError: the store cannot be believed.
@@ -237,7 +236,7 @@ class TrustStore:
 
 
 def _place(path: Path) -> Path:
-    """Where a file is. A link counts as itself: what the file names is looked for from the link's folder."""
+    """Return where a file is. A link counts as itself: what the file names is looked for from the link's folder."""
     return path.parent.resolve() / path.name
 
 
@@ -276,7 +275,7 @@ class TrustedFileSource(PydanticBaseSettingsSource):
 
 
 def is_retired_way(name: str) -> bool:
-    """Whether it is the way to find tools that ATC had once, and no package has: it means ``auto``."""
+    """Return whether it is the way to find tools that ATC had once, and no package has: it means ``auto``."""
     return name == "codes" and not RETRIEVAL.has(name)
 
 
@@ -289,7 +288,7 @@ def _warn_of_retired(file: SettingsFile | None) -> None:
 
 
 def settings_file(path: Path) -> SettingsFile:
-    """The file at a path, or ``atc.toml`` in the folder that it names.
+    """Return the file at a path, or ``atc.toml`` in the folder that it names.
 
     Raises:
         UsageError: there is none.

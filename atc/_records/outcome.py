@@ -1,4 +1,4 @@
-"""How one program ended, as its sandbox tells it."""
+"""Describes how one program ended, as its sandbox tells it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ProgramError:
 
     @property
     def raised(self) -> Raised:
-        """The exception itself, as a fault tells it."""
+        """Return the exception itself, as a fault tells it."""
         trace = self.trace if len(self.trace) > 1 else ()
         return Raised(type=self.type, message=self.message, items=self.items, hint=self.hint, trace=trace)
 
@@ -47,7 +47,7 @@ OutcomeKind = Literal["finished", "raised", "limit", "killed", "violation"]
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended.
+    """Describes how a program ended.
 
     Attributes:
         kind: ``finished`` (``value`` holds its answer if ``answered``), ``raised`` (``error`` tells), ``limit`` (it

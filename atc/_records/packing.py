@@ -20,7 +20,7 @@ SHOWN = 60
 """Bytes of a value that are written out where people and models read."""
 _TAGS = re.compile(r"\$+bytes")
 _WHOLE_FLOAT = re.compile(r"\.0[,\]}]|\.0\Z|e\+")
-"""How every float without a fraction is written."""
+"""The way in which every float without a fraction is written."""
 # possessive, and it takes an unterminated string to the end: linear whatever comes
 _STRING = re.compile(r'"(?:[^"\\]++|\\.?)*+(?:"|\Z)', re.DOTALL)
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
@@ -50,7 +50,7 @@ def _packed(value: Any) -> Any:
 
 
 def unpack(value: Any) -> Any:
-    """The value that :func:`pack` was given, from what it returned.
+    """Return the value that :func:`pack` was given, from what it returned.
 
     Raises:
         ValueError: a tag holds anything but the base64 text of bytes, as an encoder writes it.
@@ -74,7 +74,7 @@ def _unpacked(value: Any) -> Any:
 
 
 def holds_bytes(value: Any) -> bool:
-    """Whether there are bytes anywhere in a value."""
+    """Return whether there are bytes anywhere in a value."""
     if not isinstance(value, dict | list | tuple):
         return isinstance(value, bytes | bytearray)
     if not is_small(value) and json_text(value) is not None:
@@ -83,7 +83,7 @@ def holds_bytes(value: Any) -> bool:
 
 
 def is_small(value: Any) -> bool:
-    """Whether a value holds so few others that to visit each costs less than to write it as text."""
+    """Return whether a value holds so few others that to visit each costs less than to write it as text."""
     waiting, left = [value], SMALL
     while waiting:
         at = waiting.pop()
@@ -96,7 +96,7 @@ def is_small(value: Any) -> bool:
 
 
 def json_text(value: Any) -> str | None:
-    """A value as JSON text, in which its texts stand as they are; ``None`` where it holds anything but JSON values.
+    """Return a value as JSON text, with its texts as they are; ``None`` where it holds anything but JSON values.
 
     The encoder is the one walk through a value that is cheap: a search of its text takes the place of others. Numbers
     that JSON does not have stand in it as Python writes them.
@@ -108,7 +108,7 @@ def json_text(value: Any) -> str | None:
 
 
 def count_values(text: str, enough: int = 0) -> int:
-    """How many values JSON text writes: lists, objects, and what is in them. Keys do not count.
+    """Return how many values JSON text writes: lists, objects, and what is in them. Keys do not count.
 
     Where it has space in empty lists or objects, these count twice.
 
@@ -133,7 +133,7 @@ def without_strings(text: str) -> str:
 
 
 def may_hold_whole_float(text: str) -> bool:
-    """Whether JSON text, as Python writes it, may hold a float without a fraction. A string that looks so counts."""
+    """Return whether JSON text, as Python writes it, may hold a whole float. A string that looks so counts."""
     return _WHOLE_FLOAT.search(text) is not None
 
 
@@ -157,7 +157,7 @@ def _shown(value: Any) -> str:
 
 
 def _is_same_packed(value: Any) -> bool:
-    """Whether a value surely has neither bytes nor an object with a tag in it, which a search can tell."""
+    """Return whether a value surely has neither bytes nor an object with a tag in it, which a search can tell."""
     if not isinstance(value, dict | list | tuple):
         return not isinstance(value, bytes | bytearray)
     if is_small(value):
@@ -167,7 +167,7 @@ def _is_same_packed(value: Any) -> bool:
 
 
 def _only_tag(value: dict[Any, Any]) -> str | None:
-    """The key of an object that has one alone, if that is the tag with any number of ``$``."""
+    """Return the key of an object that has one alone, if that is the tag with any number of ``$``."""
     if len(value) != 1:
         return None
     (key,) = value

@@ -14,7 +14,7 @@ from atc._records.packing import values_of, without_strings
 
 MAX_DEPTH = 128
 MAX_VALUES = 200_000
-"""In one text: an empty list takes three bytes of JSON and sixty of memory."""
+"""Values in one text: an empty list takes three bytes of JSON and sixty of memory."""
 MAX_INTEGER_DIGITS = 400
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _LEVELS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
@@ -47,7 +47,7 @@ def parse(text: str) -> Any:
 
 
 def _has_keys(value: Any, text: str) -> bool:
-    """Whether a value surely has every key of its text: then none stood there twice.
+    """Return whether a value surely has every key of its text: then none stood there twice.
 
     A key ends with a quote, and but for blanks a colon follows. So there are at most as many keys as colons, or as
     colons behind a quote or a blank; strings may hold more, which leaves it unsure.

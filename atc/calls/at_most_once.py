@@ -1,4 +1,4 @@
-"""At most once: which calls with effects are not made again, and which were made before and are made once more."""
+"""Decides, for at most once, which calls with effects are not made again, and which are made once more."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | N
 
 
 def _may_be_renamed(entry: CallEntry, key: CallKey) -> bool:
-    """Whether a call had this name, or is known by its name alone and a tool is called so at its source."""
+    """Return whether a call had this name, or is known by its name alone and a tool is called so at its source."""
     if entry.tool == key.tool:
         return True
     return entry.key.source is None and key.source is not None and tool_name(key.source.operation) == entry.tool

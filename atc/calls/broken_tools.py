@@ -24,7 +24,7 @@ from atc.errors import CallRefused
 from atc.schemas.protocol import SourceKey
 
 Alike = Callable[[str, str], bool]
-"""Whether a write, the second, may do what another one did."""
+"""Returns whether a write, the second, may do what another one did."""
 
 
 def nothing_alike(tool: str, by: str) -> bool:
@@ -156,7 +156,7 @@ class BrokenTools:
 
 
 def _same_request(arguments: Mapping[str, Any], entry: CallEntry, replacement: Replacement) -> bool:
-    """Whether two services may have got the same request: all matched arguments are equal, or none is matched."""
+    """Return whether two services may have got one request: all matched arguments are equal, or none is matched."""
     return all(
         _plain(arguments.get(mine)) == _plain(entry.arguments.get(theirs)) for mine, theirs in replacement.arguments
     )

@@ -35,7 +35,7 @@ class HostTime:
         self.used_s = 0.0
 
     def steps(self, work: Awaitable[T]) -> Awaitable[T]:
-        """``work``, each of whose steps is counted; while it waits, nothing is."""
+        """Return ``work``, each of whose steps is counted; while it waits, nothing is."""
         return MeasuredSteps(work, time.thread_time, self._add)
 
     def _add(self, began: float) -> None:
@@ -90,7 +90,7 @@ class Clock:
 
     @property
     def stopped(self) -> bool:
-        """Whether the clock stands still now."""
+        """Return whether the clock stands still now."""
         return self._waiting > 0
 
     @contextlib.contextmanager
@@ -108,7 +108,7 @@ class Clock:
 
     @contextlib.asynccontextmanager
     async def timeout(self, seconds: float) -> AsyncIterator[Deadline]:
-        """As :func:`asyncio.timeout`, in the time of this clock.
+        """Bound a block as :func:`asyncio.timeout` does, in the time of this clock.
 
         Raises:
             TimeoutError: the block took longer; its :meth:`Deadline.expired` is true then.
@@ -149,7 +149,7 @@ class Deadline:
         self._timer, self._left = timer, seconds
 
     def expired(self) -> bool:
-        """Whether the time is over."""
+        """Return whether the time is over."""
         return self._timer.expired()
 
     def stand_still(self) -> None:

@@ -31,7 +31,7 @@ class CallRequest:
 
 @dataclass(frozen=True)
 class CallReply:
-    """What the host answers to a call: a value, or an error that the program may catch as ``ToolError``.
+    """Holds what the host answers to a call: a value, or an error that the program may catch as ``ToolError``.
 
     ``planned``: a dry run did not make the call, so nobody knows the value. A program can hand it on, and ends where it
     decides or computes by it.

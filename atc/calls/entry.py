@@ -20,7 +20,7 @@ from atc.tools.tool import NextPage
 
 
 class CallKey(NamedTuple):
-    """What a call is known by.
+    """Identifies a call.
 
     Attributes:
         tool: its name in programs.
@@ -40,14 +40,14 @@ class CallKey(NamedTuple):
 
 
 def same_tool(one: CallKey, other: CallKey) -> bool:
-    """Whether two calls are of one tool."""
+    """Return whether two calls are of one tool."""
     if one.source is not None and other.source is not None:
         return one.source == other.source
     return one.tool == other.tool
 
 
 RepairedFor = Literal["", "gate", "service"]
-"""Who had refused arguments that the model repaired: the schema gate, or the service."""
+"""The one who had refused arguments that the model repaired: the schema gate, or the service."""
 
 
 def call_key(tool: str, arguments: dict[str, Any], source: SourceKey | None = None) -> CallKey:
@@ -85,7 +85,7 @@ class KnownTools:
 
 @dataclass(frozen=True)
 class Unread:
-    """Why the response of a call that was done cannot be had: in words, and as a status."""
+    """Describes why the response of a call that was done cannot be had: in words, and as a status."""
 
     message: str
     status: str
@@ -125,7 +125,7 @@ class CallEntry:
 
     @property
     def tool(self) -> str:
-        """The tool's name."""
+        """Return the tool's name."""
         return self.key.tool
 
     @property
@@ -135,12 +135,12 @@ class CallEntry:
 
     @property
     def in_doubt(self) -> bool:
-        """Whether the call has effects and its outcome is unknown."""
+        """Return whether the call has effects and its outcome is unknown."""
         return self.effect is not Effect.READ and self.is_unknown
 
     @property
     def is_unknown(self) -> bool:
-        """Whether its tool may have received the call, and its outcome is unknown."""
+        """Return whether its tool may have received the call, and its outcome is unknown."""
         return self.state == "unknown" or (self.state == "open" and self.sent)
 
 

@@ -375,7 +375,7 @@ class Journal:
 
     @property
     def has_repaired(self) -> bool:
-        """Whether :meth:`sent_for` knows any call."""
+        """Return whether :meth:`sent_for` knows any call."""
         return bool(self._repaired)
 
     def sent_for(self, key: CallKey) -> CallEntry | None:
@@ -519,15 +519,15 @@ class Journal:
     # -- programs and stages ------------------------------------------------------------------------------------------
 
     def _is_earlier(self, entry: CallEntry) -> bool:
-        """Whether another program made a call than the one that runs."""
+        """Return whether another program made a call than the one that runs."""
         return entry.number not in self._own or (entry.stage, entry.attempt) < (self.stage, self.attempt)
 
     def _is_under_way(self, entry: CallEntry) -> bool:
-        """Whether the program that runs waits for this call."""
+        """Return whether the program that runs waits for this call."""
         return entry.state == "open" and not self._is_earlier(entry) and entry.number not in self._cut_off
 
     def _is_of_last_program(self, entry: CallEntry) -> bool:
-        """Whether it is a write that the program that ran last did, or was answered from here."""
+        """Return whether it is a write that the program that ran last did, or was answered from here."""
         if entry.state != "done" or entry.effect is Effect.READ:
             return False
         return not self._is_earlier(entry) or entry.number in self._claims

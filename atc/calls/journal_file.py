@@ -74,12 +74,12 @@ class JournalFile:
 
     @property
     def name(self) -> str:
-        """Its path."""
+        """Return its path."""
         return str(self.path)
 
     @property
     def marks(self) -> str:
-        """What was written without a sync can be read until the machine itself goes down."""
+        """Return what names this start of the machine: until the next one, what was not synced can be read."""
         return boot_id()
 
     def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
@@ -162,7 +162,7 @@ class JournalFile:
 
 
 def boot_id() -> str:
-    """What names this start of the machine, equal in all its containers; empty where that is not known.
+    """Return what names this start of the machine, equal in all its containers; empty where that is not known.
 
     What a process wrote before it died can be read until the machine itself goes down, also if it was never synced.
     """
@@ -173,7 +173,7 @@ def boot_id() -> str:
 
 
 def _is_torn(last: bytes) -> bool:
-    """Whether what follows the last line end is nothing, or the beginning of a record that is not all there."""
+    """Return whether what follows the last line end is nothing, or the beginning of a record that is not all there."""
     if not last.startswith(_HEADS):
         return any(head.startswith(last) for head in _HEADS)
     if _RECORD.search(last, 1):
@@ -198,7 +198,7 @@ def _lacks_only_its_end(text: str) -> bool:
 
 
 def _sync_folder(folder: Path) -> None:
-    """A new file's name is on disk only when its folder is."""
+    """Put a new file's name on disk, by its folder."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

@@ -47,7 +47,7 @@ def json_value_and_text(value: Any) -> tuple[Any, str]:
 
 
 def _copied(value: Any) -> tuple[Any, str] | None:
-    """A value that JSON gives back as it is, copied, and its text; ``None`` where the strict way has to tell.
+    """Return a value that JSON gives back as it is, copied, and its text; ``None`` where the strict way has to tell.
 
     What equals its copy has no key that stands twice in the text, and none that is no text.
     """
@@ -66,12 +66,12 @@ def _copied(value: Any) -> tuple[Any, str] | None:
 
 
 def is_empty(value: Any) -> bool:
-    """Whether a value is null or empty; 0 and ``False`` are not."""
+    """Return whether a value is null or empty; 0 and ``False`` are not."""
     return value is None or (isinstance(value, str | bytes | list | dict) and not value)
 
 
 def holds_nothing(value: Any, *, deep: bool = False) -> bool:
-    """Whether a response is empty: null, ``""``, ``[]``, ``{}``, or an object whose lists are all empty.
+    """Return whether a response is empty: null, ``""``, ``[]``, ``{}``, or an object whose lists are all empty.
 
     Args:
         value: the response.
@@ -110,7 +110,7 @@ def canonical(value: Any) -> str:
 
 
 def _ready(value: Any) -> str | None:
-    """The canonical form of a value that is written as it stands; ``None`` where something in it may have to change."""
+    """Return the canonical form of a value that is written as it stands; ``None`` where it may have to change."""
     try:
         text = _CANONICAL.encode(value)
     except (TypeError, ValueError, RecursionError):

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from atc.tools.paged import Page
 
 MAX_PAGES, MAX_ITEMS, MAX_BYTES = 50, 10_000, 8_000_000
-"""Of one ``all_pages``: pages, items, and bytes of all items as JSON."""
+"""The limits of one ``all_pages``: pages, items, and bytes of all items as JSON."""
 MAX_DIGITS = 18
-"""Of the number of a page or an item."""
+"""Digits of the number of a page or an item."""
 _BEYOND_THE_END = (400, 404, 416, 422)
-"""With what services refuse a page that does not exist."""
+"""The statuses with which services refuse a page that does not exist."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,7 @@ class Pages:
 
 @dataclass
 class _Reader:
-    """What one ``all_pages`` has read, and what it asks for next.
+    """Keeps what one ``all_pages`` has read, and what it asks for next.
 
     ``asked`` holds the arguments as the program gave them, ``given`` as the broker repairs them.
     ``known``: keys that mean a parameter.
@@ -260,7 +260,7 @@ class _Reader:
         return repair_arguments(schema, arguments, effect, self.known, self.rules - {DEFAULT}).arguments
 
     def is_beyond_the_end(self, reply: CallReply) -> bool:
-        """Whether a page was refused because there is none: the one before was not full."""
+        """Return whether a page was refused because there is none: the one before was not full."""
         counts = self.paging.by in ("page", "offset")
         return counts and self._pages > 0 and reply.status in _BEYOND_THE_END and self._is_short()
 
@@ -313,7 +313,7 @@ class _Reader:
         return {self.paging.parameter: identifier}
 
     def _is_all(self, page: Page) -> bool:
-        """Whether all items were read, by the counts in the response."""
+        """Return whether all items were read, by the counts in the response."""
         if self.paging.parameter in self.given:
             return False  # it began in the middle
         if page.pages is not None and self.paging.by == "page":
@@ -321,7 +321,7 @@ class _Reader:
         return page.total is not None and page.total >= len(page.items) and len(self.items) >= page.total
 
     def _is_short(self) -> bool:
-        """Whether the last page has fewer items than a page can have, as far as that is known."""
+        """Return whether the last page has fewer items than a page can have, as far as that is known."""
         if self.paging.size is None:
             return False
         schema = self.protocol.parameters["properties"][self.paging.size]

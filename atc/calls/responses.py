@@ -1,4 +1,4 @@
-"""What a tool answered, as the program gets it: a value that fits, or a failure that holds no secret."""
+"""A tool's answer becomes what the program gets: a value that fits, or a failure that holds no secret."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Responses:
         return None if tool.protocol.source.service in self._answering else "unreachable"
 
     def _cause_of_403(self, error: ToolError, attempt: Attempt) -> Cause | None:
-        """Whether a 403 is about the credential that was sent, or about what this call asked for.
+        """Return whether a 403 is about the credential that was sent, or about what this call asked for.
 
         A service that took the credential in this run knows it. One that did not may refuse one resource, so a call
         whose error blames the call alone has a second program, and no third.

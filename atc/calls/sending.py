@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CallPolicy:
-    """What the broker allows.
+    """Bounds what the broker allows.
 
     Attributes:
         max_calls: calls in a run, without replays; a resumed run counts from zero.
@@ -253,7 +253,7 @@ class Sender:
 
 
 class _SentMark:
-    """What a transport calls right before it sends. ``problem`` is what went wrong in it at our own side."""
+    """Is called by a transport right before it sends. ``problem`` is what went wrong in it at our own side."""
 
     def __init__(self, mark_sent: Callable[[], None]) -> None:
         self._mark_sent = mark_sent

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from atc.traces.stores.base import StoredRun
 
 STORE = "learnt-"
-"""How the name of the file of what runs have taught begins; the version of its form follows."""
+"""The beginning of the name of the file of what runs have taught; the version of its form follows."""
 PATIENCE_S = 0.05
 """Seconds that a sketch waits for what the run before it has taught; without it the sketch is of what was known."""
 MAX_WAITING = 100
@@ -54,10 +54,10 @@ Report = Callable[[str, int, int], None]
 
 
 class Memory(Interface):
-    """What a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
+    """Describes what a store of lessons must do (:class:`atc.catalogue.graph.store.GraphStore`)."""
 
     def learnt(self, tools: Mapping[str, Protocol], now: float | None = None) -> Learnt:
-        """What runs have taught about these tools."""
+        """Return what runs have taught about these tools."""
         ...
 
     def add(self, lessons: Lessons, tools: Mapping[str, Protocol], now: float | None = None) -> None:
@@ -111,7 +111,7 @@ class Catalogue:
 
     @property
     def graph(self) -> ToolGraph:
-        """The graph of all tools, with what runs have taught until now."""
+        """Return the graph of all tools, with what runs have taught until now."""
         learnt = self._now_learnt()
         if self._graph is None:
             self._graph = ToolGraph(protocols_of(self.tools), learnt)
@@ -122,7 +122,7 @@ class Catalogue:
     # -- sketch --------------------------------------------------------------------------------------------------------
 
     async def sketch(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
-        """The tools to offer for a task, with their layers, what feeds what, substitutes, and why each is offered.
+        """Return the tools to offer for a task, with their layers, what feeds what, substitutes, and why each is there.
 
         Args:
             task: the user's words.
@@ -144,7 +144,7 @@ class Catalogue:
         return await asyncio.to_thread(found.with_graph, graph)
 
     async def find(self, task: str, limit: int, ask: Ask, report: Report | None = None) -> Sketch:
-        """As :meth:`sketch`, with nothing of the graph: the likeliest tools, and why."""
+        """Find as :meth:`sketch` does, with nothing of the graph: the likeliest tools, and why."""
         if isinstance(self._retriever, IndexRetriever):
             found = await self._retriever.search(task, self.tools, limit, ask, report, self.graph)
         else:
@@ -155,7 +155,7 @@ class Catalogue:
     # -- what is shown -------------------------------------------------------------------------------------------------
 
     async def current_graph(self) -> ToolGraph:
-        """As :attr:`graph`; where something has to be waited for or read, in another thread."""
+        """Return :attr:`graph`; where something has to be waited for or read, in another thread."""
         return self.graph if self._is_current() else await asyncio.to_thread(lambda: self.graph)
 
     def observe(self, tool: str, value: Any, *, new: bool = False) -> Future[None] | None:
@@ -211,7 +211,7 @@ class Catalogue:
             self._note(f"nothing is learnt from runs now: {_reason(error)}")
 
     def learn_soon(self, result: Result, request: int = 0, *, warned: bool = False) -> None:
-        """As :meth:`learn`, in another thread, so that nobody waits for a disk. Never raises."""
+        """Learn as :meth:`learn` does, in another thread, so that nobody waits for a disk. Never raises."""
         if not self._learns:
             return
         with suppress(RuntimeError):  # the interpreter is ending
@@ -254,14 +254,14 @@ class Catalogue:
 
     @cached_property
     def _stable(self) -> Mapping[str, Protocol]:
-        """The protocols of the tools that are known again in another process: their source is no address in memory."""
+        """Return the protocols of the tools that are known again in another process: by no address in memory."""
         known = protocols_of(self.tools)
         return {
             name: each for name, each in known.items() if each.source.location and " at 0x" not in each.source.location
         }
 
     def _now_learnt(self) -> Learnt:
-        """The view of the store; read again when it has changed, also by another process.
+        """Return the view of the store; read again when it has changed, also by another process.
 
         Where nothing is to be learnt, what the user said counts all the same.
         """
@@ -270,7 +270,7 @@ class Catalogue:
         return self._learnt
 
     def _is_current(self) -> bool:
-        """Whether nothing has to be waited for or read."""
+        """Return whether nothing has to be waited for or read."""
         seen = (self._added, *self._stamps())
         nothing = self._own_store and len(seen) == 1  # was ever learnt
         return self.settle(0) and (nothing or seen == self._seen)
@@ -292,7 +292,7 @@ class Catalogue:
             self._note(f"what runs have taught cannot be read: {_reason(error)}")
 
     def _stamps(self) -> Iterator[tuple[str, int, int]]:
-        """What changes when the user's own store does; nothing where there is none."""
+        """Yield what changes when the user's own store does; nothing where there is none."""
         if not self._own_store:
             return
         with suppress(OSError), os.scandir(self._folder) as found:
@@ -319,7 +319,7 @@ class Catalogue:
 
 
 def store_in(folder: Path) -> GraphStore:
-    """The store of what runs have taught.
+    """Return the store of what runs have taught.
 
     Args:
         folder: of the setting ``catalogue``.
@@ -330,7 +330,7 @@ def store_in(folder: Path) -> GraphStore:
 
 
 def _called(run: StoredRun | Result) -> dict[str, None]:
-    """The tools that a run called, by name."""
+    """Return the tools that a run called, by name."""
     if isinstance(run, Result):
         return dict.fromkeys(call.tool for call in run.calls)
     return dict.fromkeys(str(e["data"].get("tool")) for e in run.latest() if e["kind"] == "call_ended")

@@ -24,7 +24,7 @@ MAX_SUBSTITUTES = 3
 
 @dataclass(frozen=True)
 class Sketch:
-    """What is offered for a task, and why.
+    """Describes what is offered for a task, and why.
 
     Attributes:
         tools: the likeliest first.
@@ -55,7 +55,7 @@ class Sketch:
     notices: tuple[str, ...] = ()
 
     def facts(self) -> SketchFacts:
-        """The sketch as a trace and a result hold it."""
+        """Return the sketch as a trace and a result hold it."""
         return SketchFacts(
             tools=tuple(self.tools),
             of=self.of,
@@ -144,7 +144,7 @@ def proven_substitutes(graph: ToolGraph, tools: Set[str]) -> dict[str, tuple[str
 
 
 def chosen_event(sketch: Sketch) -> dict[str, Any]:
-    """The event ``tools_chosen``. Where tools were sought, ``needs`` has for people what the edges say."""
+    """Return the event ``tools_chosen``. Where tools were sought, ``needs`` has for people what the edges say."""
     facts = sketch.facts()
     data: dict[str, Any] = {"tools": list(facts.tools), "of": facts.of}
     if any(why.kind != "all" for why in facts.why.values()):
@@ -158,7 +158,7 @@ def chosen_event(sketch: Sketch) -> dict[str, Any]:
 
 
 def feeds_of(graph: ToolGraph, consumers: Sequence[str]) -> list[Feed]:
-    """The surest edges into each parameter of some tools."""
+    """Return the surest edges into each parameter of some tools."""
     chosen: list[Feed] = []
     for consumer in consumers:
         taken: dict[str, int] = {}
@@ -170,12 +170,12 @@ def feeds_of(graph: ToolGraph, consumers: Sequence[str]) -> list[Feed]:
 
 
 def all_of(tools: Toolset) -> Sketch:
-    """The sketch that offers all tools."""
+    """Return the sketch that offers all tools."""
     return Sketch(tools, len(tools), why={name: Why(kind="all") for name in tools})
 
 
 def protocols_of(tools: Toolset) -> dict[str, Protocol]:
-    """The protocols of tools by name."""
+    """Return the protocols of tools by name."""
     return {name: tool.protocol for name, tool in tools.items()}
 
 

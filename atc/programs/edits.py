@@ -17,7 +17,7 @@ from atc.schemas.protocol import Protocol
 
 @dataclass(frozen=True)
 class RepairContext:
-    """What the repair rules know beside the program.
+    """Holds what the repair rules need beside the program.
 
     Attributes:
         protocols: the tools that the program is offered, by name.
@@ -51,7 +51,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """What one rule does at one place: all of its edits are made, or none.
+    """Describes what one rule does at one place: all of its edits are made, or none.
 
     Attributes:
         rule: the id of the rule (:mod:`atc._records.rules`).
@@ -88,12 +88,12 @@ def apply(program: Program, rewrites: Iterable[Rewrite]) -> tuple[Program, tuple
 
 
 def start_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    """Where a node begins."""
+    """Return where a node begins."""
     return node.lineno, node.col_offset
 
 
 def end_of(node: ast.expr | ast.stmt | ast.keyword) -> Position:
-    """Where a node ends."""
+    """Return where a node ends."""
     return node.end_lineno or node.lineno, node.end_col_offset or 0
 
 
@@ -131,7 +131,7 @@ def append_line(program: Program, text: str) -> Edit:
 
 
 def lines_of(node: ast.stmt) -> range:
-    """The lines on which a statement stands, its decorators among them."""
+    """Return the lines on which a statement stands, its decorators among them."""
     first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
     return range(first, (node.end_lineno or node.lineno) + 1)
 
@@ -153,7 +153,7 @@ def _collides(edit: Edit, others: Sequence[Edit]) -> bool:
 
 
 def _spliced(program: Program, edits: Sequence[Edit]) -> str:
-    """From the last edit to the first, so that none moves the place of another."""
+    """Make the edits from the last to the first, so that none moves the place of another."""
     offsets, size = [0], 0
     for line in program.lines:
         size += len(line.encode()) + 1

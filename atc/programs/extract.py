@@ -28,20 +28,21 @@ _PROMPT = re.compile(r"(>>>|\.\.\.)( |$)")
 
 @dataclass(frozen=True)
 class Extracted:
-    """What a reply held: the program (it may still not parse), or ``None`` and why."""
+    """Holds what a reply held: the program (it may still not parse), or ``None`` and why."""
 
     program: Program | None
     problem: str = ""
 
     @property
     def source(self) -> str | None:
-        """The text of the program; ``None`` where there is none."""
+        """Return the text of the program; ``None`` where there is none."""
         return self.program.source if self.program is not None else None
 
 
 def unfenced(source: str) -> str:
-    """A program without the fence around the whole of it; the lines of the fence are left empty, so that the others
-    keep their numbers. The same text where there is none."""
+    """Return a program without the fence around the whole of it; the lines of the fence are left empty, so that the
+    others keep their numbers. The same text where there is none.
+    """
     found = _FENCE.fullmatch(source.strip())
     if found is None or found[2].lower() not in _LANGUAGES or not source.strip().endswith(found[1]):
         return source
@@ -97,7 +98,7 @@ def _choose(programs: list[Program], tools: Collection[str]) -> Program:
 
 
 def _calls_a_tool(tree: ast.Module, tools: Collection[str]) -> bool:
-    """Whether a block calls a tool, in whatever dialect."""
+    """Return whether a block calls a tool, in whatever dialect."""
     return calls_one_of(tree, tools) or any(isinstance(n, ast.Name) and is_form(n.id) for n in ast.walk(tree))
 
 
@@ -106,7 +107,7 @@ def _joined(programs: list[Program]) -> Program:
 
 
 def _as_program(block: str) -> Program:
-    """A block as a program: without the prompts of a session, and without its margin, unless it parses as it is."""
+    """Return a block as a program: without a session's prompts and its margin, unless it parses as it is."""
     program = Program(block.strip("\n").rstrip() + "\n")
     if program.tree is not None:
         return program
@@ -121,13 +122,13 @@ def _as_program(block: str) -> Program:
 
 
 def _expanded(line: str) -> str:
-    """Tabs in the margin as spaces; those in the text of a line are its own."""
+    """Return a text with tabs in its margin as spaces; those in the text of a line are its own."""
     body = line.lstrip(" \t")
     return line[: len(line) - len(body)].expandtabs(4) + body
 
 
 def _without_prose(text: str) -> Program | None:
-    """The first run of whole lines that parses and does something, as long as it goes."""
+    """Return the first run of whole lines that parses and does something, as long as it goes."""
     lines = text.split("\n")
     starts = (index for index, line in enumerate(lines) if _CODE.match(line))
     tried = 0

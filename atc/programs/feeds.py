@@ -1,4 +1,4 @@
-"""Where the arguments of calls with effects come from: the flow says what may have fed them, the responses what did.
+"""Finds where arguments of calls with effects come from: the flow says what may feed them, the responses what did.
 
 Where both name the same value at the same place it is that place (as :mod:`atc.programs.lessons.witness` counts edges).
 Without a program that can be followed, an equal value in an earlier response is named as such, and no more.
@@ -24,7 +24,7 @@ from atc.schemas.protocol import Parameter, Protocol, parameters_of
 from atc.tools.paging import is_positional
 
 MAX_FEEDS, MAX_INSIDE = 3, 10
-"""Of one argument as a whole, and of the places within it. How many more there are is said."""
+"""Feeds that are named of one argument as a whole, and of places within it. How many more there are is said."""
 MAX_LEAVES, MAX_ALL = 200, 20_000
 """Scalars of one value, and of all responses, that are compared."""
 MAX_PARTS = 2_000
@@ -78,21 +78,21 @@ class Feeds:
         self._answered = [call for call in calls if call.succeeded]
 
     def of(self, call: Call) -> tuple[Feed, ...]:
-        """What feeds a planned call: its arguments in order, then those that are not known."""
+        """Return what feeds a planned call: its arguments in order, then those that are not known."""
         made: list[Feed] = []
         for name, value in call.arguments.items():
             made += self._of_argument(call, name, value)
         return (*made, *call.awaits)
 
     def expressions(self, call: Call) -> dict[str, str]:
-        """The arguments that are not known, each as the program writes it; empty text where that cannot be found."""
+        """Return the arguments that are not known, each as the program writes it; empty where that is not found."""
         names = dict.fromkeys(feed.argument for feed in call.awaits)
         return {name: self._expression(call, name) for name in names}
 
     # ------------------------------------------------------------------------------------------------------------------
 
     def _sites(self, call: Call) -> list[ToolCall]:
-        """The places in the program where a call can have been made."""
+        """Return the places in the program where a call can have been made."""
         if self.flow is None:
             return []
         return [
@@ -135,7 +135,7 @@ class Feeds:
         return len(text) <= len(self._task) and bool(re.search(rf"(?<!\w){re.escape(text)}(?!\w)", self._task))
 
     def _unfed_identifiers(self, name: str, given: Sequence[tuple[str, Path]], feeds: Sequence[Feed]) -> Iterator[Feed]:
-        """The identifiers within an argument that no response fed, where others of it are fed by one."""
+        """Yield the identifiers within an argument that no response fed, where others of it are fed by one."""
         fed = {feed.inside for feed in feeds}
         if any(feed.kind != "response" for feed in feeds):
             return  # it may be what was made from a response
@@ -150,7 +150,7 @@ class Feeds:
         return [c for c in before if c.attempt == call.attempt] or before
 
     def _equal(self, call: Call, name: str, value: Any, passed: Value) -> Iterator[Feed]:
-        """The places of responses whose value an argument has, outer ones first: the whole of it, else parts of it.
+        """Yield the places of responses whose value an argument has, outer ones first: of the whole, else of parts.
 
         The flow is followed into the argument along with its value: a field is compared with what the program put
         there, and with nothing that it put beside it.
@@ -187,7 +187,7 @@ class Feeds:
                         todo.append((item, (*inside, step), inner, sure and explicit))
 
     def _places_of(self, call: Call, may_be: Value) -> _Places:
-        """The places of responses that a value is known to be, where it stands as it is."""
+        """Return the places of responses that a value is known to be, where it stands as it is."""
         found = _Places({}, [])
         for origin in sorted(may_be.origins, key=str) if not may_be.open else ():
             for source in self._sources(call, origin):
@@ -204,7 +204,7 @@ class Feeds:
         return found
 
     def _found(self, part: Any, known: _Places) -> list[tuple[Call, Path]]:
-        """Those of the places that have a value, which is no empty one."""
+        """Return those of the places that have a value, which is no empty one."""
         if not isinstance(part, dict | list):
             return [each for text, _ in leaves(part) for each in known.scalars.get(text, ())]
         found = []
@@ -218,8 +218,9 @@ class Feeds:
     def _made(
         self, call: Call, name: str, given: Sequence[tuple[str, Path]], passed: Value, named: Container[str]
     ) -> Iterator[Feed]:
-        """What an argument was made from: the places whose texts stand in it; without one, where the origin begins,
-        if no other place of this tool is ``named``."""
+        """Yield what an argument was made from: the places whose texts stand in it; without one, where the origin
+        begins, if no other place of this tool is ``named``.
+        """
         for origin, exact in passed.parts():
             here, seen = self._sources(call, origin), False
             for source in here if not exact else ():
@@ -274,7 +275,7 @@ class _Places(NamedTuple):
 
 
 def _size(value: Any, most: int) -> int:
-    """How many values stand in a value, with itself; of a larger one about ``most``."""
+    """Return how many values stand in a value, with itself; of a larger one about ``most``."""
     size, todo = 0, [value]
     while todo and size < most:
         part = todo.pop()
@@ -285,14 +286,14 @@ def _size(value: Any, most: int) -> int:
 
 
 def _within(value: Value, step: str | int) -> tuple[Value, bool]:
-    """What stands at a place of a value; and whether the program put it at that very place."""
+    """Return what stands at a place of a value; and whether the program put it at that very place."""
     if isinstance(step, int):
         return value.item(step), True
     return value.key(step), all(step in cell.fields and cell.items is NOTHING for cell in value.cells)
 
 
 def _bounded(feeds: Sequence[Feed]) -> list[Feed]:
-    """The first feeds of an argument, the surest before the others; the last of them says how many there are more."""
+    """Return the first feeds of an argument, the surest first; the last says how many more there are."""
     ranked = sorted(feeds, key=lambda feed: feed.kind == "derived")
     most = MAX_INSIDE if any(feed.inside for feed in ranked) else MAX_FEEDS
     kept = ranked[:most]
@@ -302,18 +303,19 @@ def _bounded(feeds: Sequence[Feed]) -> list[Feed]:
 
 
 def _field(path: Path) -> str:
-    """The name of the field that a path leads to, or to an item of it."""
+    """Return the name of the field that a path leads to, or to an item of it."""
     return next((step for step in reversed(path) if isinstance(step, str)), "")
 
 
 def _is_own_id(path: Path) -> bool:
-    """Whether a place is the identifier of the thing that it belongs to: wherever it stands, it is the same thing."""
+    """Return whether a place is the identifier of the thing that it belongs to: the same thing wherever it stands."""
     return words_of(_field(path)) in {(kind,) for kind in THINGS}
 
 
 def _names(field: str, tool: str, path: Path) -> bool:
-    """Whether the field of an argument may hold what stands at a place of a response: an identifier stands only in a
-    field that names its thing (``product_id`` or ``product`` has the ``id`` of products, ``quantity`` has none)."""
+    """Return whether the field of an argument may hold what stands at a place of a response: an identifier stands only
+    in a field that names its thing (``product_id`` or ``product`` has the ``id`` of products, ``quantity`` has none).
+    """
     if not is_identifier(_field(path), THINGS):
         return True
     words = words_of(field)
@@ -353,7 +355,7 @@ def _fitted(source: Call, path: Path) -> int:
 
 
 def _row(value: Any, path: Path) -> dict[str, Any]:
-    """The fields beside the one that a path leads to, the first short ones; nothing where it leads to no field."""
+    """Return the fields beside the one that a path leads to, the first short ones; nothing if it leads to none."""
     if not path or not isinstance(path[-1], str):
         return {}
     ((_, found),) = places(value, path[:-1], exact=True)
@@ -370,7 +372,7 @@ def _row(value: Any, path: Path) -> dict[str, Any]:
 
 
 def _position(protocol: Protocol | None, original: str) -> tuple[int, str]:
-    """The position and the name that a program has for a parameter; a position that nothing has, where it has none."""
+    """Return a parameter's position and name for a program; a position that nothing has, where it has none."""
     parameters: Sequence[Parameter] = parameters_of(protocol) if protocol is not None else ()
     for position, parameter in enumerate(parameters):
         if parameter.original == original:
@@ -379,7 +381,7 @@ def _position(protocol: Protocol | None, original: str) -> tuple[int, str]:
 
 
 def leaves(value: Any, most: int = MAX_LEAVES) -> Iterator[tuple[str, Path]]:
-    """The scalars in a value as text, with their places, the first of a large one; not nulls and truth values."""
+    """Yield the scalars in a value as text, with their places, the first of a large one; not nulls and truth values."""
     todo: list[tuple[Any, Path]] = [(value, ())]
     left = most
     while todo and left > 0:

@@ -53,12 +53,12 @@ class Program:
 
     @property
     def tree(self) -> ast.Module | None:
-        """The syntax tree; ``None`` where the source is no program (see :attr:`problem`)."""
+        """Return the syntax tree; ``None`` where the source is no program (see :attr:`problem`)."""
         return self._parsed if isinstance(self._parsed, ast.Module) else None
 
     @property
     def module(self) -> ast.Module:
-        """The syntax tree of a program that is known to parse.
+        """Return the syntax tree of a program that is known to parse.
 
         Raises:
             NotParsed: the source is no program.
@@ -69,12 +69,12 @@ class Program:
 
     @property
     def problem(self) -> NotParsed | None:
-        """Why the source is no program; ``None`` where it is one."""
+        """Return why the source is no program; ``None`` where it is one."""
         return self._parsed if isinstance(self._parsed, NotParsed) else None
 
     @lazy
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the tree, as ``ast.walk`` gives them.
+        """Return all nodes of the tree, as ``ast.walk`` gives them.
 
         Raises:
             NotParsed: the source is no program.
@@ -83,20 +83,20 @@ class Program:
 
     @lazy
     def sets_answer(self) -> bool:
-        """Whether some statement gives the module's ``answer`` a value; not where the source is no program."""
+        """Return whether some statement gives the module's ``answer`` a value; not where the source is no program."""
         return self.tree is not None and sets_answer(self.tree)
 
     @lazy
     def lines(self) -> list[str]:
-        """The lines of the source, without their ends."""
+        """Return the lines of the source, without their ends."""
         return self.source.split("\n")
 
     def line(self, number: int) -> str:
-        """The text of a line, counted from 1, without its margin; empty where there is none."""
+        """Return the text of a line, counted from 1, without its margin; empty where there is none."""
         return self.lines[number - 1].strip() if 0 < number <= len(self.lines) else ""
 
     def flow(self, protocols: Mapping[str, Protocol]) -> Flow:
-        """The data flow of this program over these tools; analysed once for the same protocols.
+        """Return the data flow of this program over these tools; analysed once for the same protocols.
 
         Raises:
             NotParsed: the source is no program.
@@ -143,7 +143,7 @@ def parse(source: str) -> ast.Module:
 
 
 def _too_deep(tree: ast.Module) -> int | None:
-    """The line from which the tree is too deep to be walked by functions that call themselves."""
+    """Return the line from which the tree is too deep to be walked by functions that call themselves."""
     level: list[ast.AST] = [tree]
     for _ in range(MAX_DEPTH):
         level = [child for node in level for child in ast.iter_child_nodes(node)]

@@ -198,7 +198,7 @@ def blames_arguments(call: Call) -> bool:
 
 
 _UNTOLD = Paging("link", items=None)
-"""How a tool is paged of which its documents say nothing."""
+"""The paging of a tool whose documents say nothing of it."""
 
 
 class Part(NamedTuple):

@@ -17,13 +17,13 @@ _ANY_ERROR = {"Exception", "BaseException"}
 
 
 def span_of(node: ast.AST) -> Span:
-    """Where a node stands."""
+    """Return where a node stands."""
     line, column = getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
     return line, getattr(node, "end_lineno", None) or line, column, getattr(node, "end_col_offset", None) or column
 
 
 def idle_values(nodes: Iterable[ast.AST]) -> dict[ast.expr, ast.Expr | ast.Assign]:
-    """The values that a program takes nowhere, or into names alone that nothing reads; each with its statement."""
+    """Return the values that a program takes nowhere, or into names that nothing reads; each with its statement."""
     nodes = list(nodes)
     used = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)} | {"answer"}
     return {
@@ -35,20 +35,20 @@ def idle_values(nodes: Iterable[ast.AST]) -> dict[ast.expr, ast.Expr | ast.Assig
 
 
 def names_in(node: ast.AST) -> set[str]:
-    """All names that are written in a node, and the last names of dotted ones."""
+    """Return all names that are written in a node, and the last names of dotted ones."""
     found = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     return found | {part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute)}
 
 
 def sets_answer(tree: ast.Module) -> bool:
-    """Whether some statement gives the module's ``answer`` a value; a function of that name is none."""
+    """Return whether some statement gives the module's ``answer`` a value; a function of that name is none."""
     if any(isinstance(node, ast.Global) and "answer" in node.names for node in ast.walk(tree)):
         return True
     return any("answer" in binds(node) for node in _within(tree.body) if not isinstance(node, _SCOPES))
 
 
 def says_impossible(nodes: Iterable[ast.AST], line: int = 0) -> bool:
-    """Whether one of some nodes raises ``NotImplementedError``, by which a program says that no tool can do its task.
+    """Return whether one of some nodes raises ``NotImplementedError``, which says that no tool can do the task.
 
     Args:
         nodes: of the program.
@@ -63,8 +63,8 @@ def says_impossible(nodes: Iterable[ast.AST], line: int = 0) -> bool:
 
 
 def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
-    """What Python's parser lets pass and its compiler refuses, by line: ``return`` and ``yield`` outside a function,
-    ``break`` and ``continue`` outside a loop.
+    """Yield what Python's parser lets pass and its compiler refuses, by line: ``return`` and ``yield`` outside a
+    function, ``break`` and ``continue`` outside a loop.
     """
     todo: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
     while todo:
@@ -83,18 +83,18 @@ def misplaced(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 def calls_one_of(tree: ast.AST, names: Collection[str]) -> bool:
-    """Whether one of the names is called by itself somewhere, or by ``all_pages``."""
+    """Return whether one of the names is called by itself somewhere, or by ``all_pages``."""
     calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(isinstance(called, ast.Name) and (called.id in names or called.id == ALL_PAGES) for called in calls)
 
 
 def reads_one_of(tree: ast.AST, names: Collection[str]) -> bool:
-    """Whether one of the names stands somewhere in a program."""
+    """Return whether one of the names stands somewhere in a program."""
     return any(isinstance(node, ast.Name) and node.id in names for node in ast.walk(tree))
 
 
 def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:
-    """Whether a ``try`` makes provision for a key that is not there.
+    """Return whether a ``try`` makes provision for a key that is not there.
 
     It names an error of look-ups; or it catches everything around a body without a tool in it. Around a tool's call
     such a net is meant for the tool's failure.
@@ -109,12 +109,12 @@ def hedges_lookups(node: ast.Try | ast.TryStar, tools: Collection[str]) -> bool:
 
 
 def suppresses_lookups(node: ast.With | ast.AsyncWith) -> bool:
-    """``with contextlib.suppress(KeyError)``."""
+    """Return whether this is ``with contextlib.suppress(KeyError)``."""
     return any(names_in(item.context_expr) & _LOOKUP_ERRORS for item in node.items)
 
 
 def as_load(target: ast.expr) -> ast.expr:
-    """The expression that reads what an assignment's target names."""
+    """Return the expression that reads what an assignment's target names."""
     if isinstance(target, ast.Name):
         return ast.copy_location(ast.Name(target.id, ast.Load()), target)
     if isinstance(target, ast.Subscript):
@@ -125,7 +125,7 @@ def as_load(target: ast.expr) -> ast.expr:
 
 
 def defaults_of(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
-    """The parameters that have a default, with it."""
+    """Yield the parameters that have a default, with it."""
     positional = [*arguments.posonlyargs, *arguments.args]
     if arguments.defaults:
         for parameter, default in zip(positional[-len(arguments.defaults) :], arguments.defaults, strict=True):
@@ -136,12 +136,12 @@ def defaults_of(arguments: ast.arguments) -> Iterator[tuple[str, ast.expr]]:
 
 
 def is_generator(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the function itself, not one inside it, yields."""
+    """Return whether the function itself, not one inside it, yields."""
     return any(isinstance(node, ast.Yield | ast.YieldFrom) for node in _within(function.body))
 
 
 def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
-    """All nodes of a body that belong to its own scope."""
+    """Yield all nodes of a body that belong to its own scope."""
     todo: list[ast.AST] = list(body)
     while todo:
         node = todo.pop()
@@ -151,7 +151,7 @@ def _within(body: list[ast.stmt]) -> Iterator[ast.AST]:
 
 
 def binds(node: ast.AST) -> list[str]:
-    """The names that a node gives a meaning."""
+    """Return the names that a node gives a meaning."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.MatchMapping(rest=str(name)):
             return [name]
@@ -163,7 +163,7 @@ def binds(node: ast.AST) -> list[str]:
 
 
 def enclosing(tree: ast.Module, line: int, span: Span | None) -> tuple[ast.stmt | None, list[ast.AST]]:
-    """The innermost statement at a place, and what it stands in, within its function, from the outside."""
+    """Return the innermost statement at a place, and what it stands in, within its function, from the outside."""
     around: list[ast.AST] = []
     found: ast.stmt | None = None
     body: list[ast.AST] = [tree]

@@ -7,7 +7,7 @@ MAX_WORD = 200
 
 
 def has_word(text: str, word: str) -> bool:
-    """Whether a text has a word or number by itself: 16 has no 6. A date may have its time behind it."""
+    """Return whether a text has a word or number by itself: 16 has no 6. A date may have its time behind it."""
     if not word or len(word) > MAX_WORD:
         return word in text
     is_number = word[0].isdigit()

@@ -63,7 +63,7 @@ class Questions:
         self.tool = Tool(_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> str:
-        """The transport: ask, and wait for the answer.
+        """Ask, and wait for the answer.
 
         Raises:
             CallRefused: this run has asked as often as it may.
@@ -90,27 +90,27 @@ class Questions:
         return _usable(reply)
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def beside(self, tools: Toolset) -> Toolset:
-        """These tools, and ``ask_user`` beside them."""
+        """Return these tools, and ``ask_user`` beside them."""
         return tools if NAME in tools else tools + Toolset([self.tool])
 
 
 def is_ask_user(tool: Tool | None) -> bool:
-    """Whether that is ``ask_user``, and no user's tool of that name."""
+    """Return whether that is ``ask_user``, and no user's tool of that name."""
     return tool is not None and tool.protocol is _PROTOCOL
 
 
 def asked_fault(needed: InputNeeded, run_id: str = "") -> Fault:
-    """The fault of a run that ends with a question. ``run_id``: by which it can go on, if it can."""
+    """Return the fault of a run that ends with a question. ``run_id``: by which it can go on, if it can."""
     hint = f"answer it: `atc resume {run_id} --reply TEXT`, or resume({run_id!r}, reply=…)" if run_id else ""
     return Fault(kind="environment", case=FaultCase.ASKED, reason=needed.question, hint=hint)
 
 
 def _usable(reply: object) -> str:
-    """What was answered, as a program gets it.
+    """Return what was answered, as a program gets it.
 
     Raises:
         ToolError: it is no text, or far too long.
@@ -126,7 +126,7 @@ def _usable(reply: object) -> str:
 
 
 def _answered(broker: Broker) -> list[tuple[str, str]]:
-    """The questions of this task that an earlier process asked, with their answers, as the journal has them."""
+    """Return the questions of this task that an earlier process asked, with their answers, as the journal has them."""
     journal = broker.journal
     return [
         (str(entry.arguments.get("question", "")).strip(), entry.value)

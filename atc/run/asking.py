@@ -22,7 +22,7 @@ further wait is twice as long."""
 
 
 def task_message(text: str, images: Sequence[Image]) -> Message:
-    """The message that says the task, with its images; without any it is the text alone."""
+    """Return the message that says the task, with its images; without any it is the text alone."""
     if not images:
         return Message("user", text)
     return Message("user", f"{text}\n\n{prompt('images', count=len(images))}", images=tuple(images))
@@ -95,7 +95,7 @@ def emit_reply(emit: Emit, purpose: str, reply: Reply) -> None:
 
 
 def type_note(answer: AnswerType | None, what: str = "`answer`") -> str:
-    """The text behind the task; empty where no type was asked for.
+    """Return the text behind the task; empty where no type was asked for.
 
     Args:
         answer: the type.

@@ -1,4 +1,4 @@
-"""What a strategy is: one way of acting on a task, found by its name. And how it ends.
+"""A strategy is one way of acting on a task, found by its name; an ending says how it ended.
 
 A strategy is code of the host: it runs on the trusted side, with everything that the user has given to the agent. So
 one that is not bundled is loaded only when the user names it.
@@ -31,7 +31,7 @@ FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 
 @dataclass(frozen=True)
 class Ending:
-    """How a strategy ended: ``answered`` with a value, or with another status and the fault that ended it.
+    """Describes how a strategy ended: ``answered`` with a value, or with another status and its fault.
 
     ``partial`` and ``remarks`` are those of :class:`atc.result.Result`. The agent finds them by the calls of a run that
     answered (:mod:`atc.run.left_undone`): a strategy need not set them.
@@ -45,7 +45,7 @@ class Ending:
 
 
 def checked(found: Any, strategy: str) -> Ending:
-    """What a strategy returned, if a result can be made of it.
+    """Return what a strategy returned, if a result can be made of it.
 
     Raises:
         UsageError: it is no ending, or its status, value or fault is none.
@@ -69,8 +69,9 @@ def checked(found: Any, strategy: str) -> Ending:
 
 
 def typed_ending(run: Run, ending: Ending) -> tuple[Ending, Fitted | None]:
-    """An ending, with its value as the type that was asked for. Where it is none of that type, the run is unsolved; one
-    that is partial has no value then."""
+    """Return an ending, with its value as the type that was asked for. Where it is none of that type, the run is
+    unsolved; one that is partial has no value then.
+    """
     if run.answer_type is None or not (ending.status == "answered" or ending.partial):
         return ending, None
     found = run.answer_type.fit(to_json_value(ending.value))
@@ -121,7 +122,7 @@ class Strategy(abc.ABC):
 
 
 def open_strategy(given: str | Strategy) -> Strategy:
-    """The strategy of a name: of a bundled one, of code as ``MODULE:NAME`` or ``FILE.py:NAME``, of an entry point.
+    """Return the strategy of a name: of a bundled one, of ``MODULE:NAME`` or ``FILE.py:NAME``, of an entry point.
 
     Raises:
         UsageError: nothing has this name, its code cannot be imported, or it is no strategy.
@@ -139,7 +140,7 @@ def open_strategy(given: str | Strategy) -> Strategy:
 
 
 def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | None) -> tuple[Strategy, str | None]:
-    """The strategy that a stored run was begun with, and by what it is opened; ``None`` for one given as an object.
+    """Return the strategy that a stored run was begun with, and what opens it; ``None`` for one given as an object.
 
     Args:
         run_id: the run.
@@ -163,7 +164,7 @@ def resumed_strategy(run_id: str, started: Mapping[str, Any], given: Strategy | 
 
 
 def _made(found: Any, name: str) -> Strategy:
-    """The strategy of a class, or the object itself.
+    """Return the strategy of a class, or the object itself.
 
     Raises:
         UsageError: it is neither.

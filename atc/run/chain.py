@@ -21,7 +21,7 @@ class Chain(Strategy):
     """Which program comes next, and what a warning costs."""
 
     def __init__(self, options: WritingOptions = DEFAULT_OPTIONS) -> None:
-        """``options``: how programs are written, checked and traced."""
+        """Take ``options``: how programs are written, checked and traced."""
         self._options = options
 
     async def solve(self, run: Run) -> Ending:

@@ -26,7 +26,7 @@ _NOT_THERE = frozenset({404, 410, "not_found", "unknown_id"})
 
 
 class ChainPolicy:
-    """What the chain decides in one run, by the programs so far.
+    """Decides for the chain in one run, by the programs so far.
 
     Args:
         loop: the run's steps.
@@ -41,7 +41,7 @@ class ChainPolicy:
         self._foretold = 0
 
     async def next_program(self) -> Draft | None:
-        """A new program to go on with; ``None`` once a bound is used up (α, §3.3)."""
+        """Return a new program to go on with; ``None`` once a bound is used up (α, §3.3)."""
         spent = self._loop.spent
         broken = sum(r.fault is not None and bool(r.fault.substitutes) for r in spent)  # each bans a tool
         if len(spent) - self._rejections - min(broken, MAX_ROUTED) > self._settings.max_revisions:
@@ -51,7 +51,7 @@ class ChainPolicy:
         return await self._loop.write()
 
     async def check(self, draft: Draft) -> list[Finding]:
-        """What keeps a program from running: errors, and warnings before a write that were not told yet."""
+        """Return what keeps a program from running: errors, and warnings before a write that were not told yet."""
         found = await self._loop.check(draft)
         errors = [finding for finding in found if finding.severity == "error"]
         return [*errors, *self._not_told(draft)]
@@ -65,7 +65,7 @@ class ChainPolicy:
         self._foretold += fault.finding is not None and not wrote
 
     def confirms(self, fault: Fault, value: Any, before: Any) -> bool:
-        """Whether two programs in a row found the same answer that rests on nothing, which is the answer then.
+        """Return whether two programs in a row found the same answer that rests on nothing, which is the answer then.
 
         It is none where a tool failed and that is all that is known: a program that leaves out the call, or catches its
         error, has not answered. What is not there may be just what the task asks.
@@ -90,7 +90,7 @@ class ChainPolicy:
         return last == [FaultCase.IMPOSSIBLE] * said
 
     def fault(self) -> Fault:
-        """Why the last program did not answer: its fault, or the first finding if it never ran."""
+        """Return why the last program did not answer: its fault, or the first finding if it never ran."""
         last = self._history[-1]
         if last.fault is not None:
             return last.fault
@@ -107,7 +107,7 @@ class ChainPolicy:
         return sum(bool(revision.findings) for revision in self._loop.spent) + self._foretold
 
     def _not_told(self, draft: Draft) -> list[Finding]:
-        """The warnings for which a program is sent back: each once in a run, and none where no reply is left."""
+        """Return the warnings for which a program is sent back: each once in a run, and none where no reply is left."""
         allowed = self._run.broker.approval.warnings == "allow"
         if allowed or draft.source in self._before or self._rejections >= self._max_rejections:
             return []

@@ -78,7 +78,7 @@ class Upcoming:
     dry_run: bool = False
 
     def open_journal(self, stored: StoredRun | None) -> Journal:
-        """The conversation's journal, for this task.
+        """Return the conversation's journal, for this task.
 
         Raises:
             JournalError: it cannot be used.
@@ -129,7 +129,7 @@ class Conversation:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The tasks so far and how each went, in short."""
+        """Return the tasks so far and how each went, in short."""
         return tuple(self._turns)
 
     def run(self, task: str, *, answer: Any = None, **options: Unpack[RunOptions]) -> Result[Any]:
@@ -258,7 +258,7 @@ class Conversation:
         return Turn(**shown)
 
     def _kept(self, name: str, value: Any) -> tuple[str, str]:
-        """A value as it is shown, and the name of the variable that has it; empty where none has."""
+        """Return a value as it is shown, and the name of the variable that has it; empty where none has."""
         value = self._redactor.value(value)
         text = value if isinstance(value, str) else as_text(value)
         if value is None or len(text) > MAX_INPUT or name_problem(name, self._agent.tools):

@@ -1,4 +1,4 @@
-"""What a program can ask, for the next program: ``find_tools`` looks among the tools that were not offered, and
+"""A program can ask, for the next program: ``find_tools`` looks among the tools that were not offered, and
 ``tool_docs`` gives the whole documents of tools that were shown in part. :mod:`atc.run.look` is the third.
 """
 
@@ -27,7 +27,7 @@ DOCS = "tool_docs"
 MAX_ASKS = 5
 """Programs of a run that only ask, or look, and cost no revision."""
 DOCS_TOKENS = 2_000
-"""Of all documents that one call gives, where the program says nothing else."""
+"""Tokens of all documents that one call gives, where the program sets no limit."""
 AT_ONCE, IN_ALL = 5, 20
 """Tools that one call finds, and that a run may add to what it was offered."""
 _PROTOCOL = Protocol(
@@ -101,7 +101,7 @@ class Finder:
         self.tool = Tool(_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> list[dict[str, str]]:
-        """The transport: find, and remember what is new.
+        """Find, and remember what is new.
 
         Raises:
             ToolError: this run has added as many tools as it may.
@@ -121,7 +121,7 @@ class Finder:
         return [{"name": tool.name, "stub": render_stub(tool.protocol)} for tool in new]
 
     async def _reserve(self) -> int:
-        """Room for what one search may add; where searches under way hold the rest of it, wait for one to end."""
+        """Take room for what one search may add; where other searches hold the rest of it, wait for one to end."""
         while (room := min(AT_ONCE, IN_ALL - self._added - self._reserved)) <= 0:
             if self._added >= IN_ALL:
                 raise ToolError(f"this run has added {IN_ALL} tools already: use those", status="too_many_tools")
@@ -130,11 +130,11 @@ class Finder:
         return room
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def take(self) -> Toolset:
-        """What was found since the last time."""
+        """Return what was found since the last time."""
         found, self._found = self._found, {}
         return Toolset(found.values())
 
@@ -153,7 +153,7 @@ class Docs:
         self.tool = Tool(_DOCS_PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """The transport: the stubs that fit in the budget, whole, in the order asked; the names of the others.
+        """Return the stubs that fit in the budget, whole, in the order asked; the names of the others.
 
         Raises:
             ToolError: none of the tools is offered.
@@ -174,11 +174,11 @@ class Docs:
         return {"stubs": stubs, "over_budget": over}
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def take(self) -> list[str]:
-        """The tools that were asked for since the last time, and not before."""
+        """Return the tools that were asked for since the last time, and not before."""
         new = [name for name in dict.fromkeys(self._asked) if name not in self._shown]
         self._asked = []
         self._shown.update(new)
@@ -203,7 +203,7 @@ def docs_for(offered: Toolset, tools: Toolset) -> Docs | None:
 
 
 def asking_tools(tools: Toolset) -> list[str]:
-    """Which of these are ``find_tools``, ``tool_docs``, ``look`` and ``ask_user``, and no user's tools of those names.
+    """Return which of these are ``find_tools``, ``tool_docs``, ``look``, ``ask_user``, and no user's tools.
 
     Args:
         tools: among which they are sought.

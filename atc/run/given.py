@@ -36,7 +36,7 @@ _OPTIONS = WritingOptions(revision="notes", author="caller")
 
 @dataclass
 class Facts:
-    """What a run of a given program shows beside its result.
+    """Holds what a run of a given program shows beside its result.
 
     Attributes:
         findings: what kept the program from running, or the warning that foretold its failure.
@@ -56,7 +56,7 @@ class Facts:
 
     @property
     def unknown(self) -> dict[int, str]:
-        """Names that the program calls and nothing has, by the place of their finding."""
+        """Return names that the program calls and nothing has, by the place of their finding."""
         kinds = ("undefined_name", "unknown_tool")
         return {at: str(each.name) for at, each in enumerate(self.findings) if each.kind in kinds and each.name}
 
@@ -144,7 +144,7 @@ class Given(Strategy):
             return Ending(STATUS[fault.cause] if fault.cause is not None else "unsolved", fault=fault)
 
     def _may_be_sent_back(self, run: Run, draft: Draft) -> bool:
-        """Whether warnings before a write send the program back: not one that comes again, or that never could."""
+        """Return whether warnings before a write send the program back: none that comes again, or never could."""
         allowed = run.broker.approval.warnings == "allow"
         return run.settings.keep_runs and not allowed and draft.source not in self._before
 
@@ -162,7 +162,7 @@ class Given(Strategy):
 
 
 def _named(program: Program, run: Run, more: Collection[str]) -> list[str]:
-    """The tools that a program names, and ``more``, in the order of the agent's tools."""
+    """Return the tools that a program names, and ``more``, in the order of the agent's tools."""
     if program.tree is None:
         return []
     names = {node.id for node in ast.walk(program.tree) if isinstance(node, ast.Name)}.union(more)

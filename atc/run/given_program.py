@@ -33,7 +33,7 @@ MAX_LINE, MAX_TOOLS = 100, 5
 
 @dataclass(frozen=True)
 class GivenRun:
-    """How a given program went.
+    """Describes how a given program went.
 
     Attributes:
         result: of its run.
@@ -112,8 +112,8 @@ async def run_given(
 
 
 def title_of(source: str, tools: Collection[str]) -> str:
-    """What a list of runs calls a program: its first line, which may be a comment that says what it is for, and the
-    tools that it names, in their order.
+    """Return what a list of runs calls a program: its first line, which may be a comment that says what it is for, and
+    the tools that it names, in their order.
 
     Args:
         source: the program.
@@ -135,7 +135,7 @@ def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
 
 
 def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request, dict[str, Any]]:
-    """A run that goes on with another program: where it is kept, its request, and the inputs of its last program."""
+    """Return a run that goes on with another program: where it is kept, its request, its last inputs."""
     stored = agent.store.run(name) if RUN_ID.fullmatch(name) else agent.store.find(name)
     started = stored.first("run_started") if stored.exists else None
     if started is None or not stored.has_journal:

@@ -1,4 +1,4 @@
-"""What an answer leaves undone: writes that were refused or are in doubt, and failures that a program caught.
+"""An answer may leave things undone: writes that were refused or are in doubt, and failures that a program caught.
 
 A program may catch a ``ToolError`` and go on, which is right for what it knows another way round. It makes no refusal
 good: a run that answers without a write that was refused ends as ``denied``, with one in doubt as ``in_doubt``. Its
@@ -37,7 +37,7 @@ MAX_REMARKS, MAX_WARNINGS = 20, 5
 
 
 def settled(ending: Ending, run: Run) -> Ending:
-    """The ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
+    """Return the ending of a run that answered, as what it left undone makes it. Any other ending stays as it is."""
     if ending.status != "answered":
         return ending
     left = LeftUndone(run.broker, run.calls, run.revisions)
@@ -53,7 +53,7 @@ def settled(ending: Ending, run: Run) -> Ending:
 
 
 def _unresolved(run: Run, left: LeftUndone) -> Iterator[Fault]:
-    """The warnings about calls that the answer rests on, and that the run did not settle."""
+    """Yield the warnings about calls that the answer rests on, and that the run did not settle."""
     grounds = left.grounds
     for attempt, findings in run.unresolved.items():
         made = {call.tool: call.index for call in grounds if call.attempt == attempt}
@@ -73,14 +73,14 @@ def _unresolved(run: Run, left: LeftUndone) -> Iterator[Fault]:
 
 
 def tools_gone(run: Run) -> tuple[Fault, ...]:
-    """The tools that a resumed run had before and that are not there any more; however it ended."""
+    """Return the tools that a resumed run had before and that are not there any more; however it ended."""
     names = run.gone[:MAX_REMARKS]
     return tuple(Fault(kind="environment", case=FaultCase.TOOL_GONE, tool=name) for name in names)
 
 
 def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], list[Invocation]]:
-    """The calls with effects that a request has made, and those that were refused and that none made later: nobody
-    approved them, or a write in doubt stood in their way.
+    """Return the calls with effects that a request has made, and those that were refused and that none made later:
+    nobody approved them, or a write in doubt stood in their way.
 
     Args:
         broker: its journal has what earlier programs and processes did.
@@ -96,12 +96,12 @@ def writes_of(broker: Broker, calls: Sequence[Call]) -> tuple[list[Invocation], 
 
 
 def refused_write(run: Run) -> bool:
-    """Whether a write is refused or in doubt, so that nothing may go on from the program that ran last."""
+    """Return whether a write is refused or in doubt, so that nothing may go on from the program that ran last."""
     return LeftUndone(run.broker, run.calls).write is not None
 
 
 def call_of(entry: CallEntry) -> Call:
-    """A call in doubt that an earlier process began, as a result holds it: it failed, or that process ended in it."""
+    """Return a call in doubt that an earlier process began, as a result holds it: it failed, or was cut off."""
     return Call(
         index=entry.number,
         attempt=entry.attempt,
@@ -116,7 +116,7 @@ def call_of(entry: CallEntry) -> Call:
 
 @dataclass(frozen=True)
 class LeftUndone:
-    """What the calls of one run leave undone, once its last program has ended.
+    """Finds what the calls of one run leave undone, once its last program has ended.
 
     Args:
         broker: of the run.
@@ -130,19 +130,19 @@ class LeftUndone:
 
     @cached_property
     def write(self) -> Call | None:
-        """The write that the run may not answer without: the first in doubt, else the first that was refused."""
+        """Return the write that the run may not answer without: the first in doubt, else the first that was refused."""
         return next(chain(self._doubtful(), self._refused()), None)
 
     @property
     def cause(self) -> Cause | None:
-        """Why that one is not done: ``in_doubt`` or ``denied``; ``None`` where there is none."""
+        """Return why that one is not done: ``in_doubt`` or ``denied``; ``None`` where there is none."""
         if self.write is None:
             return None
         return "denied" if _is_denied(self.write) else "in_doubt"
 
     @cached_property
     def caught(self) -> list[Call]:
-        """The failures that the answer goes on from: writes first, and one of those that are alike."""
+        """Return the failures that the answer goes on from: writes first, and one of those that are alike."""
         found: dict[tuple[object, ...], Call] = {}
         for call in chain(self._failed(), self._stated()):
             found.setdefault((call.tool, call.line, call.error, call.body_error), call)
@@ -150,27 +150,28 @@ class LeftUndone:
 
     @property
     def grounds(self) -> list[Call]:
-        """The calls on which the answer rests."""
+        """Return the calls on which the answer rests."""
         return [call for call in self.calls if call.succeeded and self._answers(call)]
 
     @property
     def partial(self) -> bool:
-        """Whether one of these was a write."""
+        """Return whether one of these was a write."""
         return any(call.effect is not Effect.READ for call in self.caught)
 
     # ------------------------------------------------------------------------------------------------------------------
 
     @cached_property
     def _last(self) -> dict[int, int]:
-        """By stage, the program that ended it; of the current one, that which ran last, whether it called or not."""
+        """Return, by stage, the program that ended it; of the current one, the last to run, even without calls."""
         last: dict[int, int] = {}
         for call in self.calls:
             last[call.stage] = max(call.attempt, last.get(call.stage, -1))
         return last | {self.broker.journal.stage: self.broker.journal.attempt}
 
     def _answers(self, call: Call) -> bool:
-        """Whether the answer rests on the program that made a call. Without a program (its line is 0) the model saw the
-        call itself, and went on."""
+        """Return whether the answer rests on the program that made a call. Without a program (its line is 0) the model
+        saw the call itself, and went on.
+        """
         return call.attempt == self._last[call.stage] or not call.line
 
     @cached_property
@@ -222,25 +223,25 @@ class LeftUndone:
                 yield call
 
     def _looks_at(self, call: Call) -> bool:
-        """Whether a program of the run names the field in which a response states an error."""
+        """Return whether a program of the run names the field in which a response states an error."""
         return any(names_error(Program(each.program), call) for each in self.revisions)
 
     def _is_done(self, call: Call) -> bool:
-        """Whether a write was refused because an earlier stage or task did the same."""
+        """Return whether a write was refused because an earlier stage or task did the same."""
         if call.error_status != "already_done":
             return False
         journal, key = self.broker.journal, self.broker.key_of(call)
         return journal.committed(key) is not None or journal.left(key) is not None
 
     def _is_told(self, call: Call) -> bool:
-        """Whether a call that was refused for one in doubt is what ended the run, or that one asked for again."""
+        """Return whether a call that was refused for one in doubt ended the run, or is that one asked for again."""
         if self.write is not None and self.write.index == call.index:
             return True
         entries = self.broker.journal.entries.values()
         return any(entry.in_doubt and _request(entry) == _request(call) for entry in entries)
 
     def _is_mended(self, call: Call) -> bool:
-        """Whether another call of the tool, or of one that takes its place, did later what a write failed to do."""
+        """Return whether another call of the tool, or of its substitute, did later what a write failed to do."""
         instead = [each.tool for each in self.broker.broken_tools.substitutes(call.tool)]
         return self._made.after(call) or any(self._made.has(tool, since=call.index) for tool in instead)
 
@@ -256,15 +257,15 @@ class _Made:
             self._lines.setdefault(call.tool, {}).setdefault(call.line, []).append(call.index)
 
     def has(self, tool: str, since: int = 0) -> bool:
-        """Whether a tool was called after that call."""
+        """Return whether a tool was called after that call."""
         return any(indices[-1] > since for indices in self._lines.get(tool, {}).values())
 
     def has_same(self, call: Call) -> bool:
-        """Whether the same call succeeded later."""
+        """Return whether the same call succeeded later."""
         return self._same.get((call.tool, as_text(call.arguments)), 0) > call.index
 
     def after(self, call: Call) -> bool:
-        """Whether a later call of the tool made a failure good.
+        """Return whether a later call of the tool made a failure good.
 
         A line that succeeded more than once goes through a list: there another item's success is no second try.
         """
@@ -275,7 +276,7 @@ class _Made:
 
 
 def _request(made: Call | CallEntry) -> tuple[str, str]:
-    """What two calls have in common that ask for the same. A refused call has its arguments cut."""
+    """Return what two calls have in common that ask for the same. A refused call has its arguments cut."""
     return made.tool, as_text(cut_arguments(made.arguments))
 
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 NAME = "look"
 SHOWN_TOKENS = 2_000
-"""Of all values that a prompt shows, at most."""
+"""Tokens of all values that a prompt shows, at most."""
 ROOM, MAX_NAMES = 3 * SHOWN_TOKENS, 400
 """Characters of these tokens, and of the names of values for which there is no room."""
 MAX_VALUES = 20
@@ -57,7 +57,7 @@ PROTOCOL = Protocol(
 
 
 def is_look(tool: Tool | None) -> bool:
-    """Whether that is ``look``, and no user's tool of that name."""
+    """Return whether that is ``look``, and no user's tool of that name."""
     return tool is not None and tool.protocol is PROTOCOL
 
 
@@ -79,7 +79,7 @@ class Look:
         self.tool = Tool(PROTOCOL, self)
 
     async def __call__(self, arguments: dict[str, Any]) -> None:
-        """The transport: find out whether these values can be handed on.
+        """Find out whether these values can be handed on.
 
         Raises:
             ToolError: they cannot, there are none or too many, or this run has asked as often as it may.
@@ -103,11 +103,11 @@ class Look:
             raise ToolError(f"{error}. Look at a part of it", status="cannot_look") from None
 
     def opened(self) -> AbstractAsyncContextManager[Any] | None:
-        """Nothing to open."""
+        """Return nothing: there is nothing to open."""
         return None
 
     def begin(self, call: CallHandler) -> CallHandler:
-        """A program begins: what answers its calls, by ``call``, until it looks."""
+        """Begin a program, and return what answers its calls, by ``call``, until it looks."""
         self.values, self._under_way, self._looking = None, 0, False
 
         async def answered(request: CallRequest) -> CallReply:
@@ -116,7 +116,7 @@ class Look:
         return answered
 
     async def _answered(self, request: CallRequest, call: CallHandler) -> CallReply:
-        """One call. To look ends the program, so it is refused while other calls are under way, and they after it."""
+        """Answer one call. To look ends the program: it is refused while others are under way, and they after it."""
         looks = request.tool == NAME
         if self._looking or self.values is not None:
             return self._run.broker.refuse(request, CallRefused("its program has ended", status="stopped"))
@@ -137,7 +137,7 @@ class Look:
 
 
 class Looks:
-    """What the programs of one task that looked have left, in order; a resumed run has it from its trace.
+    """Keeps what the programs of one task that looked have left, in order; a resumed run has it from its trace.
 
     Args:
         run: the run.
@@ -154,7 +154,7 @@ class Looks:
         return bool(self.programs)
 
     def add(self, program: str, before: Iterable[str]) -> None:
-        """A program looked. ``before``: the programs that were written before it, of which the first look has need."""
+        """Note a program that looked. ``before``: the programs that were written before it, for the first look."""
         if not self.programs:
             self._calls = _calls([*before, program])
         self.programs.append(program)
@@ -178,7 +178,7 @@ class Looks:
         return []
 
     def known(self, program: Program) -> frozenset[str] | None:
-        """The tools that a program only calls as a program did that was written before the first look.
+        """Return the tools that a program only calls as a program did that was written before the first look.
 
         ``None`` where no program looked. Texts are compared, and not values: a call is known again by its source.
         """
@@ -191,7 +191,7 @@ class Looks:
         return frozenset(calls.values()) - others
 
     def shown(self) -> str:
-        """What the next prompt says: what was done, and what the variables hold; empty where no program looked."""
+        """Return what the next prompt says: what was done and what the variables hold; empty if no program looked."""
         if not self.programs:
             return ""
         journal, masked = self._run.broker.journal, self._run.broker.redactor.value
@@ -214,13 +214,13 @@ class Looks:
 
 
 def refused_write(calls: Iterable[Call]) -> Call | None:
-    """The first write of a program that was not approved, or may have been done, caught or not: no look follows it."""
+    """Return the first write of a program that was not approved, or is in doubt, caught or not: no look follows it."""
     stops = (each for each in calls if each.effect is not Effect.READ)
     return next((c for c in stops if c.status == "in_doubt" or c.cause in ("denied", "in_doubt")), None)
 
 
 def refusal(call: Call) -> Fault:
-    """The fault of such a write: no other program helps."""
+    """Return the fault of such a write: no other program helps."""
     return Fault(
         kind="tool",
         case=failure_case(call),
@@ -236,12 +236,12 @@ def refusal(call: Call) -> Fault:
 
 
 def looks(program: Program) -> bool:
-    """Whether a program calls ``look``, and has no function of its own of that name."""
+    """Return whether a program calls ``look``, and has no function of its own of that name."""
     return program.tree is not None and not _binds_look(program) and any(_looks(program))
 
 
 def ends_with_look(program: Program) -> bool:
-    """Whether the last statement of a program looks, perhaps under a condition: what it finds is no answer then."""
+    """Return whether the last statement of a program looks, if only under a condition: what it finds is no answer."""
     if not looks(program) or not program.module.body:
         return False
     last = {id(node) for node in ast.walk(program.module.body[-1])}
@@ -249,7 +249,7 @@ def ends_with_look(program: Program) -> bool:
 
 
 def with_names(program: Program) -> tuple[Program, str]:
-    """A program whose looks name every value, and what was changed; the same program where they do.
+    """Return a program whose looks name every value, and what was changed; the same program where they do.
 
     A variable has its own name, another expression ``value1`` and so on, by its place.
     """
@@ -290,7 +290,7 @@ def _named_calls(program: Program) -> Iterator[tuple[ast.Call, str]]:
 
 
 def _calls(programs: Iterable[str]) -> frozenset[str]:
-    """Every call of these programs, without its place."""
+    """Return every call of these programs, without its place."""
     parsed = [program for program in map(Program, programs) if program.tree is not None]
     return frozenset(ast.dump(node) for program in parsed for node, _ in _named_calls(program))
 
@@ -301,13 +301,13 @@ def _done(tool: str, arguments: dict[str, Any], value: Any) -> str:
 
 
 def _some(calls: Sequence[str]) -> list[str]:
-    """A line for each call, as far as there is room."""
+    """Return a line for each call, as far as there is room."""
     more = [wording.more_calls(len(calls) - MAX_CALLS)] if len(calls) > MAX_CALLS else []
     return [*(f"- {call}" for call in calls[:MAX_CALLS]), *more]
 
 
 def _newest(programs: Iterable[str]) -> list[str]:
-    """The latest programs for which there is room, in order; the last one always, in part where it is long."""
+    """Return the latest programs for which there is room, in order; the last one always, in part where it is long."""
     shown: list[str] = []
     room = MAX_PROGRAMS
     for program in reversed([*programs]):
@@ -319,7 +319,7 @@ def _newest(programs: Iterable[str]) -> list[str]:
 
 
 def _within(values: dict[str, Any]) -> str:
-    """The values in brief, in :data:`SHOWN_TOKENS` at most; the oldest by name alone where there is no room for all."""
+    """Return the values in brief, in :data:`SHOWN_TOKENS` at most; the oldest by name alone if there is no room."""
     left = [*values]
     while True:
         brief = previews({name: values[name] for name in left}, ROOM - MAX_NAMES)

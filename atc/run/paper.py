@@ -87,7 +87,7 @@ class _Loop(ProgramLoop):
     """Write, execute, attribute by the model."""
 
     async def attribute(self, draft: Draft, outcome: Outcome) -> Fault | None:
-        """The error of the last program, with the tool that the model names; ``None`` if the program ran to its end.
+        """Return the error of the last program, with the tool that the model names; ``None`` if it ran to its end.
 
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
@@ -113,7 +113,7 @@ class _Policy(ChainPolicy):
         return await self._loop.write() if len(self._history) <= self._settings.max_revisions else None
 
     async def check(self, draft: Draft) -> list[Finding]:
-        """That a reply holds no program; of a program, nothing."""
+        """Find a fault only where a reply holds no program."""
         return await self._loop.check(draft)
 
     def confirms(self, fault: Fault, value: object, before: object) -> bool:
@@ -132,7 +132,7 @@ def _result(program: Program, outcome: Outcome, fault: Fault) -> Fault:
 
 
 def _trace(program: Program, error: ProgramError) -> str:
-    """The exception, then each frame with its line, the innermost last."""
+    """Return the exception, then each frame with its line, the innermost last."""
     frames = error.trace[-MAX_FRAMES:] or ((("<module>", error.line),) if error.line else ())
     lines = (f"  line {line}, in {name}: {program.line(line).strip()[:300]}" for name, line in frames)
     return "\n".join([f"{error.type}: {error.message}", *lines])

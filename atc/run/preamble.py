@@ -52,7 +52,7 @@ class Turn(Record):
 
     @property
     def answered(self) -> bool:
-        """Whether the task was answered."""
+        """Return whether the task was answered."""
         return self.status == "answered"
 
 
@@ -84,48 +84,48 @@ class Preamble:
             raise UsageError(f"the trace does not say what stood before the task: {error}") from None
 
     def for_trace(self) -> dict[str, Any]:
-        """The fields that :meth:`from_trace` reads; empty where there is nothing."""
+        """Return the fields that :meth:`from_trace` reads; empty where there is nothing."""
         turns = [turn.model_dump(mode="json") for turn in self.turns]
         made = {"instructions": self.instructions, "earlier": turns, "turn": self.number}
         return {name: value for name, value in made.items() if value}
 
     @cached_property
     def programs(self) -> str:
-        """Before a task that a program solves. Empty, or it ends with an empty line."""
+        """Return what stands before a task that a program solves. Empty, or it ends with an empty line."""
         return self._rendered(variables=True)
 
     @cached_property
     def calls(self) -> str:
-        """Before a task that is solved without programs: no variable is named."""
+        """Return what stands before a task that is solved without programs: no variable is named."""
         return self._rendered(variables=False)
 
     @cached_property
     def tasks(self) -> str:
-        """Before a question about the answer: the earlier tasks without their programs."""
+        """Return what stands before a question about the answer: the earlier tasks without their programs."""
         return self._rendered(variables=False, short=True)
 
     @property
     def words(self) -> str:
-        """The user's own words: the instructions and the earlier tasks."""
+        """Return the user's own words: the instructions and the earlier tasks."""
         return "\n".join(part for part in (self.instructions, *(turn.task for turn in self.turns)) if part)
 
     @property
     def known(self) -> str:
-        """All that gives a literal of a program a source: the user's words, and what earlier tasks found and did."""
+        """Return all that a program's literals may stand in: the user's words, and what earlier tasks found or did."""
         shown = (part for turn in self.turns for part in (turn.value, *turn.done, *turn.in_doubt))
         return "\n".join(part for part in (self.words, *shown) if part)
 
     def words_with(self, task: str) -> str:
-        """A task, and the user's other words."""
+        """Return a task, and the user's other words."""
         return "\n".join(part for part in (task, self.words) if part)
 
     def query(self, task: str) -> str:
-        """The query of the search for tools: the task, and before it the task that it follows."""
+        """Return the query of the search for tools: the task, and before it the task that it follows."""
         return f"{self.turns[-1].task}\n{task}" if self.turns else task
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The tools that earlier tasks used, the latest task's first, each once."""
+        """Return the tools that earlier tasks used, the latest task's first, each once."""
         return tuple(dict.fromkeys(name for turn in reversed(self.turns) for name in turn.tools))
 
     def _rendered(self, *, variables: bool, short: bool = False) -> str:
@@ -141,12 +141,12 @@ NO_PREAMBLE = Preamble()
 
 
 def cut(text: str, limit: int) -> str:
-    """A text, its end left out where it is longer than ``limit`` characters."""
+    """Return a text, its end left out where it is longer than ``limit`` characters."""
     return text if len(text) <= limit else f"{text[:limit]} … [{len(text) - limit:,} characters left out]"
 
 
 def _within(turns: Sequence[Turn], room: int, variables: bool, short: bool) -> tuple[list[str], list[str]]:
-    """The newest turns that fit, the oldest first, and their variables. Older ones are shortened, then left out."""
+    """Return the newest turns that fit, the oldest first, with their variables. Older ones are cut, then left out."""
     blocks: list[str] = []
     named: list[str] = []
     for turn in reversed(turns):

@@ -42,7 +42,7 @@ class _NoRoom(Exception):
 
 
 def previews(values: Mapping[str, Any], room: int = ROOM) -> str:
-    """One line for each value: the variable's name, and the value as Python writes it, ``…`` for what is left out.
+    """Return one line for each value: the variable's name, and the value as Python writes it, in part where it is long.
 
     Args:
         values: JSON values and bytes by the name of their variable. What is no longer than its share is whole; of the
@@ -60,7 +60,7 @@ def previews(values: Mapping[str, Any], room: int = ROOM) -> str:
 
 
 def preview(value: Any, room: int, *, masked: bool = False, name: str = "") -> str:
-    """A value as Python writes it, in ``room`` characters at most: whole, or with ``…`` for what is left out.
+    """Return a value as Python writes it, in ``room`` characters at most: whole, or with ``…`` for what is left out.
 
     Args:
         masked: what looks like a secret, or stands under the name of one, is masked.
@@ -75,7 +75,7 @@ def preview(value: Any, room: int, *, masked: bool = False, name: str = "") -> s
 
 
 def shown(value: Any, room: int, show: ShowValues) -> str:
-    """As much of a value as a prompt may show: a preview with secrets masked, its keys and types, or nothing."""
+    """Return as much of a value as a prompt may show: a preview with secrets masked, its keys and types, or nothing."""
     match show:
         case "previews":
             return preview(value, room, masked=True)
@@ -86,7 +86,7 @@ def shown(value: Any, room: int, show: ShowValues) -> str:
 
 
 def call_shown(tool: str, arguments: Mapping[str, Any], room: int, show: ShowValues) -> str:
-    """A call as a program writes it, each argument in ``room`` characters; without their values unless ``previews``."""
+    """Return a call as a program writes it, each argument in ``room`` characters; no values unless ``previews``."""
     given = {
         name: preview(value, room, masked=True, name=name) if show == "previews" else LEFT_OUT
         for name, value in arguments.items()
@@ -95,7 +95,7 @@ def call_shown(tool: str, arguments: Mapping[str, Any], room: int, show: ShowVal
 
 
 def outline(value: Any, room: int) -> str:
-    """The keys of a value and the types of what stands there, in ``room`` characters at most; none of its values."""
+    """Return the keys of a value and the types of what stands there, in ``room`` characters at most; no values."""
     return _cut(_outlined(value, _WAYS[0][2]), room)
 
 
@@ -137,7 +137,7 @@ def _joined(parts: Iterator[str], room: int) -> str:
 
 
 def _parts(value: Any, items: int, texts: int, depth: int, masked: bool, key: str = "") -> Iterator[str]:
-    """The text of a value in parts, so that whoever joins them can end early."""
+    """Yield the text of a value in parts, so that whoever joins them can end early."""
     if masked and not isinstance(value, dict | list | bytes | bytearray):
         value = mask_leaf(value[:MAX_MASKED] if isinstance(value, str) else value, key)
     match value:

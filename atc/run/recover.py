@@ -43,7 +43,7 @@ may have meant its arguments."""
 
 
 class Recovery:
-    """What one run does about tools that break.
+    """Decides what one run does about tools that break.
 
     Args:
         run: the run.
@@ -56,7 +56,7 @@ class Recovery:
         run.broker.broken_tools.alike = self.alike
 
     def alike(self, tool: str, by: str) -> bool:
-        """Whether a write may do what another one did. Of what takes too long to compare it may."""
+        """Return whether a write may do what another one did. Of what takes too long to compare it may."""
         if (tool, by) not in self._alike:
             from atc.catalogue.graph.substitutes import MAX_DOUBTED, may_repeat, pairs_of  # only here: few tools break
 
@@ -66,7 +66,7 @@ class Recovery:
         return self._alike[tool, by]
 
     async def recovered(self, fault: Fault, offer: Offer, program: Program | None = None) -> Fault:
-        """A fault, after what can be done about the tool that it is traced to.
+        """Return a fault, after what can be done about the tool that it is traced to.
 
         Where that tool broke and something else gives the same: the tool is banned, this is offered, and the fault
         names it in ``substitutes``. Any other fault comes back as it is.
@@ -114,7 +114,7 @@ class Recovery:
                 self._run.broker.broken_tools.add(data["tool"], found)
 
     def told(self) -> list[tuple[str, str]]:
-        """For each tool that broke, what the last program called in its place with success; the trace has it, too."""
+        """Return, for each tool that broke, what was called in its place with success; the trace has it, too."""
         bans = self._run.broker.broken_tools
         called = {call.tool for call in self._run.last_calls if call.succeeded}
         pairs = [(tool, each.tool) for tool in bans for each in bans.substitutes(tool) if each.tool in called]
@@ -136,8 +136,10 @@ class Recovery:
     def _substitutes(
         self, name: str, effect: Effect, reads: Collection[Path] = (), cause: Cause | None = None
     ) -> tuple[Replacement, ...]:
-        """What can be called in the place of a tool: callable, and not broken itself. Of a write one alone. Where the
-        tool wants a credential, none that lacks one; where its service cannot be reached, none of this service."""
+        """Return what can be called in the place of a tool: callable, and not broken itself. Of a write one alone.
+        Where the tool wants a credential, none that lacks one; where its service cannot be reached, none of this
+        service.
+        """
         from atc.catalogue.graph.substitutes import substitutes_of  # only here, as above
 
         run = self._run
@@ -157,7 +159,7 @@ class Recovery:
         return tuple(made if effect is Effect.READ else made[:1])
 
     def _lacks_credential(self, tool: Tool, refused: str) -> bool:
-        """Whether a tool has no credential, or the one with which its service has just refused another tool."""
+        """Return whether a tool has no credential, or the one with which its service has just refused another tool."""
         theirs = self._run.broker.tools[refused].protocol.source.service
         same = tool.protocol.source.service == theirs and tool.sends_credential
         return same or bool(Toolset([tool]).missing_credentials())
@@ -168,7 +170,7 @@ class Recovery:
         return self._run.broker.approval.decide(request) != "denied"
 
     def _broke(self, call: Call, fault: Fault) -> bool:
-        """Whether a call shows that its tool is broken: no other arguments would help."""
+        """Return whether a call shows that its tool is broken: no other arguments would help."""
         if call.succeeded:
             nothing = is_empty_response(call) and bool(call.drift)
             return call.effect is Effect.READ and (nothing or fault.drift is not None)
@@ -180,7 +182,7 @@ class Recovery:
         return _is_down(call) or self._fails_again_and_again(call.tool)
 
     def _surely_refused(self, call: Call) -> bool:
-        """Whether a write did nothing, and no other write of the run may have done it."""
+        """Return whether a write did nothing, and no other write of the run may have done it."""
         journal = self._run.broker.journal
         entry = journal.entries.get(call.index)
         return entry is not None and entry.state == "refused" and not journal.doubtful_tools()
@@ -192,7 +194,7 @@ class Recovery:
 
 
 def _is_down(call: Call) -> bool:
-    """Whether a failure is not about the arguments, by its cause or its status."""
+    """Return whether a failure is not about the arguments, by its cause or its status."""
     status = call.error_status
     if call.cause is not None:
         return call.cause in _DOWN
@@ -202,7 +204,7 @@ def _is_down(call: Call) -> bool:
 
 
 def _read_of(program: Program, tool: str, tools: Toolset) -> Sequence[Path]:
-    """The places of a tool's response that a program reads, as far as they are known; the deepest alone."""
+    """Return the places of a tool's response that a program reads, as far as they are known; the deepest alone."""
     if program.tree is None:
         return ()
     flow: Flow = program.flow({protocol.name: protocol for protocol in tools.protocols})
@@ -220,7 +222,7 @@ def _step(step: Any) -> str:
 
 
 def broken_tools(run: Run) -> Mapping[str, Collection[str]]:
-    """The tools that no program need call any more, each with what gives the same.
+    """Return the tools that no program need call any more, each with what gives the same.
 
     A tool that answered well in this run is not among them: its answers can be read again.
     """

@@ -29,7 +29,7 @@ MAX_TASK = 20_000
 
 
 class RunOptions(TypedDict, total=False):
-    """What :meth:`atc.Agent.run`, ``arun`` and ``stream`` take beside a task, as those of a conversation do.
+    """Names what :meth:`atc.Agent.run`, ``arun`` and ``stream`` take beside a task, as those of a conversation do.
 
     Attributes:
         images: shown to the model with the task: paths, bytes or ``data:`` URLs (:class:`atc.Image`).
@@ -75,7 +75,7 @@ class Request:
     seconds: float | None = None
 
     def settings(self, own: Settings) -> Settings:
-        """The settings of the run: the agent's own, and of a resumed run what it was begun with and they do not say."""
+        """Return the agent's own settings, with what this run changes of them."""
         changed: dict[str, Any] = {}
         if self.sentence is not None and "sentence" not in own.model_fields_set:
             changed["sentence"] = self.sentence
@@ -84,7 +84,7 @@ class Request:
         return own.model_copy(update=changed) if changed else own
 
     def for_trace(self) -> dict[str, Any]:
-        """Its fields of ``run_started``: what a resume needs."""
+        """Return its fields of ``run_started``: what a resume needs."""
         optional = {
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
@@ -95,7 +95,7 @@ class Request:
 
 
 def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, Any]:
-    """The settings of a run as its trace has them: without keys, and with who is asked in place of what was set."""
+    """Return the settings of a run as its trace has them: without keys, with who is asked in place of what was set."""
     asked = {"approve": approve, "ask_user": ask_user}
     given = {name: "function" if callable(value) else value for name, value in asked.items()}
     return settings.model_dump(mode="json", exclude={"api_key"}) | given
@@ -104,7 +104,7 @@ def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, An
 def started(
     run_id: str, model: Model, strategy: tuple[str, str | None], tools: int, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """The ``run_started`` of a run, without its request.
+    """Return the ``run_started`` of a run, without its request.
 
     Args:
         run_id: of the run.
@@ -125,7 +125,7 @@ def started(
 
 
 def checked_task(task: str) -> str:
-    """The task without the spaces around it.
+    """Return the task without the spaces around it.
 
     Raises:
         UsageError: it is empty or far too long.
@@ -184,7 +184,7 @@ def preamble_of(instructions: str, turn: Upcoming | None) -> Preamble:
 
 
 def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: bool = False) -> dict[str, Any]:
-    """The ``run_started`` of a stored run that can go on.
+    """Return the ``run_started`` of a stored run that can go on.
 
     Args:
         stored: the run.
@@ -211,7 +211,7 @@ def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: boo
 
 
 def without_code(stored: StoredRun, started: dict[str, Any], *, strategy_given: bool) -> dict[str, Any]:
-    """The ``run_started`` of a run that others may have written: nothing that it names is imported.
+    """Return the ``run_started`` of a run that others may have written: nothing that it names is imported.
 
     A type of answer becomes its JSON Schema; a strategy must be a bundled one, or be given.
 
@@ -283,7 +283,7 @@ def resumed_request(
     images: Images,
     reply: str | None = None,
 ) -> Request:
-    """The request of a stored run, read back from its trace.
+    """Return the request of a stored run, read back from its trace.
 
     Args:
         stored: the run.
@@ -332,21 +332,21 @@ def _read_back(
 
 
 def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
-    """Who answers a resumed run's questions, where its agent does not say; a function of before is nobody now."""
+    """Return who answers a resumed run's questions, if its agent does not say; a function of before is nobody now."""
     settings = started.get("settings")
     before = settings.get("ask_user") if isinstance(settings, Mapping) else None
     return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
 
 
 def _said_as_before(started: Mapping[str, Any]) -> bool | None:
-    """Whether a resumed run was begun with a sentence."""
+    """Return whether a resumed run was begun with a sentence."""
     settings = started.get("settings")
     before = settings.get("sentence") if isinstance(settings, Mapping) else None
     return before if isinstance(before, bool) else None
 
 
 def _open_question(stored: StoredRun) -> str:
-    """The question that a run ended with.
+    """Return the question that a run ended with.
 
     Raises:
         UsageError: it ended otherwise.

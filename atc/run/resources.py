@@ -1,4 +1,4 @@
-"""What an agent holds from run to run: its tools, its model and its sandbox; and the limits of a run."""
+"""An agent holds its tools, its model and its sandbox from run to run; here are also the limits of a run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Resources:
         self._own_sandbox: Sandbox | None = None
 
     def model(self) -> Model:
-        """The model.
+        """Return the model.
 
         Raises:
             ModelUnavailable: there is none.
@@ -50,7 +50,7 @@ class Resources:
         return self._opened
 
     def sandbox(self) -> Sandbox:
-        """The sandbox; its jails wait for the next program.
+        """Return the sandbox; its jails wait for the next program.
 
         Raises:
             EnvironmentProblem: not the isolation that was asked for.
@@ -71,12 +71,12 @@ class Resources:
 
 
 def replies_folder(settings: Settings) -> Path:
-    """Where the model's replies are kept, if they are."""
+    """Return where the model's replies are kept, if they are."""
     return settings.runs_dir.parent / "replies"
 
 
 def limits_of(settings: Settings, model: Model) -> Budget:
-    """The limits of a run.
+    """Return the limits of a run.
 
     Raises:
         SettingsError: it is limited in money, and the model has no price.
@@ -95,7 +95,7 @@ def catalogue_of(
     retriever: Retriever | None,
     settings: Settings,
 ) -> Catalogue:
-    """The catalogue that was given, or one of these tools.
+    """Return the catalogue that was given, or one of these tools.
 
     Raises:
         UsageError: there are no tools, or the catalogue is given with what it has already.

@@ -16,7 +16,7 @@ _NOTHING = object()
 
 
 async def revise(loop: ProgramLoop, policy: ChainPolicy, first: Draft | None = None) -> Ending:
-    """Programs, one after the other, until one answers or nothing more can be done.
+    """Run programs, one after the other, until one answers or nothing more can be done.
 
     Args:
         loop: the steps of the run.

@@ -34,7 +34,7 @@ from atc.wording.prompting import fenced, prompt
 
 
 def without_values(revision: Revision) -> Revision:
-    """A program's findings and fault without what was given to calls and what these answered.
+    """Return a program's findings and fault without what was given to calls and what these answered.
 
     The words of an error stay as they are: a service may quote a value in them.
     """
@@ -43,7 +43,7 @@ def without_values(revision: Revision) -> Revision:
 
 
 def _hidden(part: Any) -> Any:
-    """A record or a tuple of records without values."""
+    """Return a record or a tuple of records without values."""
     if isinstance(part, Answered):
         return None
     if isinstance(part, tuple):
@@ -72,7 +72,7 @@ MAX_DONE, MAX_VALUE = 20, 300
 
 
 def notes_on(history: Sequence[Revision], calls: Sequence[Call], show: ShowValues = "previews") -> str:
-    """The notes on the programs so far, as the part of a prompt behind the task; empty where there is nothing to note.
+    """Return the notes on the programs so far, as the part of a prompt behind the task; empty where there are none.
 
     Args:
         history: the programs that failed.
@@ -86,13 +86,13 @@ def notes_on(history: Sequence[Revision], calls: Sequence[Call], show: ShowValue
 
 
 def notes_of(history: Sequence[Revision]) -> list[str]:
-    """One sentence for every different thing that went wrong, the latest last."""
+    """Return one sentence for every different thing that went wrong, the latest last."""
     said = dict.fromkeys(note for revision in history for note in _of(revision))
     return [fenced(note) for note in said][-MAX_NOTES:]
 
 
 def done_calls(calls: Sequence[Call], show: ShowValues = "previews", told: Collection[int] = ()) -> list[str]:
-    """The calls with effects that succeeded, as a program writes them, with what they returned.
+    """Return the calls with effects that succeeded, as a program writes them, with what they returned.
 
     Args:
         told: the numbers of calls whose response the prompt shows elsewhere: it is not shown twice.
@@ -106,7 +106,7 @@ def done_calls(calls: Sequence[Call], show: ShowValues = "previews", told: Colle
 
 
 def _of(revision: Revision) -> Iterator[str]:
-    """What went wrong with one program."""
+    """Yield what went wrong with one program."""
     found = revision.all_findings[:4]
     yield from map(wording.finding_alone, found)
     if found and revision.fault is None and all(finding.severity == "warning" for finding in found):
@@ -139,7 +139,7 @@ def edits_of(
     as_json: bool = False,
     show: ShowValues = "previews",
 ) -> list[Message]:
-    """The pairs (program, result) so far, the last with the tool's protocol and what it answered.
+    """Return the pairs (program, result) so far, the last with the tool's protocol and what it answered.
 
     Args:
         history: the programs so far. ``calls``: all calls of the run.
@@ -210,18 +210,18 @@ class PromptRoom:
         self.shrunk = False
 
     async def count(self, text: str) -> int:
-        """Tokens of a text, as the model counts them; it is asked once about each."""
+        """Return the number of tokens of a text, as the model counts them; it is asked once about each."""
         if text not in self._counted:
             self._counted[text] = await self._model.count_tokens(text) if text.strip() else 0
         return self._counted[text]
 
     async def taken(self, messages: Sequence[Message]) -> int:
-        """Tokens of what stands in a prompt beside the tools."""
+        """Return the number of tokens of what stands in a prompt beside the tools."""
         text = await self.count("\n".join(message.content for message in messages))
         return text + FRAMING * len(messages) + IMAGE_TOKENS * sum(len(message.images) for message in messages)
 
     async def for_tools(self, taken: int) -> int:
-        """Tokens that are left for the tools beside so many.
+        """Return the number of tokens that are left for the tools beside so many.
 
         Raises:
             ModelError: none are left.
@@ -238,12 +238,12 @@ class PromptRoom:
         return left
 
     async def for_revision(self) -> int:
-        """Tokens that the part about failed programs should have at most."""
+        """Return the number of tokens that the part about failed programs should have at most."""
         most = await self._bound()
         return min(most, self._settings.prompt_tokens or self._model.prompt_tokens or most) // REVISION
 
     async def _bound(self) -> int:
-        """Tokens that a prompt may have, the reply kept free."""
+        """Return the number of tokens that a prompt may have, the reply kept free."""
         context = self._settings.context_tokens or await self._model.context_size()
         most = context - self._settings.max_tokens
         return most if self._most is None else min(most, self._most)
@@ -287,7 +287,7 @@ FEW_CALLS = 20
 
 @dataclass(frozen=True)
 class RevisionPrompt:
-    """What the model is told for its next program.
+    """Tells the model what it needs for its next program.
 
     Args:
         history: the programs so far, in order.
@@ -310,7 +310,7 @@ class RevisionPrompt:
     may_look: bool = False
 
     def texts(self) -> Iterator[str]:
-        """The part of the prompt behind the task: whole, and then with less, for a prompt that has no room for it."""
+        """Yield the part of the prompt behind the task: whole, then with less, for a prompt without room for it."""
         fields = self._fields()
         yield self._written(fields)
         lean: dict[str, Any] = {"problems": [line[:MAX_LEAN] for line in fields["problems"][:2]], "warnings": []}
@@ -350,7 +350,7 @@ class RevisionPrompt:
         }
 
     def _inputs(self, fault: Fault | None) -> tuple[list[str], set[int]]:
-        """What the failing line worked with, and the numbers of the calls whose response is shown so."""
+        """Return what the failing line worked with, and the numbers of the calls whose response is shown so."""
         if fault is None or self.show == "never":
             return [], set()
         made = {call.index: call for call in self.calls}
@@ -377,7 +377,7 @@ class RevisionPrompt:
 
 
 def _problems(revision: Revision) -> list[str]:
-    """What went wrong with a program, a line for each."""
+    """Return what went wrong with a program, a line for each."""
     fault = revision.fault
     if fault is None:
         found = revision.findings[:MAX_FINDINGS]
@@ -394,7 +394,7 @@ def _problems(revision: Revision) -> list[str]:
 
 
 def _warnings(revision: Revision) -> list[str]:
-    """What the check had warned about in a program that ran: where it failed, and what no error tells."""
+    """Return what the check had warned about in a program that ran: where it failed, and what no error tells."""
     fault = revision.fault
     found = (
         [fault.finding]
@@ -406,7 +406,7 @@ def _warnings(revision: Revision) -> list[str]:
 
 
 def _tools_at_fault(revision: Revision | None) -> list[str]:
-    """The tools whose documents the next program needs to be written from."""
+    """Return the tools whose documents the next program needs to be written from."""
     if revision is None:
         return []
     named: list[Fault | Finding] = [revision.fault] if revision.fault is not None else [*revision.findings]
@@ -414,7 +414,7 @@ def _tools_at_fault(revision: Revision | None) -> list[str]:
 
 
 def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
-    """The programs before the last one: how each went, and what was changed of it; of many the latest."""
+    """Return the programs before the last one: how each went, and what was changed of it; of many the latest."""
     made: list[dict[str, Any]] = []
     left = MAX_EARLIER
     for number in range(len(history) - 1, 0, -1):
@@ -433,7 +433,7 @@ def _earlier(history: Sequence[Revision]) -> list[dict[str, Any]]:
 
 
 def _difference(before: str, after: str) -> str:
-    """A unified diff without its head; empty where a program is too long to be compared."""
+    """Return a unified diff without its head; empty where a program is too long to be compared."""
     lines = before.splitlines(), after.splitlines()
     if max(map(len, lines)) > MAX_COMPARED:
         return ""

@@ -47,7 +47,7 @@ MAX_PARTS = 3
 
 
 async def first_parts(run: Run) -> tuple[Fault, ...]:
-    """The remarks on the program that answered; it is followed in a thread, where a response says that it is a part."""
+    """Return the remarks on the program that answered; it is followed in a thread, if a response is a part."""
     protocols = {protocol.name: protocol for protocol in run.tools.protocols}
     stated = stated_parts([call for call in run.last_calls if call.line], protocols)
     if not stated or not run.revisions:
@@ -84,11 +84,11 @@ def _remark(part: Part, program: Program) -> Fault:
 
 
 VALUE_PLANNED = "PlannedValue"
-"""What the sandbox calls the end of a program that needs the value of a planned call."""
+"""The sandbox's name for the end of a program that needs the value of a planned call."""
 
 
 def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> DryRun:
-    """What a dry run found.
+    """Return what a dry run found.
 
     Args:
         run: the run.
@@ -126,7 +126,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
 
 
 def _stop(outcome: Outcome, program: Program, planned: list[Call]) -> Stop | None:
-    """Where a program ended before its end; what the sandbox says of that is a claim, and only shown."""
+    """Return where a program ended before its end; what the sandbox says of that is a claim, and only shown."""
     if outcome.kind == "finished":
         return None
     error = outcome.error
@@ -289,7 +289,7 @@ def _out_of_time(budget_s: float | None) -> Ending:
 
 
 def fault_of(error: BaseException) -> Fault:
-    """The fault of an exception that ended a run: no program is to blame for it."""
+    """Return the fault of an exception that ended a run: no program is to blame for it."""
     kind: Any = "sandbox" if isinstance(error, JournalError | SandboxUnavailable) else "environment"
     if isinstance(error, asyncio.CancelledError | KeyboardInterrupt | GeneratorExit):
         return Fault(kind="environment", case=FaultCase.STOPPED)

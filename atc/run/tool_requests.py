@@ -57,7 +57,7 @@ class ToolRequests:
         await self._offer(offered)
 
     def is_request(self, tool: str) -> bool:
-        """Whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
+        """Return whether that is ``find_tools``, ``tool_docs`` or ``look``, and no user's tool of that name."""
         own = (self._finder, self._docs, self._run.look)
         return any(each is not None and each.tool.name == tool for each in own)
 
@@ -98,7 +98,7 @@ class ToolRequests:
         self._writer.may_look = self._writer.look and self._may_ask()
 
     async def only_asked(self, outcome: Outcome) -> bool:
-        """Whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
+        """Return whether the last program only asked for what the next one gets: true :data:`MAX_ASKS` times a run."""
         other = [call for call in self._run.last_calls if not self.is_request(call.tool)]
         if outcome.kind != "finished" or other or not self._may_ask():
             return False
@@ -127,7 +127,7 @@ class ToolRequests:
         self._run.emit("tools_chosen", {"tools": offered, "found": list(tools)})
 
     def _with_finder(self, tools: Toolset) -> Toolset:
-        """These tools, and beside them the one that looks for the others, where there are any."""
+        """Return these tools, and beside them the one that looks for the others, where there are any."""
         run = self._run
         wanted = run.settings.find_tools
         offered = tools + run.all_tools.only(*(n for n in self._planned if n not in tools))
@@ -152,5 +152,5 @@ class ToolRequests:
 
 
 def _without_look(tools: Toolset) -> Toolset:
-    """These tools as a prompt shows them: one line of it says what ``look`` does, which takes any arguments."""
+    """Return these tools as a prompt shows them: one line of it says what ``look`` does, which takes any arguments."""
     return tools.only(*(name for name, tool in tools.items() if not is_look(tool)))

@@ -38,7 +38,7 @@ MAX_DOCUMENT = 6_000
 
 @dataclass(frozen=True)
 class WritingOptions:
-    """How a strategy has its programs written, checked and traced: the choices that the writer and the loop leave open.
+    """Sets how programs are written, checked and traced, where the writer and the loop leave it open.
 
     The defaults are ATC's; the others are there to compare with, and make up the paper's own way.
 
@@ -89,7 +89,7 @@ class Draft:
 
     @property
     def source(self) -> str:
-        """The text of the program; empty where there is none."""
+        """Return the text of the program; empty where there is none."""
         return self.program.source
 
 
@@ -145,7 +145,7 @@ class Writer:
         self._stop: list[str] = []
 
     def _fitting(self) -> Fitter:
-        """What fits the tools to a prompt: it takes a while where they are many, or wide."""
+        """Return what fits the tools to a prompt: it takes a while where they are many, or wide."""
         return Fitter(
             [*self._graph.protocols_with_shapes.values()],
             self._graph.suppliers,
@@ -159,7 +159,7 @@ class Writer:
         )
 
     def _by_layer(self, names: Iterable[str]) -> list[str]:
-        """The tools in the order in which they are shown: what is in no layer stands last."""
+        """Return the tools in the order in which they are shown: what is in no layer stands last."""
         return sorted(names, key=lambda name: self._layer.get(name, len(self._layer)))
 
     def show_whole(self, names: Collection[str]) -> None:
@@ -172,16 +172,16 @@ class Writer:
 
     @property
     def cut(self) -> bool:
-        """Whether the last prompt showed a tool in part."""
+        """Return whether the last prompt showed a tool in part."""
         return self.shown is not None and self.shown.shortened
 
     @property
     def unlisted(self) -> tuple[str, ...]:
-        """Tools for which the last prompt had no room."""
+        """Return the tools for which the last prompt had no room."""
         return self.shown.left_out if self.shown is not None else ()
 
     async def write(self, history: Sequence[Revision], calls: Sequence[Call], inputs: Collection[str] = ()) -> Draft:
-        """The next program, given those that failed, the calls that were made and the names of its inputs.
+        """Return the next program, given those that failed, the calls that were made and the names of its inputs.
 
         Raises:
             ModelError, ModelUnavailable, BudgetExceeded: from the model.
@@ -273,7 +273,7 @@ class Writer:
     # -- prompts -----------------------------------------------------------------------------------------------------
 
     async def messages(self, history: Sequence[Revision], calls: Sequence[Call]) -> list[Message]:
-        """The prompt for the next program, given those that failed and the calls that were made."""
+        """Return the prompt for the next program, given those that failed and the calls that were made."""
         system = "system_brief" if self._example else "system"
         base = [Message("system", prompt(system, say=self._settings.sentence), fixed=True)]
         if self._example:
@@ -301,7 +301,7 @@ class Writer:
         return [*base, asked, *edits]
 
     async def _about(self, history: Sequence[Revision], calls: Sequence[Call], above: Fit | None) -> str:
-        """The part of a prompt about the programs so far, as there is room for it. ``above``: the tools before it."""
+        """Return the part of a prompt about the programs so far, within its room. ``above``: the tools before it."""
         made = RevisionPrompt(
             history,
             calls,
@@ -320,7 +320,7 @@ class Writer:
         return text
 
     def _documents(self, names: Sequence[str]) -> Fit:
-        """The documents of some tools, as the prompt shows tools."""
+        """Return the documents of some tools, as the prompt shows tools."""
         protocols = [protocol for name, protocol in self._graph.protocols_with_shapes.items() if name in names]
         if (
             self._options.tools == "json"
@@ -333,15 +333,16 @@ class Writer:
         return fitter.within(MAX_DOCUMENT)
 
     def _stable(self, shown: Fit) -> int:
-        """The characters before the user's words, where they are the same for every task; up to the end of a line, so
-        that the tokens are the same, too."""
+        """Return the characters before the user's words, where they are the same for every task; up to the end of a
+        line, so that the tokens are the same, too.
+        """
         if shown.shortened or not self._recurring:
             return 0
         before = self._task_message(shown, preamble="\0").partition("\0")[0]
         return before.rfind("\n") + 1
 
     def _task_message(self, shown: Fit, preamble: str | None = None) -> str:
-        """The task and its tools. ``preamble``: what stands between them, in place of the writer's."""
+        """Return the task and its tools. ``preamble``: what stands between them, in place of the writer's."""
         return prompt(
             "task",
             stubs=fenced(shown.text),
@@ -361,7 +362,7 @@ class Writer:
         )
 
     async def _tools_within(self, base: Sequence[Message], feedback: Sequence[Message]) -> Fit:
-        """The tools as there is room for them; the same as before wherever they still fit, for the model's cache.
+        """Return the tools as there is room for them; the same as before if they still fit, for the model's cache.
 
         Where they are shortened, room for notes on programs that fail is kept from the first.
         """
@@ -385,6 +386,6 @@ class Writer:
         return self.shown
 
     def _whole_documents(self) -> Fit:
-        """The tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
+        """Return the tools as JSON. What is too long is shown as stubs instead, which can be shortened."""
         protocols = self._graph.protocols_with_shapes
         return json_documents([protocols[name] for name in self._by_layer(protocols)], pages=self._pages)

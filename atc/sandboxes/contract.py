@@ -15,7 +15,7 @@ from atc.errors import UsageError
 from atc.sandboxes.inputs import check_names
 
 TIERS = ("N", "L", "F")
-"""How a program can be isolated, strongest first (``sandbox/THREATS.md``).
+"""The ways to isolate a program, strongest first (``sandbox/THREATS.md``).
 
 ``N``: namespaces, an empty read-only root, Landlock and seccomp. ``L``: Landlock and seccomp. ``F``: seccomp alone, and
 no file can be opened at all. All three take away every connection, every file but the standard library, and every other
@@ -25,7 +25,7 @@ process; nothing less is ever used.
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use: seconds, bytes and counts. It is always one process.
+    """Bounds what one program may use: seconds, bytes and counts. It is always one process.
 
     Attributes:
         wall_s: from the moment the program is handed over, tools' time included. Time in which the job's clock

@@ -18,12 +18,12 @@ from atc.settings import Settings
 
 
 def open_process(settings: Settings, limits: Limits) -> Sandbox:
-    """The driver ``process``."""
+    """Return the driver ``process``."""
     return ProcessSandbox(limits, settings.sandbox_require, preload=settings.sandbox_preload)
 
 
 def open_docker(settings: Settings, limits: Limits) -> Sandbox:
-    """The drivers ``docker`` and ``docker:strict``."""
+    """Return the drivers ``docker`` and ``docker:strict``."""
     from atc.sandboxes.docker.driver import DockerSandbox
 
     return DockerSandbox(

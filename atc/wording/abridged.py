@@ -32,7 +32,7 @@ _WAYS = (
 )
 """Items of a list or object, characters of a text, and levels that are shown: the first of these ways that fits."""
 _MAX_BITS = 10_000
-"""Of a number that is written in decimal digits: Python refuses more than 4,300 of those, and takes their square."""
+"""Bits of a number that is written in decimal digits: Python refuses 4,300 digits, and takes their square."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Abridged:
 
 
 def abridged(value: Any, room: int) -> Abridged:
-    """A value in about ``room`` characters: whole, or with what is left out counted.
+    """Return a value in about ``room`` characters: whole, or with what is left out counted.
 
     Args:
         value: a JSON value or bytes, of any size and depth.
@@ -66,7 +66,7 @@ def abridged(value: Any, room: int) -> Abridged:
 
 
 def _text_in(value: str | bytes | bytearray, room: int) -> Abridged:
-    """A text alone, which takes all of the room."""
+    """Return a text alone, which takes all of the room."""
     if len(value) <= room and len(text := _written(value)) <= room + 2:
         return Abridged(text, False)
     head = value[: _fitting(value[:room], room * 2 // 3)]
@@ -75,7 +75,7 @@ def _text_in(value: str | bytes | bytearray, room: int) -> Abridged:
 
 
 def _fitting(text: str | bytes | bytearray, room: int) -> int:
-    """How many of the first characters or bytes fit a room, if all that may become an escape does."""
+    """Return how many of the first characters or bytes fit a room, if all that may become an escape does."""
     characters = text if isinstance(text, str) else map(chr, text)
     for number, character in enumerate(characters):
         if isinstance(text, str):
@@ -89,7 +89,7 @@ def _fitting(text: str | bytes | bytearray, room: int) -> int:
 
 
 def _cut(head: str | bytes | bytearray, tail: str | bytes | bytearray, whole: str | bytes | bytearray) -> str:
-    """The head and tail of a text, in quotation marks each, and how long all of it is."""
+    """Return the head and tail of a text, in quotation marks each, and how long all of it is."""
     ending = f" {_written(tail)}" if tail else ""
     return f"{_written(head)} {LEFT_OUT}{ending} ({len(whole):,} {'characters' if isinstance(whole, str) else 'bytes'})"
 
@@ -114,7 +114,7 @@ class _Writer:
         self.cut = False
 
     def upto(self, value: Any, room: int) -> tuple[str, bool]:
-        """The text, and whether it ended within the room."""
+        """Return the text, and whether it ended within the room."""
         made: list[str] = []
         taken = 0
         levels: list[Iterator[str | _Nested]] = [iter((_Nested(value, self._depth),))]
@@ -156,7 +156,7 @@ class _Writer:
         yield end
 
     def atom(self, value: Any) -> str:
-        """A value that holds no others."""
+        """Return a value that holds no others."""
         if isinstance(value, str | bytes | bytearray):
             if len(value) <= self._texts:
                 return _written(value)

@@ -1,4 +1,4 @@
-"""What may be called unasked, by whom, and how often: the user's rules, their decisions, and the record of them.
+"""Permissions say what may be called unasked, by whom, and how often: the user's rules, decisions, and their record.
 
 The room imports no server: a caller is a principal, which was proved, and a name, which is only claimed. A claimed
 name can restrict and never widens: rules that allow have no place for one.

@@ -29,13 +29,13 @@ if TYPE_CHECKING:  # an agent without rules loads nothing of them
     from atc.calls.permissions.permissions import Permissions
 
 FILE = "permissions.toml"
-"""In the user's configuration folder: it counts where no other is named."""
+"""The file's name in the user's configuration folder: it counts where no other is named."""
 
 
 def permissions_of(
     given: Permissions | None, settings: Settings, approve: Approve | Approval | None = None
 ) -> Permissions | None:
-    """The permissions of an agent; ``None`` where nobody said anything.
+    """Return the permissions of an agent; ``None`` where nobody said anything.
 
     Args:
         given: to the agent; those of the settings when not.
@@ -55,7 +55,7 @@ def permissions_of(
 
 
 def permissions_named(settings: Settings) -> Permissions | None:
-    """Those that the settings name: of a file, or of read-only mode; ``None`` where they name none.
+    """Return those that the settings name: of a file, or of read-only mode; ``None`` where they name none.
 
     Raises:
         UsageError: there is no such file.
@@ -72,17 +72,17 @@ def permissions_named(settings: Settings) -> Permissions | None:
 
 
 def permissions_file(settings: Settings) -> Path | None:
-    """The file that the settings name, or the one in the user's configuration folder; ``None`` where there is none."""
+    """Return the file that the settings name, or the user's own; ``None`` where there is none."""
     return settings.permissions or user_file()
 
 
 def user_path() -> Path:
-    """Where a file counts without being named, in the user's configuration folder."""
+    """Return where a file counts without being named, in the user's configuration folder."""
     return platformdirs.user_config_path("atc") / FILE
 
 
 def user_file() -> Path | None:
-    """The file in the user's configuration folder, if it is there."""
+    """Return the file in the user's configuration folder, if it is there."""
     path = user_path()
     return path if path.exists() else None
 
@@ -91,7 +91,7 @@ Tools = Toolset | Iterable[Tool | Callable[..., Any]]
 
 
 def held_to(permissions: Permissions | None, settings: Settings, tools: Tools | None) -> tuple[Settings, Tools | None]:
-    """What the permissions leave of an agent's settings (the caps), and of its tools: those that it may call at all.
+    """Return what the permissions leave of an agent's settings (the caps), and of its tools: what it may call at all.
 
     Raises:
         UsageError: no tool is left.
@@ -114,7 +114,7 @@ def held_to(permissions: Permissions | None, settings: Settings, tools: Tools | 
 
 
 def approval_of(permissions: Permissions | None, approve: Approve | Approval | None, settings: Settings) -> Approval:
-    """The rule for an agent's calls.
+    """Return the rule for an agent's calls.
 
     Raises:
         UsageError: ``approve`` is neither one of the words nor a function.

@@ -141,7 +141,7 @@ class AuditLog:
 
 
 def read_audit(path: Path, tell: Callable[[Path, int], None] | None = None) -> Iterator[AuditRecord | None]:
-    """The decisions, the oldest first; ``None`` for a line that cannot be read.
+    """Yield the decisions, the oldest first; ``None`` for a line that cannot be read.
 
     Args:
         path: of the log; what was turned over is beside it.
@@ -168,7 +168,7 @@ def read_audit(path: Path, tell: Callable[[Path, int], None] | None = None) -> I
 
 
 def _whole(value: Any) -> Any:
-    """The same without halves of letters, which no reader of JSON takes."""
+    """Return the same without halves of letters, which no reader of JSON takes."""
     if isinstance(value, dict):
         return {_whole(key): _whole(item) for key, item in value.items()}
     return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
@@ -179,7 +179,7 @@ def _numbered(path: Path, number: int) -> Path:
 
 
 def _opened(path: Path) -> IO[bytes]:
-    """The file, to append to; its owner alone may read it.
+    """Return the file, to append to; its owner alone may read it.
 
     Raises:
         OSError: it cannot be opened, is a link, or no file.

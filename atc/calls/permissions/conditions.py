@@ -24,12 +24,12 @@ _FALSE = frozenset({"false", "f", "no", "n", "off", "null", "none", ""})
 
 
 def equal(value: Any, choice: Scalar) -> bool:
-    """Whether a value is the one of a rule: ``True`` is not 1, and 5 is not ``"5"``."""
+    """Return whether a value is the one of a rule: ``True`` is not 1, and 5 is not ``"5"``."""
     return isinstance(value, bool) is isinstance(choice, bool) and bool(value == choice)
 
 
 def may_equal(value: Any, choices: Iterable[Scalar], reader: Reader) -> bool:
-    """Whether a service may take a value for one of a rule's: ``"yes"`` or 1 for ``True``, ``"05"`` for 5.
+    """Return whether a service may take a value for one of a rule's: ``"yes"`` or 1 for ``True``, ``"05"`` for 5.
 
     What nobody can judge may.
     """
@@ -56,7 +56,7 @@ def may_equal(value: Any, choices: Iterable[Scalar], reader: Reader) -> bool:
 
 
 def spellings(value: Any) -> list[str] | None:
-    """A value as texts that a service may take for it; ``None`` where nobody can judge it."""
+    """Return a value as texts that a service may take for it; ``None`` where nobody can judge it."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, bool):
@@ -69,7 +69,7 @@ def spellings(value: Any) -> list[str] | None:
 
 
 def _truth(text: str) -> bool | None:
-    """What a text says where ``true`` or ``false`` is meant; ``None`` where nobody knows."""
+    """Return what a text says where ``true`` or ``false`` is meant; ``None`` where nobody knows."""
     if text in _TRUE or text in _FALSE:
         return text in _TRUE
     number = _number_of(text)
@@ -77,7 +77,7 @@ def _truth(text: str) -> bool | None:
 
 
 def _number_of(text: str) -> float | None:
-    """The number that a text may be; NaN for no number, ``None`` where nobody knows."""
+    """Return the number that a text may be; NaN for no number, ``None`` where nobody knows."""
     if len(text) > MAX_DIGITS:
         return None if text[:1] in "+-." or text[:1].isdigit() else float("nan")
     plain = text.replace(",", "").replace("_", "")
@@ -104,7 +104,7 @@ _KEYS = ("min", "max", "is", "max_length")
 
 @dataclass(frozen=True)
 class Condition:
-    """What the value at a path must be. All that is given must hold.
+    """Describes what the value at a path must be. All that is given must hold.
 
     Attributes:
         path: keys, from the arguments down, of which some may be one key with dots in its name; over a list each step
@@ -123,14 +123,14 @@ class Condition:
     length: int | None = None
 
     def allows(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """For a rule that allows: there is such a value, every item on the way has one, and it surely holds of each."""
+        """Return whether a rule that allows fits: each item on the way has such a value, and all surely hold."""
         found = _at(arguments, self.path, reader)
         if found is None or not found.values or found.missed:
             return False
         return all(self._holds(value, reader) for value in found.values)
 
     def restricts(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """For a rule that restricts: of one such value the condition holds, or nobody can judge it."""
+        """Return whether a rule that restricts fits: the condition holds of one such value, or nobody can judge it."""
         found = _at(arguments, self.path, reader)
         return found is None or found.opaque or any(self._may_hold(value, reader) for value in found.values)
 
@@ -168,7 +168,7 @@ class Condition:
 
 @dataclass
 class _Found:
-    """What stands at a path.
+    """Holds what stands at a path.
 
     Attributes:
         values: of a list the items, at any depth.
@@ -182,7 +182,7 @@ class _Found:
 
 
 def _at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader) -> _Found | None:
-    """What stands at a path; ``None`` where that is too much to be judged.
+    """Return what stands at a path; ``None`` where that is too much to be judged.
 
     A key may have dots in its name: every reading of the path counts.
     """
@@ -208,7 +208,7 @@ def _at(arguments: Mapping[str, Any], path: tuple[str, ...], reader: Reader) -> 
 
 
 def _may_be_json(text: str) -> bool:
-    """Whether a text may be an object or a list that a service reads out of it."""
+    """Return whether a text may be an object or a list that a service reads out of it."""
     head = text[:_BLANKS].lstrip().removeprefix("\ufeff").lstrip()
     return head[:1] in ("{", "[") if head else len(text) >= _BLANKS
 
@@ -217,7 +217,7 @@ def _may_be_json(text: str) -> bool:
 
 
 def condition_of(path: str, given: Any) -> Condition:
-    """One line of ``arguments`` as a condition.
+    """Return one line of ``arguments`` as a condition.
 
     Args:
         path: keys with dots between them.
@@ -278,7 +278,7 @@ def _number(key: str, value: Any) -> float:
 
 
 def shown(condition: Condition) -> str:
-    """A condition in a few words, for a listing."""
+    """Return a condition in a few words, for a listing."""
     parts = [*(condition.patterns.texts if condition.patterns else ()), *(repr(each) for each in condition.choices)]
     if condition.low is not None:
         parts.append(f"from {condition.low}")

@@ -115,7 +115,7 @@ class _ClientText(_CapsText):
 
 
 class Section(_Part):
-    """What one principal may do.
+    """Describes what one principal may do.
 
     Attributes:
         tools: patterns of the tools that it sees and may call; ``None``: all.
@@ -200,7 +200,7 @@ def read_document(path: Path) -> Document:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    """Where in the file something is wrong: ``rule 3, `effect`: ``."""
+    """Return where in the file something is wrong: ``rule 3, `effect`: ``."""
     match location:
         case ():
             return ""

@@ -21,16 +21,16 @@ LOCAL = "local"
 
 
 class Caller(Interface):
-    """Who calls."""
+    """Describes who calls."""
 
     @property
     def principal(self) -> str:
-        """Who it is, as far as that was proved. Grants bind to it."""
+        """Return who it is, as far as that was proved. Grants bind to it."""
         ...
 
     @property
     def name(self) -> str:
-        """What it calls itself: a claim. It can restrict, and never widen."""
+        """Return what it calls itself: a claim. It can restrict, and never widen."""
         ...
 
 
@@ -65,11 +65,11 @@ class Rule:
     principals: Patterns | None = None
 
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
-        """Whether it speaks of a caller's calls of a tool, whatever their arguments are."""
+        """Return whether it speaks of a caller's calls of a tool, whatever their arguments are."""
         raise NotImplementedError
 
     def fits(self, arguments: Mapping[str, Any], reader: Reader) -> bool:
-        """Whether it speaks of a call with these arguments, which the call's one reader reads."""
+        """Return whether it speaks of a call with these arguments, which the call's one reader reads."""
         raise NotImplementedError
 
     def _common(self, caller: Caller, effect: Effect) -> bool:
@@ -120,13 +120,13 @@ class Restriction(Rule):
 
 
 def source_of(protocol: Protocol) -> str:
-    """Where a tool comes from, as rules see it: ``mcp:github (npx …)``, ``openapi:https://…``, ``function:module``."""
+    """Return where a tool comes from, as rules see it: ``mcp:github (npx …)``, ``openapi:https://…``."""
     return f"{protocol.source.kind}:{protocol.source.location}"
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What the permissions say of a call.
+    """Holds what the permissions say of a call.
 
     Attributes:
         verdict: made, asked about, or refused.
@@ -148,7 +148,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Caps:
-    """How much a caller may do; ``None``: nothing is said.
+    """Bounds how much a caller may do; ``None``: nothing is said.
 
     Attributes:
         max_calls: calls of a run.
@@ -164,7 +164,7 @@ class Caps:
     writes_per_hour: int | None = None
 
     def tighter(self, other: Caps) -> Caps:
-        """Of each cap the tighter one."""
+        """Return the tighter one of each cap."""
         made = {}
         for each in fields(self):
             said = [value for caps in (self, other) if (value := getattr(caps, each.name)) is not None]
@@ -172,7 +172,7 @@ class Caps:
         return Caps(**made)
 
     def settings(self, max_calls: int, wall_s: float) -> dict[str, Any]:
-        """The settings of an agent for this caller.
+        """Return the settings of an agent for this caller.
 
         Args:
             max_calls: of the settings, beside which a cap can only be less. ``wall_s``: likewise.

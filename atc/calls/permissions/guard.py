@@ -96,7 +96,7 @@ class Limiters:
         self._of: dict[str, Limiter] = {}
 
     def of(self, principal: str) -> Limiter:
-        """Those of one principal."""
+        """Return those of one principal."""
         return self._of.setdefault(principal, Limiter())
 
 
@@ -109,10 +109,10 @@ Ask = Callable[[ApprovalRequest], Verdicts | Awaitable[Verdicts]]
 
 
 class Choice(Interface):
-    """What holds where the permissions want a question, or allow (:mod:`atc.calls.permissions.agent_permissions`)."""
+    """Describes what holds where the permissions want a question, or allow (:mod:`.agent_permissions`)."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
-        """The answer that needs no question; ``None`` where somebody is asked."""
+        """Return the answer that needs no question; ``None`` where somebody is asked."""
         ...
 
 
@@ -120,12 +120,12 @@ class AlwaysAsks:
     """Every question is put, and what the permissions allow is allowed, if nothing is odd about it."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | None:
-        """``True`` for what is allowed."""
+        """Return ``True`` for what is allowed."""
         return True if decision.verdict == "allow" and not is_odd(request) else None
 
 
 def is_odd(request: ApprovalRequest) -> bool:
-    """Whether a call wants a person whatever a rule allows."""
+    """Return whether a call wants a person whatever a rule allows."""
     return bool(request.warnings or request.instead_of or request.is_repeat)
 
 
@@ -159,11 +159,11 @@ class Guard:
 
     @property
     def caps(self) -> Caps:
-        """What the caller is held to."""
+        """Return what the caller is held to."""
         return self.permissions.caps(self.client)
 
     def of_run(self, run_id: str) -> Guard:
-        """The same, for one run: its id stands in the audit."""
+        """Return the same, for one run: its id stands in the audit."""
         return Guard(
             self.permissions,
             self.client,
@@ -175,18 +175,18 @@ class Guard:
         )
 
     def approval(self, earlier: EarlierWrites | None = None) -> Approval:
-        """The rule for a broker; ``earlier``: what the caller's other runs did."""
+        """Return the rule for a broker; ``earlier``: what the caller's other runs did."""
         return Approval(self.asker, reads=True, earlier=earlier, policy=self)
 
     def decision(self, request: ApprovalRequest) -> Decision:
-        """What the permissions say of a call."""
+        """Return what the permissions say of a call."""
         protocol = request.protocol
         if protocol is None:  # a request that somebody made by hand
             protocol = Protocol(name=request.tool, effect=request.effect)
         return self.permissions.decide(self.client, protocol, request.arguments)
 
     def judge(self, request: ApprovalRequest) -> Judged:
-        """What the permissions say of a call, decided once."""
+        """Return what the permissions say of a call, decided once."""
         decision = self.decision(request)
         return Judged(self, decision, self._ruled(request, decision))
 
@@ -238,7 +238,7 @@ class Guard:
         return answer
 
     def _with_line(self, answer: Refusal, request: ApprovalRequest, decision: Decision) -> Refusal:
-        """A refusal for want of somebody to ask, with what would have made a question needless."""
+        """Return a refusal for want of somebody to ask, with what would have made a question needless."""
         if decision.verdict == "allow":  # by a rule, but it is an odd call: no line would change that
             ordinary = request.is_repeat or request.instead_of or not request.warnings
             reason = f"{oddity(request)}; {answer.reason}"
@@ -248,13 +248,13 @@ class Guard:
         return replace(answer, reason=f"{answer.reason}{to_allow(decision, self.permissions)}")
 
     def refusal(self, decision: Decision) -> Refusal:
-        """The refusal of a call that is denied."""
+        """Return the refusal of a call that is denied."""
         return Refusal(refusal(decision, self.permissions))
 
     # -- the audit -----------------------------------------------------------------------------------------------------
 
     async def _noted(self, request: ApprovalRequest, decision: Decision, answer: Verdicts, by: str) -> Verdicts:
-        """The answer, once it is written down; a refusal where it cannot be."""
+        """Return the answer, once it is written down; a refusal where it cannot be."""
         allowed = answer is True
         if allowed and decision.effect is Effect.READ and by == "default":
             return answer
@@ -282,7 +282,7 @@ class Guard:
 
 @dataclass(frozen=True)
 class Judged:
-    """What the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
+    """Holds what the permissions say of one call (:class:`atc.calls.approval.Judgement`)."""
 
     guard: Guard
     decision: Decision
@@ -290,7 +290,7 @@ class Judged:
 
     @property
     def denied(self) -> Refusal | None:
-        """Why no choice can allow the call."""
+        """Return why no choice can allow the call."""
         return self.guard.refusal(self.decision) if self.decision.verdict == "deny" else None
 
     async def answer(self, request: ApprovalRequest) -> Verdicts:
@@ -299,7 +299,7 @@ class Judged:
 
 
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:
-    """Who decided where no question was put."""
+    """Return who decided where no question was put."""
     if decision.verdict == ("allow" if answer is True else "deny"):
         return decided_by(decision)
     return "choice" if answer is True else "nobody"

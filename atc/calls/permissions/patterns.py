@@ -36,7 +36,7 @@ MAX_GROWTH = 18
 _STEP, _PER_CHARACTER, _PER_ESCAPE = 100, 20, 300
 """Units of a step through values, of reading a character, and of one percent sign or slash."""
 _ROUNDS = 3
-"""What was encoded twice is decoded by somebody twice."""
+"""Times that a text is decoded: what was encoded twice is decoded by somebody twice."""
 
 _SLASHES = "/\\\\\u2044\u2215\u2216\u29f5\u29f8\u29f9\u2571\u2572"
 _SLASH = re.compile(f"[{_SLASHES}]")
@@ -82,16 +82,16 @@ class Reader:
 
     @property
     def is_spent(self) -> bool:
-        """Whether there was more to judge than one call may cost."""
+        """Return whether there was more to judge than one call may cost."""
         return self.left < 0
 
     def spend(self, units: int = _STEP) -> bool:
-        """Whether so much work can still be done; it is counted."""
+        """Return whether so much work can still be done; it is counted."""
         self.left -= units
         return self.left >= 0
 
     def read(self, text: str) -> Reading | None:
-        """A text, read once; ``None`` where it is too long, or too much was read before."""
+        """Return a text, read once; ``None`` where it is too long, or too much was read before."""
         if text not in self._readings:
             self._readings[text] = self._read(text)
         return self._readings[text]
@@ -111,7 +111,7 @@ class Reader:
 
 @lru_cache(maxsize=1_024)
 def name_of(text: str) -> Reading | None:
-    """A name, read; ``None`` where it is too long to be judged."""
+    """Return a name, read; ``None`` where it is too long to be judged."""
     return reading_of(text) if len(text) <= MAX_NAME else None
 
 
@@ -140,7 +140,7 @@ def _climbs(text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """In small letters, with one ``i`` for the dotless and the dotted one."""
+    """Return a text in small letters, with one ``i`` for the dotless and the dotted one."""
     folded = text.casefold()
     if folded.isascii():
         return folded
@@ -148,7 +148,7 @@ def _folded(text: str) -> str:
 
 
 def _decoded(text: str) -> tuple[str, bool]:
-    """A text without percent signs that encode something, and whether all that they encode is text."""
+    """Return a text without percent signs that encode something, and whether all that they encode is text."""
     is_text = True
     for _ in range(_ROUNDS):
         if "%" not in text:
@@ -162,7 +162,7 @@ def _decoded(text: str) -> tuple[str, bool]:
 
 
 def _path(text: str) -> str:
-    """A text as a file system walks it, if it is a path; else without blanks around it."""
+    """Return a text as a file system walks it, if it is a path; else without blanks around it."""
     steps = _SLASH.split(text)
     if len(steps) == 1:
         return text.strip()
@@ -189,7 +189,7 @@ _START = 50
 
 
 def pattern_problem(pattern: str) -> str:
-    """Why a pattern cannot be used; empty where it can."""
+    """Return why a pattern cannot be used; empty where it can."""
     if not pattern:
         return "is empty: `*` fits everything"
     if len(pattern) > MAX_PATTERN:
@@ -200,7 +200,7 @@ def pattern_problem(pattern: str) -> str:
 
 
 def literal(text: str) -> str:
-    """The pattern that fits this text alone."""
+    """Return the pattern that fits this text alone."""
     return text.translate(_AS_ITSELF)
 
 
@@ -232,7 +232,7 @@ class _Globs:
 
 
 def _holds(parts: list[str], text: str) -> bool:
-    """Whether a text is made of these parts, with anything between them."""
+    """Return whether a text is made of these parts, with anything between them."""
     if len(parts) == 1:
         return text == parts[0]
     first, *middle, last = parts
@@ -262,16 +262,16 @@ class Patterns:
         object.__setattr__(self, "_loosely", _Globs(self.texts, loose=True))
 
     def fit(self, name: str) -> bool:
-        """Whether one fits a name, letter by letter. A name too long to be judged fits none."""
+        """Return whether one fits a name, letter by letter. A name too long to be judged fits none."""
         return name_of(name) is not None and self._globs("_exactly").fit(name)
 
     def may_fit(self, name: str) -> bool:
-        """Whether one may fit a name, for a rule that restricts: as the name stands, or in any of its readings."""
+        """Return whether one may fit a name, for a rule that restricts: as it stands, or in any of its readings."""
         reading = name_of(name)
         return reading is None or self._may_fit(reading)
 
     def fit_argument(self, text: str, reader: Reader) -> bool:
-        """Whether one surely fits an argument, for a rule that allows.
+        """Return whether one surely fits an argument, for a rule that allows.
 
         What :attr:`.readings.Reading.strays` fits only a pattern that is the same text; a line break fits no pattern of
         a path. Of what cannot be judged nothing is sure.
@@ -285,7 +285,7 @@ class Patterns:
         return not (reading.strays or (reading.breaks and any("/" in each or "\\" in each for each in self.texts)))
 
     def may_fit_argument(self, text: str, reader: Reader) -> bool:
-        """Whether one may fit an argument, for a rule that restricts: what cannot be judged may."""
+        """Return whether one may fit an argument, for a rule that restricts: what cannot be judged may."""
         reading = reader.read(text)
         if reading is None:
             return True
@@ -315,7 +315,7 @@ _GRAVITY = {Effect.READ: 0, Effect.UNKNOWN: 1, Effect.WRITE: 2}
 
 
 def effect_of(protocol: Protocol, said: Sequence[tuple[Patterns, Effect]] = ()) -> Effect:
-    """The effect of a tool.
+    """Return the effect of a tool.
 
     The user's own word counts first, the gravest of all that fit. Else the protocol's; but a tool of an MCP server that
     says it reads, and has a verb of effects in its name, however it is written, is of unknown effect, as for probing.
@@ -334,12 +334,12 @@ def effect_of(protocol: Protocol, said: Sequence[tuple[Patterns, Effect]] = ()) 
 
 
 def _says(patterns: Patterns, effect: Effect, protocol: Protocol) -> bool:
-    """A word that makes a tool a read is as strict as a rule that allows (:class:`.facts.Grant`)."""
+    """Return whether patterns give a tool an effect: for a read they must surely name it (:class:`.facts.Grant`)."""
     return surely_names(patterns, protocol) if effect is Effect.READ else may_name(patterns, protocol)
 
 
 def surely_names(patterns: Patterns, protocol: Protocol) -> bool:
-    """Whether patterns name a tool, for a rule that widens: by the name that programs use, or letter by letter in full.
+    """Return whether patterns name a tool, for a rule that widens: as programs write it, or letter by letter in full.
 
     A wildcard does not count for the full name: ``get_*`` is no word about all tools of a module ``get_data``.
     """
@@ -347,6 +347,6 @@ def surely_names(patterns: Patterns, protocol: Protocol) -> bool:
 
 
 def may_name(patterns: Patterns, protocol: Protocol) -> bool:
-    """Whether patterns may name a tool, for a rule that restricts: by any name that it has here or at its source."""
+    """Return whether patterns may name a tool, for a rule that restricts: by any name of it, here or at its source."""
     names = {protocol.name, protocol.plain_name, protocol.source.operation}
     return any(map(patterns.may_fit, names)) or protocol.full_name in patterns.texts

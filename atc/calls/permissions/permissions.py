@@ -33,7 +33,7 @@ _ALL = Section()
 
 @dataclass(frozen=True)
 class Permissions:
-    """What may be called unasked, by whom, and how often.
+    """Decides what may be called unasked, by whom, and how often.
 
     Attributes:
         rules: of the file, in its order.
@@ -53,12 +53,12 @@ class Permissions:
 
     @classmethod
     def default(cls, *, read_only: bool = False) -> Permissions:
-        """Those without a file: reads are allowed, all else is asked about; or refused, in read-only mode."""
+        """Return those without a file: reads are allowed, all else is asked about; or refused, in read-only mode."""
         return cls(read_only=read_only)
 
     @classmethod
     def load(cls, path: str | Path, *, read_only: bool = False) -> Permissions:
-        """Those of a file.
+        """Return those of a file.
 
         Args:
             path: of the file.
@@ -75,7 +75,7 @@ class Permissions:
     # -- decisions -----------------------------------------------------------------------------------------------------
 
     def decide(self, client: Caller, protocol: Protocol, arguments: Mapping[str, Any]) -> Decision:
-        """What is said of a call.
+        """Return what is said of a call.
 
         Args:
             client: who makes it.
@@ -102,7 +102,7 @@ class Permissions:
         return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent)
 
     def sees(self, client: Caller, protocol: Protocol) -> bool:
-        """Whether a caller can make some call of a tool. Others it need not see."""
+        """Return whether a caller can make some call of a tool. Others it need not see."""
         effect = self.effect(protocol)
         if self._barred(client, protocol, effect) is not None:
             return False
@@ -110,55 +110,55 @@ class Permissions:
         return not any(rule.speaks_of(client, protocol, effect) for rule in denied)
 
     def named_by(self, client: Caller) -> frozenset[int]:
-        """The rules that speak of what a caller calls itself: callers of one principal differ in nothing else."""
+        """Return the rules that speak of what a caller calls itself: callers of one principal differ in no more."""
         named = (rule for rule in self.rules if isinstance(rule, Restriction) and rule.clients is not None)
         return frozenset(rule.number for rule in named if rule.clients and rule.clients.may_fit(client.name))
 
     def hides_from(self, client: Caller) -> bool:
-        """Whether there may be a tool that a caller does not see."""
+        """Return whether there may be a tool that a caller does not see."""
         section = self.section(client)
         whole = any(rule.verdict == "deny" and not rule.conditions for rule in self.rules)
         return whole or self.read_only or section.read_only or section.tools is not None
 
     def offered(self, client: Caller, tools: Toolset) -> Toolset:
-        """The tools that a caller sees, each with the effect that the permissions take it for."""
+        """Return the tools that a caller sees, each with the effect that the permissions take it for."""
         return Toolset(tool for tool in self.graded(tools).values() if self.sees(client, tool.protocol))
 
     def served(self, tools: Toolset) -> Toolset:
-        """The tools that some caller may see, each with the effect that the permissions take it for."""
+        """Return the tools that some caller may see, each with the effect that the permissions take it for."""
         graded = self.graded(tools)
         open_ = [tool for tool in graded.values() if not self._closed_to_all(tool.protocol)]
         return graded if len(open_) == len(graded) else Toolset(open_)
 
     def graded(self, tools: Toolset) -> Toolset:
-        """All tools, each with the effect that the permissions take it for; the same set where none differs."""
+        """Return all tools, each with the effect that the permissions take it for; the same set where none differs."""
         made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
-        """The rules that speak of some calls of a tool, by their arguments."""
+        """Return the rules that speak of some calls of a tool, by their arguments."""
         effect = self.effect(protocol)
         return [rule for rule in self.rules if rule.conditions and rule.speaks_of(client, protocol, effect)]
 
     def effect(self, protocol: Protocol) -> Effect:
-        """What a tool is taken for."""
+        """Return what a tool is taken for."""
         return effect_of(protocol, self.effects)
 
     def caps(self, client: Caller) -> Caps:
-        """How much a caller may do."""
+        """Return how much a caller may do."""
         return self.caps_of_all.tighter(self.section(client).caps)
 
     def section(self, client: Caller) -> Section:
-        """What is said of a principal, or of everyone."""
+        """Return what is said of a principal, or of everyone."""
         found = self.sections.get(client.principal) if client.principal != EVERYONE else None
         return found or self.sections.get(EVERYONE, _ALL)
 
     def reading_only(self) -> Permissions:
-        """The same, with no call that is not a read."""
+        """Return the same, with no call that is not a read."""
         return replace(self, read_only=True)
 
     def _closed_to_all(self, protocol: Protocol) -> bool:
-        """Whether no caller may call a tool, whose effect is what the permissions take it for."""
+        """Return whether no caller may call a tool, whose effect is what the permissions take it for."""
         effect = protocol.effect
         if self.read_only and effect is not Effect.READ:
             return True
@@ -167,7 +167,7 @@ class Permissions:
         return any(rule.speaks_of(Who(), protocol, effect) for rule in general)
 
     def _barred(self, client: Caller, protocol: Protocol, effect: Effect) -> Decision | None:
-        """The refusal of a tool as a whole, whatever rules say."""
+        """Return the refusal of a tool as a whole, whatever rules say."""
         section = self.section(client)
         if section.tools is not None and not surely_names(section.tools, protocol):
             return Decision("deny", line=granting(protocol.name, client.principal, section), why="grant", effect=effect)
@@ -180,7 +180,7 @@ class Permissions:
 
 
 def allowing(tool: str, principal: str) -> str:
-    """The rule that allows a principal's calls of a tool, as TOML; empty for a principal that no pattern can name."""
+    """Return the rule that allows a principal's calls of a tool, as TOML; empty where no pattern can name it."""
     exactly = literal(principal)
     if pattern_problem(exactly):
         return ""
@@ -189,7 +189,7 @@ def allowing(tool: str, principal: str) -> str:
 
 
 def granting(tool: str, principal: str, section: Section) -> str:
-    """The line that grants a tool to a principal beside those that it has, as TOML."""
+    """Return the line that grants a tool to a principal beside those that it has, as TOML."""
     if principal == EVERYONE or pattern_problem(literal(principal)):
         return ""
     have = section.tools.texts if section.tools is not None else ()
@@ -199,7 +199,7 @@ def granting(tool: str, principal: str, section: Section) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as TOML writes it; what nobody would see is an escape."""
+    """Return a text as TOML writes it; what nobody would see is an escape."""
     clean = json.dumps(text.encode("utf-8", "replace").decode(), ensure_ascii=False)
     if clean.isascii() and clean.isprintable():
         return clean
@@ -218,7 +218,7 @@ _FILE = "the permissions file"
 
 
 def refusal(decision: Decision, permissions: Permissions) -> str:
-    """Why a call is refused, and what would allow it."""
+    """Return why a call is refused, and what would allow it."""
     where = permissions.path or _FILE
     match decision.why:
         case "read_only":
@@ -234,7 +234,7 @@ def refusal(decision: Decision, permissions: Permissions) -> str:
 
 
 def to_allow(decision: Decision, permissions: Permissions) -> str:
-    """What would allow a call unasked, to stand behind a refusal; empty where nothing would."""
+    """Return what would allow a call unasked, to stand behind a refusal; empty where nothing would."""
     if decision.verdict == "ask" and decision.rule is not None:
         return f" (rule {decision.rule.number} of {permissions.path or _FILE} wants a question{_too_much(decision)})"
     if not decision.line:
@@ -244,12 +244,12 @@ def to_allow(decision: Decision, permissions: Permissions) -> str:
 
 
 def _too_much(decision: Decision) -> str:
-    """Why a rule may count a call that it does not seem to speak of."""
+    """Return why a rule may count a call that it does not seem to speak of."""
     return ", for its arguments are more than the rules can judge" if decision.unjudged else ""
 
 
 def oddity(request: ApprovalRequest) -> str:
-    """Why a call wants a person though a rule allows such calls."""
+    """Return why a call wants a person though a rule allows such calls."""
     if request.is_repeat:
         return f"{wording.repeat(request.repeats, request.in_doubt, request.same_as)} before"
     if request.instead_of:
@@ -258,5 +258,5 @@ def oddity(request: ApprovalRequest) -> str:
 
 
 def decided_by(decision: Decision) -> str:
-    """What decided, in one word or two, for the audit."""
+    """Return what decided, in one word or two, for the audit."""
     return f"rule {decision.rule.number}" if decision.rule is not None else decision.why

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 VERSION = 1
-"""Of the file's form."""
+"""The version of the file's form."""
 MAX_DIMENSIONS = 2_048
 """Components of the vectors of an encoder that an adapter is learnt for: time and file grow with their square."""
 MAX_TOOLS = 50_000
@@ -48,7 +48,7 @@ ENOUGH = 0.5
 _ID_BYTES = 8
 _LARGEST = 1_000.0  # no component of a matrix that was learnt comes near
 MAX_BYTES = 2 * MAX_DIMENSIONS**2 * 4 // 3 + _ID_BYTES * MAX_TOOLS * 4 // 3 + 10_000
-"""Of a file; a larger one is none."""
+"""Bytes of a file; a larger one is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +73,11 @@ class Adapter:
     _last: list[tuple[Snapshot, AdaptedCosines | None]] = field(default_factory=list, init=False, repr=False)
 
     def adapted(self, vectors: Floats) -> Floats:
-        """Vectors of queries, drawn towards the tools: of shape ``(queries, dimensions)``, of length one."""
+        """Return vectors of queries, drawn towards the tools: of shape ``(queries, dimensions)``, of length one."""
         return normalised(vectors + vectors @ self.matrix)
 
     def scorer(self, snapshot: Snapshot) -> AdaptedCosines | None:
-        """The scorer; ``None`` without vectors of as many components, or with less than half of the tools."""
+        """Return the scorer; ``None`` without vectors of as many components, or with less than half of the tools."""
         for known, made in self._last:
             if known is snapshot:
                 return made
@@ -114,7 +114,7 @@ class Adapter:
 
     @classmethod
     def read(cls, path: Path) -> Adapter:
-        """An adapter from its file.
+        """Return an adapter from its file.
 
         Raises:
             UsageError: it cannot be read, is too large, damaged, or of another version.
@@ -168,7 +168,7 @@ class AdaptedCosines:
 
     @property
     def share(self) -> float:
-        """In place of the scorer's own weight."""
+        """Return a weight in place of the scorer's own."""
         return self.adapter.share
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
@@ -217,11 +217,11 @@ class OwnAdapters:
         self.notices: tuple[str, ...] = ()
 
     def columns(self, index: ToolIndex) -> Sequence[Adapter]:
-        """What counts for an index: one adapter at most."""
+        """Return what counts for an index: one adapter at most."""
         return [adapter for _, adapter in filter(None, [self.find(index)])]
 
     def find(self, index: ToolIndex) -> tuple[Path, Adapter] | None:
-        """The adapter with the most of its tools in an index, at least half, and of its encoder; with its file."""
+        """Return the adapter with the most of its tools in an index, at least half, and its encoder; with its file."""
         best: tuple[int, str, Path, Adapter] | None = None
         for path, adapter in self._read():
             if adapter.encoder == index.encoder_digest and (scorer := adapter.scorer(index.snapshot)) is not None:
@@ -296,7 +296,7 @@ class OwnAdapters:
         return gone
 
     def _read(self) -> Iterator[tuple[Path, Adapter]]:
-        """The adapters; a file that has not changed is not read again."""
+        """Yield the adapters; a file that has not changed is not read again."""
         known, notices = {}, []
         found: list[tuple[tuple[int, int], Path]] = []
         for path in self._files():
@@ -315,7 +315,7 @@ class OwnAdapters:
                 yield path, adapter
 
     def _drafts(self) -> list[Path]:
-        """What a process that was killed while it wrote has left, and what another one writes right now."""
+        """Return what a process that was killed while it wrote has left, and what another one writes right now."""
         with suppress(OSError):
             return sorted(self._folder.glob(f".{_PREFIX}*{_SUFFIX}.*"))
         return []
@@ -332,7 +332,7 @@ def _before(path: Path) -> Path:
 
 
 def _read(path: Path) -> Adapter | str:
-    """An adapter, or what is wrong with its file."""
+    """Return an adapter, or what is wrong with its file."""
     try:
         return Adapter.read(path)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""What becomes of an index when its tools change: only new text is embedded. An interruption loses little."""
+"""Changes an index when its tools change: only new text is embedded. An interruption loses little."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BlockStore:
         self._dtype = np.dtype([("text", "u1", DIGEST), ("scale", "<f4"), ("values", "i1", encoder.dimensions)])
 
     def read(self) -> Iterable[NDArray[Any]]:
-        """The blocks that are there; one that cannot be read is as good as none."""
+        """Yield the blocks that are there; one that cannot be read is as good as none."""
         for path in sorted(self._folder.glob("*.npy")) if self._folder else ():
             try:
                 block = np.load(path, allow_pickle=False)
@@ -68,7 +68,7 @@ def embedded(
     progress: Progress,
     folder: Path | None = None,
 ) -> Vectors:
-    """The vectors of documents, in their order.
+    """Return the vectors of documents, in their order.
 
     Args:
         snapshot: the documents.
@@ -120,7 +120,7 @@ class _Rows:
             self._filled[rows] = True
 
     def missing(self) -> NDArray[np.int64]:
-        """A row for each text that has no vector yet, in the order of the texts' digests."""
+        """Return a row for each text that has no vector yet, in the order of the texts' digests."""
         first = np.ones(len(self._texts), bool)
         first[1:] = self._texts[1:] != self._texts[:-1]
         rows = self._order[first]
@@ -147,7 +147,7 @@ def changed(
     *,
     only_new: bool = False,
 ) -> Snapshot:
-    """An index with some tools out, and others added or replaced.
+    """Return an index with some tools out, and others added or replaced.
 
     Args:
         old: the index before.
@@ -185,7 +185,7 @@ def changed(
 
 
 def _with_co_usage_of(old: Snapshot, made: Snapshot) -> Snapshot:
-    """A changed index with what was used together by the one before."""
+    """Return a changed index with what was used together by the one before."""
     if old.co_usage is None:
         return replace(made, notices=old.notices)
     rows = np.array([old.rows.get(id, -1) for id in made.ids], np.int64)

@@ -53,7 +53,7 @@ class Places:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> Places:
-        """Those of a snapshot: of its encoder, or of its words where it has none."""
+        """Return those of a snapshot: of its encoder, or of its words where it has none."""
         vectors = snapshot.vectors
         if vectors is not None and vectors.values.shape[1]:
             return cls(vectors.values, np.asarray(vectors.scales))
@@ -61,7 +61,7 @@ class Places:
         return cls(values, np.ones(len(values), np.float32))
 
     def take(self, rows: Rows) -> Floats:
-        """The vectors of rows, of shape ``(rows, dimensions)``."""
+        """Return the vectors of rows, of shape ``(rows, dimensions)``."""
         found: Floats = np.asarray(self.values[rows], np.float32) * self.scales[rows][:, None]
         return found
 
@@ -96,7 +96,7 @@ def _normal(vectors: Floats) -> Floats:
 
 
 def _by_words(counts: Counts) -> Floats:
-    """Each document in the space of the first singular vectors of its weighed words."""
+    """Return each document in the space of the first singular vectors of its weighed words."""
     documents = len(counts)
     frequency = np.bincount(counts.words, minlength=len(counts.vocabulary))
     useful = (frequency > 1) & telling(counts)
@@ -123,19 +123,19 @@ def _by_words(counts: Counts) -> Floats:
 
 
 def telling(counts: Counts) -> NDArray[np.bool_]:
-    """Whether a word of the vocabulary tells documents apart: it is a word, and not of more than half of them."""
+    """Return for each word of the vocabulary whether it tells documents apart: not one that over half of them have."""
     often = np.bincount(counts.words, minlength=len(counts.vocabulary)) > _MOST_HAVE * len(counts)
     return np.array([_telling(word) for word in counts.vocabulary], np.bool_) & ~often
 
 
 def _telling(word: str) -> bool:
-    """No stop word, no number, no version, no key."""
+    """Return whether it is no stop word, number, version or key."""
     letters = sum(map(str.isalpha, word))
     return letters >= 2 and 2 * letters > len(word) <= _MAX_WORD and word not in _NEVER and word.isprintable()
 
 
 def _times(rows: Rows, pointers: Rows, words: Rows, values: Floats, basis: Floats) -> Floats:
-    """The rows of the sparse matrix times a dense one."""
+    """Return the rows of the sparse matrix times a dense one."""
     made = np.zeros((len(rows), basis.shape[1]), np.float32)
     for at in range(0, len(rows), 2_048):
         block = rows[at : at + 2_048]
@@ -149,7 +149,7 @@ def _times(rows: Rows, pointers: Rows, words: Rows, values: Floats, basis: Float
 
 
 def _back(rows: Rows, pointers: Rows, words: Rows, values: Floats, image: Floats, width: int) -> Floats:
-    """The transposed rows of the sparse matrix times a dense one."""
+    """Return the transposed rows of the sparse matrix times a dense one."""
     taken, begins = entries_of(rows, pointers)
     owner = np.repeat(np.arange(len(rows)), np.diff(np.append(begins, len(taken))))
     order = np.argsort(words[taken], kind="stable")
@@ -221,7 +221,7 @@ def squared_distances(vectors: Floats, centres: Floats) -> Floats:
 
 
 def nearest(vectors: Floats, centres: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """The nearest centre of each row, and the squared distance to it; the lesser centre of equal ones."""
+    """Return the nearest centre of each row, and the squared distance to it; the lesser centre of equal ones."""
     codes = np.zeros(len(vectors), np.int64)
     distances = np.zeros(len(vectors), np.float32)
     for at in range(0, len(vectors), _BLOCK):
@@ -254,7 +254,7 @@ def _start(vectors: Floats, size: int, random: np.random.Generator) -> Floats:
 
 
 def _means(vectors: Floats, codes: NDArray[np.int64], distances: Floats, centres: Floats) -> Floats:
-    """The mean of the rows of each centre; a centre without rows goes to a row that is far from its own."""
+    """Return the mean of the rows of each centre; a centre without rows goes to a row that is far from its own."""
     order = np.argsort(codes, kind="stable")
     found, starts, counts = np.unique(codes[order], return_index=True, return_counts=True)
     made = centres.copy()

@@ -1,4 +1,4 @@
-"""What was used together: how often two tools stood in one task, by the rows of an index (ToolWeaver §3.2)."""
+"""Counts what was used together: how often two tools stood in one task, by the rows of an index (ToolWeaver §3.2)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CoUsage:
         )
 
     def moved(self, rows: NDArray[np.int64]) -> CoUsage:
-        """The same for other rows.
+        """Return the same for other rows.
 
         Args:
             rows: for each document of the new index its old row, or -1.
@@ -107,7 +107,7 @@ Likely = Sequence[tuple[int, float]]
 
 @dataclass(frozen=True)
 class Edges:
-    """Whom each of some things was used with, by number.
+    """Describes whom each of some things was used with, by number.
 
     Attributes:
         pointers: where the neighbours of each begin, of shape ``(things + 1,)``.
@@ -147,7 +147,7 @@ class Edges:
 
 
 class Together:
-    """What was used together, by the rows of one index.
+    """Describes what was used together, by the rows of one index.
 
     Args:
         used: C of Eq. 5.
@@ -189,7 +189,7 @@ class Together:
         return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def _of_services(self, pairs: NDArray[np.int64], counts: Floats, totals: Floats, most: int) -> Edges:
-        """The same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
+        """Return the same sums for services: C of Eq. 5 with the rows and the columns of a service added up."""
         ends = np.sort(self._service[pairs], axis=1)
         within = ends[:, 0] == ends[:, 1]
         used = np.bincount(self._service, totals, most) + 2 * np.bincount(ends[within, 0], counts[within], most)
@@ -200,7 +200,7 @@ class Together:
 
 
 def _most(edges: Edges, likely: Likely, of: Rows | None) -> tuple[Floats, Rows]:
-    """For each thing the most of A(u, thing) · score(u) over the likely rows u, and that row.
+    """Return, for each thing, the most of A(u, thing) · score(u) over the likely rows u, and that row.
 
     Args:
         of: the thing that each row is of; itself when ``None``.
@@ -221,14 +221,14 @@ def _most(edges: Edges, likely: Likely, of: Rows | None) -> tuple[Floats, Rows]:
 MAX_LINE = 1_000_000
 """Bytes of a line."""
 MAX_COUNT = 1_000_000.0
-"""How often a set may have occurred: more is no count of tasks."""
+"""Times that a set may have occurred: more is no count of tasks."""
 MAX_PAIRS = 2_000_000
 """Pairs of tools, in all sets that differ."""
 
 
 @dataclass(frozen=True)
 class Used:
-    """What a file says.
+    """Holds what a file says.
 
     Attributes:
         sets: of ids, each with how often it occurred.

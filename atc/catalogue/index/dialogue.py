@@ -144,7 +144,7 @@ def parse_query(text: str) -> str | None:
 
 
 def visible_reply(text: str) -> str:
-    """A reply without what was only thought, and without code fences."""
+    """Return a reply without what was only thought, and without code fences."""
     visible = _THOUGHTS.sub("", text[:_MAX_READ])
     visible = visible.rpartition("</think>")[2]  # a template may have opened it
     turns = [turn for turn in _ROLE.split(visible) if turn.strip()]  # it may have played the other side too
@@ -152,7 +152,7 @@ def visible_reply(text: str) -> str:
 
 
 def _bodies(reply: str) -> Iterator[str]:
-    """Where a plan may stand: before an end whose beginning was the prompt's, in tags, before a first query."""
+    """Yield where a plan may stand: before an end whose beginning was the prompt's, in tags, before a first query."""
     before, end, _ = reply.partition("</plan>")
     if end and "<plan>" not in before:
         yield before
@@ -185,20 +185,20 @@ def _goals(body: str) -> tuple[str, ...]:
 
 
 def _json_list(body: str) -> str:
-    """The text from where a JSON list of texts begins to where the last one ends; empty if there is none."""
+    """Return the text from where a JSON list of texts begins to where the last one ends; empty if there is none."""
     begins = _JSON_LIST.search(body)
     ends = [found.end() for found in _JSON_LIST_END.finditer(body, begins.end())] if begins else []
     return body[begins.start() : ends[-1]] if begins and ends else ""
 
 
 def _inline(line: str) -> list[str]:
-    """``"1. this 2. that"`` as a list; empty when it is none."""
+    """Return ``"1. this 2. that"`` as a list; empty when it is none."""
     parts = [part.strip(" ;,") for part in _INLINE_LIST.split(line)]
     return [part for part in parts[1:] if part] if len(parts) > 2 and line.lstrip().startswith("1") else []
 
 
 def _first_query(reply: str) -> str:
-    """The first query that a text holds; empty when it holds none."""
+    """Return the first query that a text holds; empty when it holds none."""
     listed = _from_json(reply)
     if listed is not None:
         return next(filter(None, map(_cleaned, listed)), "")
@@ -216,7 +216,7 @@ def _first_query(reply: str) -> str:
 
 
 def _from_json(text: str) -> list[str] | None:
-    """The texts of a JSON list, or of a JSON object and the first list in it; ``None`` when there is none."""
+    """Return the texts of a JSON list, or of a JSON object and the first list in it; ``None`` when there is none."""
     stripped = _untagged(text).strip()
     if stripped[:1] not in ("[", "{", '"'):
         return None
@@ -232,7 +232,7 @@ def _from_json(text: str) -> list[str] | None:
 
 
 def _cleaned(text: str) -> str:
-    """One line without labels, emphasis and quotes around it, cut at a word."""
+    """Return one line without labels, emphasis and quotes around it, cut at a word."""
     line = " ".join(_untagged(text).split()).replace("**", "").replace("__", "")
     line = line.strip(" `*")
     line = _LABEL.sub("", line).strip(" `*").rstrip(" :")
@@ -256,12 +256,12 @@ def _unique(texts: Iterable[str]) -> tuple[str, ...]:
 
 
 def show_query(query: str) -> str:
-    """A query as the planner writes it."""
+    """Return a query as the planner writes it."""
     return f"<query>{harmless(query)}</query>"
 
 
 def show_results(protocols: Iterable[Protocol], top: int = TOP) -> str:
-    """What a query found, best first: ``name(what it must be given): what it does``, a line each.
+    """Return what a query found, best first: ``name(what it must be given): what it does``, a line each.
 
     Names and descriptions come from outside. Each is one short line in a fence, and can neither end the fence nor hold
     a tag of the conversation or of a chat template.
@@ -274,7 +274,7 @@ def show_results(protocols: Iterable[Protocol], top: int = TOP) -> str:
 
 
 def summary(protocol: Protocol) -> str:
-    """A tool in one harmless line."""
+    """Return a tool in one harmless line."""
     needed = [harmless(name, 40) for name in protocol.required[:_PARAMETERS]]
     if len(protocol.required) > _PARAMETERS:
         needed.append("…")
@@ -283,14 +283,14 @@ def summary(protocol: Protocol) -> str:
 
 
 def first_sentence(text: str) -> str:
-    """The first sentence of a description, or its beginning."""
+    """Return the first sentence of a description, or its beginning."""
     flat = " ".join(text[: 8 * _DESCRIPTION].split())
     end = re.search(r"(?<=[a-z)\]'\"])[.!?](?=\s|$)", flat)
     return flat[: end.start()] if end and end.start() >= 20 else flat
 
 
 def harmless(text: str, limit: int = MAX_TEXT) -> str:
-    """One printable line that cannot act as a tag, a fence or a role of a chat template."""
+    """Return one printable line that cannot act as a tag, a fence or a role of a chat template."""
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     line = _ROLE_MARK.sub(r"(\1)", fenced(line.replace("<", "‹").replace(">", "›")))
     return line if len(line) <= limit else f"{line[: limit - 2].rstrip()} …"
@@ -303,8 +303,8 @@ def harmless(text: str, limit: int = MAX_TEXT) -> str:
 # meets the turns that it was trained on. How replies are read is in :mod:`atc.catalogue.index.dialogue`.
 
 Form = Literal["list", "paper"]
-"""Of a plan: ``list``, numbered sub-goals in ``<plan>``; ``paper`` (Fig. 7), a plan in words in ``<task_breakdown>``
-and a JSON list of sub-goals in ``<sub_goals>``."""
+"""The form of a plan: ``list``, numbered sub-goals in ``<plan>``; ``paper`` (Fig. 7), a plan in words in
+``<task_breakdown>`` and a JSON list of sub-goals in ``<sub_goals>``."""
 
 MAX_WORDS = 2_000
 """Characters of a plan in words."""
@@ -336,28 +336,28 @@ class Turns:
 
     @property
     def plan_tokens(self) -> int:
-        """Tokens that a plan may take."""
+        """Return the number of tokens that a plan may take."""
         return _PLAN_TOKENS[self.form]
 
     # -- what the planner is told --------------------------------------------------------------------------------------
 
     def opening(self, task: str) -> list[Message]:
-        """The messages before the planner's first turn."""
+        """Return the messages before the planner's first turn."""
         system = Message("system", prompt(self._named("system")), fixed=True)
         example = worked_example(self) if self.example else ()
         return [system, *example, Message("user", self.task(task))]
 
     def task(self, task: str) -> str:
-        """The message that gives the task."""
+        """Return the message that gives the task."""
         task = task if len(task) <= MAX_TASK else f"{task[:MAX_TASK]} …"
         return prompt(self._named("task"), task=fenced(task))
 
     def begin(self) -> str:
-        """The message after the plan, where the planner searches for the first sub-goal itself."""
+        """Return the message after the plan, where the planner searches for the first sub-goal itself."""
         return prompt(self._named("begin"))
 
     def results(self, tools: Iterable[Protocol]) -> str:
-        """The message after a query, or after the plan where the sub-goals were searched for.
+        """Return the message after a query, or after the plan where the sub-goals were searched for.
 
         Args:
             tools: all that are shown, the best first.
@@ -368,7 +368,7 @@ class Turns:
     # -- what the planner says -----------------------------------------------------------------------------------------
 
     def plan(self, plan: Plan) -> str:
-        """A plan as the planner says it. In the form ``list`` its words are the sub-goals."""
+        """Return a plan as the planner says it. In the form ``list`` its words are the sub-goals."""
         goals = [harmless(goal) for goal in plan.goals]
         if self.form == "list":
             return "\n".join(["<plan>", *(f"{number}. {goal}" for number, goal in enumerate(goals, 1)), "</plan>"])
@@ -377,12 +377,12 @@ class Turns:
         return f"<task_breakdown>\n{words}\n</task_breakdown>\n<sub_goals>\n{listed}\n</sub_goals>"
 
     def query(self, query: str) -> str:
-        """A query as the planner says it."""
+        """Return a query as the planner says it."""
         return show_query(query)
 
     @property
     def stop(self) -> str:
-        """How the planner ends the search."""
+        """Return how the planner ends the search."""
         return STOP
 
     def _named(self, part: str) -> str:
@@ -390,7 +390,7 @@ class Turns:
 
 
 PRODUCT = Turns()
-"""As a run with ``retrieval=planned`` speaks."""
+"""The turns of a run with ``retrieval=planned``."""
 
 
 # -- the worked example ------------------------------------------------------------------------------------------------
@@ -415,7 +415,7 @@ _MISSING = "find a book by its title; title, author_id; books"
 
 @cache
 def worked_example(turns: Turns) -> tuple[Message, ...]:
-    """A task, its plan, what that finds, one query for an identifier that is missing, and the end."""
+    """Return a task, its plan, what that finds, one query for an identifier that is missing, and the end."""
     by_author = _tool("list_books", "The books of an author.", "author_id")
     of_book = _tool("get_book", "Pages, language and price of a book.", "book_id")
     convert = _tool("convert_amount", "An amount of money in another currency.", "amount", "to")

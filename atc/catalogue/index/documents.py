@@ -76,12 +76,12 @@ def document_fields(id: str, protocol: Protocol) -> DocumentFields:
 
 
 def service_of(id: str, protocol: Protocol) -> str:
-    """The service of a tool: by its id, else by the source of its protocol."""
+    """Return the service of a tool: by its id, else by the source of its protocol."""
     return id.rpartition("/")[0] or protocol.source.service
 
 
 def text_for_encoder(found: DocumentFields) -> str:
-    """One short text: the name and the description, and more only of a tool that is hardly described.
+    """Return one short text: the name and the description, and more only of a tool that is hardly described.
 
     Longer texts find less and take a third longer to encode (docs/benchmarks/search.md).
     """
@@ -201,7 +201,7 @@ class Joined:
 
     @classmethod
     def of(cls, old: Documents, new: Documents, rows: NDArray[np.int64]) -> Joined:
-        """Rows of two: ``row`` of ``old``, or ``-1 - row`` of ``new``."""
+        """Return rows of two: ``row`` of ``old``, or ``-1 - row`` of ``new``."""
         kept = rows >= 0
         parts: list[Documents] = list(old.parts) if isinstance(old, Joined) else [old]
         part, row = np.full(len(rows), len(parts), np.int32), -1 - rows
@@ -239,7 +239,7 @@ class Interner:
         self._seen: dict[int, tuple[Any, Any]] = {}  # by id, beside the value itself, so that the id stays its own
 
     def of(self, protocol: Protocol) -> Protocol | None:
-        """The protocol that its line of JSON would give, keys in order; ``None`` where only JSON itself can tell."""
+        """Return the protocol that its line of JSON would give, keys in order; ``None`` where only JSON can tell."""
         try:
             of = self._interned
             examples = tuple(
@@ -252,7 +252,7 @@ class Interner:
             return None
 
     def _interned(self, value: Any) -> Any:
-        """The value with the keys of its objects sorted.
+        """Return the value with the keys of its objects sorted.
 
         Raises:
             ValueError: it has something that JSON does not have, or contains itself.

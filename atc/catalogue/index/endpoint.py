@@ -68,7 +68,7 @@ class EndpointEncoder:
 
     @property
     def name(self) -> str:
-        """The model and its address, without credentials."""
+        """Return the model and its address, without credentials."""
         return f"{self.model} at {self._endpoint.url}"
 
     @property
@@ -79,7 +79,7 @@ class EndpointEncoder:
 
     @property
     def dimensions(self) -> int:
-        """Components of a vector; the endpoint is asked for them once.
+        """Return the number of components of a vector; the endpoint is asked for them once.
 
         Raises:
             EncoderUnavailable: the endpoint cannot be used.
@@ -121,7 +121,7 @@ class EndpointEncoder:
         return normalised(found)
 
     def _ask(self, texts: list[str]) -> Floats:
-        """One request, repeated while that can help."""
+        """Return one request, repeated while that can help."""
         self.check()
         attempts = tenacity.Retrying(**retried(self.max_attempts, self.backoff_s), sleep=time.sleep)
         problem: AtcError
@@ -145,7 +145,7 @@ class EndpointEncoder:
 
 
 def _vectors(answer: Any, wanted: int) -> Floats | None:
-    """The vectors of an answer in the order of the texts; ``None`` where it is anything else."""
+    """Return the vectors of an answer in the order of the texts; ``None`` where it is anything else."""
     try:
         rows: dict[int, Any] = {item.index: item.embedding for item in answer.data}
         found = np.array([_numbers(rows[position]) for position in range(wanted)], np.float32)

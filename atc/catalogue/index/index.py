@@ -112,31 +112,31 @@ class ToolIndex:
 
     @property
     def ids(self) -> Sequence[str]:
-        """All ids, sorted."""
+        """Return all ids, sorted."""
         return self._snapshot.ids
 
     @property
     def encoder(self) -> Encoder | None:
-        """The encoder of queries, if there is one."""
+        """Return the encoder of queries, if there is one."""
         return self._encoder
 
     @property
     def encoder_digest(self) -> str:
-        """Of the encoder that the vectors are from; empty where there are none."""
+        """Return the digest of the encoder that the vectors are from; empty where there are none."""
         return self._coded.digest if self._coded else ""
 
     @property
     def snapshot(self) -> Snapshot:
-        """What it holds at this moment."""
+        """Return what it holds at this moment."""
         return self._snapshot
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What a user may want to know of the index, a sentence each: a column that was left out, and why."""
+        """Return what a user may want to know of the index, a sentence each: a column that was left out, and why."""
         return self._snapshot.notices
 
     def protocol(self, id: str) -> Protocol:
-        """The protocol of a tool, as its line of JSON gives it. It may share its schemas with others: change nothing.
+        """Return the protocol of a tool, as its line of JSON gives it. Others may share its schemas: change nothing.
 
         Raises:
             UsageError: there is no such tool.
@@ -149,7 +149,7 @@ class ToolIndex:
             raise ToolIndexError(f"the document of {id!r} in the index is damaged ({error}): build it anew") from None
 
     def rows(self, ids: Iterable[str]) -> list[int]:
-        """The places of tools among :attr:`ids`.
+        """Return the places of tools among :attr:`ids`.
 
         Raises:
             UsageError: there is no such tool.
@@ -157,7 +157,7 @@ class ToolIndex:
         return [self._row(id) for id in ids]
 
     def with_scorers(self, columns: Sequence[Column] = (), on: Collection[str] = SCORERS) -> ToolIndex:
-        """This index with other scorers: what was learnt beside its own, and some switched off.
+        """Return this index with other scorers: what was learnt beside its own, and some switched off.
 
         Args:
             columns: what was learnt.
@@ -229,7 +229,7 @@ class ToolIndex:
         self._snapshot = replace(read_back, notices=self._snapshot.notices)
 
     def search(self, query: str, limit: int = 10, mode: Mode | None = None) -> list[Hit]:
-        """The tools that fit a query best.
+        """Return the tools that fit a query best.
 
         Args:
             query: words of any kind and number.
@@ -249,7 +249,7 @@ class ToolIndex:
         return self.search_many([query], limit, mode)[0]
 
     def search_many(self, queries: Sequence[str], limit: int = 10, mode: Mode | None = None) -> list[list[Hit]]:
-        """As :meth:`search`, for several queries: an endpoint is asked for all their vectors at once."""
+        """Search as :meth:`search` does, for several queries: an endpoint is asked for all their vectors at once."""
         alone = mode if mode in ("lexical", "dense") else None
         mode = mode or ("hybrid" if self._coded is not None and self._on - WITHOUT_VECTORS else "lexical")
         if mode not in get_args(Mode):
@@ -268,7 +268,7 @@ class ToolIndex:
         ]
 
     def menu(self, width: int = WIDTH) -> Menu:
-        """The tools as a menu of a few words a page (:mod:`atc.catalogue.index.menu`); a later change is not in it.
+        """Return the tools as a menu of a few words a page (:mod:`atc.catalogue.index.menu`), without later changes.
 
         Args:
             width: entries of a page, 2 or more.

@@ -36,7 +36,7 @@ _UNFINISHED_S = 7 * 24 * 3600
 def kept_index(
     tools: Toolset, encoder: Encoder | None, cache: Path | None, progress: Progress
 ) -> tuple[ToolIndex, str]:
-    """The index of tools: the kept one, else a new one, which is kept.
+    """Return the index of tools: the kept one, else a new one, which is kept.
 
     Args:
         tools: of the index.
@@ -75,7 +75,7 @@ def kept_index(
 
 
 def digest_of(tools: Toolset, encoder: Encoder | None) -> str:
-    """A name that changes with any protocol, the encoder or the format of indexes."""
+    """Return a name that changes with any protocol, the encoder or the format of indexes."""
     digest = hashlib.sha256(f"{FORMAT} {VERSION} {encoder.digest if encoder else ''}\n".encode())
     for name, tool in tools.items():
         try:
@@ -120,7 +120,7 @@ def _make_private(cache: Path) -> None:
 
 
 def _used(cache: Path) -> Iterator[tuple[float, Path]]:
-    """The kept indexes, and when each was used last."""
+    """Yield the kept indexes, and when each was used last."""
     for folder in cache.iterdir():
         if folder.is_dir() and not folder.is_symlink():
             manifest = folder / MANIFEST

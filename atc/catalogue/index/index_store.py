@@ -37,9 +37,9 @@ FORMAT, VERSION = "atc-tool-index", 2
 
 MANIFEST, LOCK, BLOCKS, GRAPH = "index.json", ".lock", ".embedding", "nearest.usearch"
 _USED = "used-"
-"""How the names of files begin that say what was used together. An index works without them."""
+"""The beginning of the names of files that say what was used together. An index works without them."""
 _OLD = ("codes", "codebook-")
-"""How the names of files begin that older versions kept for each tool's codes, and that are not read any more."""
+"""The beginning of the names of files that older versions kept for each tool's codes. Nothing reads them any more."""
 _USED_LEFT_OUT = (
     "what was used together is left out, for its part of the index is damaged: "
     "`atc tools index --used-together FILE` reads it anew"
@@ -60,7 +60,7 @@ class Coded:
 
     @classmethod
     def of(cls, encoder: Encoder) -> Coded:
-        """An encoder that can be used.
+        """Return what names an encoder that can be used.
 
         Raises:
             EncoderUnavailable: it cannot.
@@ -69,7 +69,7 @@ class Coded:
         return cls(encoder.name, encoder.digest, encoder.dimensions)
 
     def own(self) -> Encoder | None:
-        """The encoder of this machine, if it is that one."""
+        """Return the encoder of this machine, if it is that one."""
         from atc.catalogue.index.minilm import MiniLM
 
         return MiniLM() if self.digest == MiniLM.digest else None
@@ -317,7 +317,7 @@ def _open(folder: Path, manifest: dict[str, Any]) -> tuple[Snapshot, Coded | Non
 
 
 def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: dict[str, Any]) -> bool:
-    """Whether a file is what the manifest says. One of :data:`_USED` may be missing, unless a writer replaced it."""
+    """Return whether a file is as the manifest says. One of :data:`_USED` can be gone, unless a writer replaced it."""
     try:
         if _described(path) != wanted:
             return False
@@ -333,7 +333,7 @@ def _is_as_wanted(path: Path, wanted: dict[str, Any], folder: Path, manifest: di
 
 
 def _co_usage(arrays: Mapping[str, NDArray[Any]], documents: int) -> CoUsage | None:
-    """What was used together; ``None`` where there is nothing of it, or what cannot be."""
+    """Return what was used together; ``None`` where there is nothing of it, or what cannot be."""
     pairs, counts, totals = (arrays.get(f"{_USED}{name}") for name in ("pairs", "counts", "totals"))
     if pairs is None or counts is None or totals is None:
         return None

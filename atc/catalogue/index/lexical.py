@@ -39,7 +39,7 @@ WEIGHTS: Mapping[str, int] = {
     "details": 1,
     "returns": 1,
 }
-"""How many times a word of a field counts, however often the field has it: repeating a word earns nothing.
+"""Times that a word of a field counts, however often the field has it: repeating a word earns nothing.
 
 Chosen by ``python -m benchmarks.retrieval --method lexical`` (docs/benchmarks/search.md).
 """
@@ -121,7 +121,7 @@ def merge(old: Counts, new: Counts, rows: Sequence[int] | NDArray[np.int64]) -> 
 
 
 def blocks(pointers: Pointers) -> Iterator[tuple[int, int]]:
-    """Rows in runs of some millions of entries, for work whose memory must not grow with all of them."""
+    """Yield rows in runs of some millions of entries, for work whose memory must not grow with all of them."""
     rows, begin = len(pointers) - 1, 0
     while begin < rows:
         end = int(np.searchsorted(pointers, pointers[begin] + _AT_ONCE, "right")) - 1
@@ -129,7 +129,7 @@ def blocks(pointers: Pointers) -> Iterator[tuple[int, int]]:
 
 
 def entries_of(rows: NDArray[np.int64], pointers: Pointers) -> tuple[Pointers, Pointers]:
-    """Where the entries of some rows lie, row by row, and where those of each row begin among them.
+    """Return where the entries of some rows lie, row by row, and where those of each row begin among them.
 
     Args:
         rows: in any order.
@@ -141,7 +141,7 @@ def entries_of(rows: NDArray[np.int64], pointers: Pointers) -> tuple[Pointers, P
 
 
 def _in_order(vocabulary: list[str], pointers: Pointers, found: Integers, weights: Integers) -> Counts:
-    """The one form of these counts: unused words dropped, the vocabulary and each row sorted."""
+    """Return the one form of these counts: unused words dropped, the vocabulary and each row sorted."""
     used = np.flatnonzero(np.bincount(found, minlength=1))
     used_words = sorted((vocabulary[i], int(i)) for i in used)
     position = np.zeros(len(vocabulary) or 1, np.int32)
@@ -196,14 +196,14 @@ class LexicalIndex:
 
     @property
     def vocabulary(self) -> list[str]:
-        """The words, in the order of their positions."""
+        """Return the words, in the order of their positions."""
         return [word for word in self._matrix.vocab_dict if word]
 
     def __len__(self) -> int:
         return int(self._matrix.scores["num_docs"])
 
     def scores(self, query: str) -> NDArray[np.float32]:
-        """The score of every document, in their order; 0 where it shares no word with the query."""
+        """Return the score of every document, in their order; 0 where it shares no word with the query."""
         ids = self._matrix.get_tokens_ids(_asked(query))
         if not ids:
             return np.zeros(len(self), np.float32)
@@ -212,7 +212,7 @@ class LexicalIndex:
 
 
 def _asked(query: str) -> list[str]:
-    """The different words of a query, without those that say nothing, unless it has no others.
+    """Return the different words of a query, without those that say nothing, unless it has no others.
 
     `how long` counts as the nouns that it asks for: no tool for the length of a day says `long`, and others do.
     """

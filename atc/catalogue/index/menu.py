@@ -42,9 +42,9 @@ _FORMS, _MAX_READ = 6, 600
 _COUNTED = 4_096
 """Documents of a group whose words are counted; of larger ones every so manieth."""
 _COVERED = 0.25
-"""What a document still counts that a word of the name is in already."""
+"""The weight that a document still has if a word of the name is in it already."""
 _ALONE = 0.2
-"""What a word counts that only one document of a larger group has: it names a tool, not the group."""
+"""The weight of a word that only one document of a larger group has: it names a tool, not the group."""
 WIDTH = 24
 """Entries of a page."""
 _DEEPEST = 12
@@ -94,7 +94,7 @@ class Menu:
         return len(self._snapshot)
 
     def children(self, path: Sequence[int] = ()) -> tuple[Entry, ...]:
-        """The entries of a page, the largest groups first, then tools by their ids; none below a tool.
+        """Return the entries of a page, the largest groups first, then tools by their ids; none below a tool.
 
         Raises:
             KeyError: there is no such page.
@@ -102,7 +102,7 @@ class Menu:
         return self._page(tuple(path))[0]
 
     def rows(self, path: Sequence[int] = ()) -> Rows:
-        """The rows of the tools below a path, sorted.
+        """Return the rows of the tools below a path, sorted.
 
         Raises:
             KeyError: there is no such path.
@@ -110,7 +110,7 @@ class Menu:
         return self._part(tuple(path))
 
     def path_of(self, id: str) -> Path:
-        """Where a tool is.
+        """Return where a tool is.
 
         Raises:
             KeyError: there is no such tool.
@@ -138,7 +138,7 @@ class Menu:
         return parts[path[-1]]
 
     def _parts(self, rows: Rows, depth: int) -> list[Rows]:
-        """What a page shows: each tool, or groups of them."""
+        """Return what a page shows: each tool, or groups of them."""
         if len(rows) <= self._width:
             return _in_order(np.split(rows, len(rows)) if len(rows) else [])
         if depth >= _DEEPEST:
@@ -154,8 +154,9 @@ class Menu:
             yield Entry((*path, place), name, len(part), id, () if id else tuple(ids))
 
     def _named(self, parts: Sequence[Rows]) -> list[str]:
-        """Names unlike each other: of tools their ids, of groups telling words, more of them where some are the same,
-        then a service or a tool, then a number."""
+        """Return names unlike each other: of tools their ids, of groups telling words, more of them where some are the
+        same, then a service or a tool, then a number.
+        """
         groups = [part for part in parts if len(part) > 1]
         words = iter(self._names.of(groups) if groups else ())
         found: list[list[str]] = []
@@ -169,7 +170,7 @@ class Menu:
         return _apart(found)
 
     def _middle(self, rows: Rows) -> Rows:
-        """The rows nearest to the mean of all, up to :data:`_SAMPLE`; of large groups those of a part."""
+        """Return the rows nearest to the mean of all, up to :data:`_SAMPLE`; of large groups those of a part."""
         if len(rows) == 1:
             return rows
         some = rows if len(rows) <= _MEANT else rows[np.linspace(0, len(rows) - 1, _MEANT).astype(np.int64)]
@@ -201,7 +202,7 @@ def _joined(words: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text from outside as a name: one line, nothing that steers a terminal, and no longer than a name."""
+    """Return text from outside as a name: one line, nothing that steers a terminal, and no longer than a name."""
     text = text[:_READ]
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " for c in text)
@@ -210,7 +211,7 @@ def _plain(text: str) -> str:
 
 
 def _apart(choices: Sequence[Sequence[str]]) -> list[str]:
-    """One of the names of each, no two alike; where all of its names are others', the last of them with a number."""
+    """Return one name of each, no two alike; where all of its names are others', the last one with a number."""
     at = [0] * len(choices)
     while True:
         names = [_key(own[place]) for own, place in zip(choices, at, strict=True)]
@@ -247,7 +248,7 @@ class TellingWords:
         self._written: dict[int, str] = {}
 
     def of(self, groups: Sequence[Rows], most: int = MOST_WORDS) -> list[list[str]]:
-        """The telling words of groups that stand beside each other, the most telling first; of some there are none.
+        """Return the telling words of groups that stand beside each other, the most telling first; some have none.
 
         Args:
             groups: the rows of each.
@@ -312,7 +313,7 @@ class TellingWords:
         return found
 
     def _readable(self, word: int) -> str:
-        """A word as most of some documents have it; of several forms the shortest."""
+        """Return a word as most of some documents have it; of several forms the shortest."""
         if word not in self._written:
             normal = self._snapshot.counts.vocabulary[word]
             owners, begins = self._by_word
@@ -322,7 +323,7 @@ class TellingWords:
         return self._written[word]
 
     def _text(self, row: int) -> str:
-        """What a name, an id and a description say."""
+        """Return what a name, an id and a description say."""
         document = self._snapshot.documents[row]
         if isinstance(document, bytes):
             fields = json.loads(document)
@@ -332,7 +333,7 @@ class TellingWords:
         return f"{self._snapshot.ids[row][:_MAX_READ]} {name[:_MAX_READ]} {description[:_MAX_READ]}"
 
     def _entries(self, rows: Rows) -> tuple[Rows, Rows]:
-        """Where the words of rows lie in the counts, and to the how-manieth row each belongs."""
+        """Return where the words of rows lie in the counts, and to the how-manieth row each belongs."""
         taken, begins = entries_of(rows, self._snapshot.counts.pointers)
         return taken, np.repeat(np.arange(len(rows)), np.diff(np.append(begins, len(taken))))
 
@@ -342,7 +343,7 @@ class TellingWords:
 
     @cached_property
     def _by_word(self) -> tuple[Rows, Rows]:
-        """The documents that have each word, word by word, and where those of each word begin."""
+        """Return the documents that have each word, word by word, and where those of each word begin."""
         counts = self._snapshot.counts
         owners = np.repeat(np.arange(len(counts)), np.diff(counts.pointers))[np.argsort(counts.words, kind="stable")]
         return owners, np.cumsum(np.bincount(counts.words + 1, minlength=len(counts.vocabulary) + 1))

@@ -1,4 +1,4 @@
-"""How good a ranking of tools is, as a share from 0 to 1 (ToolQP §4.1)."""
+"""Metrics say how good a ranking of tools is, as a share from 0 to 1 (ToolQP §4.1)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 
 def ndcg(ranked: Sequence[str], gold: Collection[str], k: int) -> float:
-    """Normalised discounted cumulative gain of the first ``k``; 1 where all that can stand there are wanted ones.
+    """Return the normalised discounted cumulative gain of the first ``k``; 1 is the best that can be.
 
     A tool is wanted or not, and one that is named twice counts once.
 

@@ -38,7 +38,7 @@ Fusion = Callable[[Sequence[Sequence[Hit]]], list[str]]
 
 
 def peak_rank(rankings: Sequence[Sequence[Hit]]) -> list[str]:
-    """Each tool at the best place that any query gave it (ToolQP §3.1); at the same place the earlier query's first.
+    """Return each tool at the best place that any query gave it (ToolQP §3.1); at one place the earlier query's first.
 
     So a sub-task that took many queries gets no more room than one that took a single one. What is put first, say the
     user's own words, is the anchor: its first tool stays the first.
@@ -99,7 +99,7 @@ _STEPS = re.compile(
 
 
 def single_step(task: str) -> bool:
-    """Whether a task's words speak of one step: one short sentence without a word that joins or repeats steps.
+    """Return whether a task's words speak of one step: one short sentence without a word that joins or repeats steps.
 
     The words are English. In other languages more tasks count as one step, and :func:`one_tool_suffices` still asks for
     a tool that leads by words and by meaning.
@@ -109,7 +109,7 @@ def single_step(task: str) -> bool:
 
 
 def one_tool_suffices(task: str, hits: Sequence[Hit]) -> bool:
-    """Whether a plan would add nothing: a single step, and one tool that leads, first by words and by meaning.
+    """Return whether a plan would add nothing: a single step, and one tool that leads, first by words and by meaning.
 
     Args:
         task: the user's words.
@@ -122,7 +122,7 @@ def one_tool_suffices(task: str, hits: Sequence[Hit]) -> bool:
 
 
 def _by_itself(hit: Hit) -> float:
-    """What words and meaning say for a tool at least, without what it gained by use."""
+    """Return what words and meaning say for a tool at least, without what it gained by use."""
     return hit.score - hit.parts.get("co-usage", 0.0)
 
 
@@ -177,16 +177,16 @@ class Trajectory:
 
     @property
     def shown(self) -> frozenset[str]:
-        """The tools that stand first for any of the turns that count."""
+        """Return the tools that stand first for any of the turns that count."""
         return frozenset(hit.id for turn in self.counted for hit in turn.hits[:TOP])
 
     @property
     def counted(self) -> Sequence[Turn]:
-        """The turns that have a part in the ranking."""
+        """Return the turns that have a part in the ranking."""
         return self.turns if self.own_words else self.turns[1:] or self.turns
 
     def summary(self) -> dict[str, Any]:
-        """The trajectory as a trace records it."""
+        """Return the trajectory as a trace records it."""
         queries = [turn.query for turn in self.turns[1:]]
         return {
             "plan": self.plan,
@@ -196,7 +196,7 @@ class Trajectory:
         }
 
     def ranked(self, limit: int = 10, fusion: Fusion = anchored_similarity) -> list[str]:
-        """The tools of all queries in one ranking, providers right behind those that need them."""
+        """Return the tools of all queries in one ranking, providers right behind those that need them."""
         return with_providers(fusion([turn.hits for turn in self.counted]), self.prerequisites)[:limit]
 
 
@@ -262,7 +262,7 @@ class Conversation:
 
     @property
     def messages(self) -> list[Message]:
-        """What was said until now; the last one is the planner's to answer, until the search ends."""
+        """Return what was said until now; the last one is the planner's to answer, until the search ends."""
         return self.found.messages
 
     def open(self) -> None:
@@ -309,7 +309,7 @@ class Conversation:
             done.prerequisites += [each for each in found if (each.tool, each.parameter) not in known]
 
     def _results(self, turns: Sequence[Turn]) -> str:
-        """The message with what the last queries found, and with missing prerequisites."""
+        """Return the message with what the last queries found, and with missing prerequisites."""
         found = dict.fromkeys(hit.id for turn in turns for hit in turn.hits[:TOP])
         seen = self.found.prerequisites if self._turns.providers else ()
         missing = dict.fromkeys(each.provider for each in seen)
@@ -377,18 +377,18 @@ class QueryPlanner:
         return done
 
     def _asks(self) -> tuple[Ask, Ask]:
-        """How one search asks for its plan, and for its queries."""
+        """Return how one search asks for its plan, and for its queries."""
         return self._ask, self._ask
 
     async def _next(self, done: Trajectory, ask: Ask, tokens: int) -> str:
-        """The model's next turn."""
+        """Return the model's next turn."""
         reply = await ask(done.messages, tokens)
         done.calls += 1
         return reply.text
 
 
 def with_providers(ranking: Sequence[str], prerequisites: Sequence[Prerequisite]) -> list[str]:
-    """A ranking with each provider right behind the first tool that needs it, unless it stands before it anyway."""
+    """Return a ranking with each provider right behind the first tool that needs it, unless it stands before it."""
     found: dict[str, None] = {}
 
     def add(tool: str) -> None:

@@ -84,7 +84,7 @@ class Prerequisites:
         self._protocol = lru_cache(maxsize=_KEPT)(index.protocol)
 
     def of(self, found: Sequence[str], task: str) -> list[Prerequisite]:
-        """The prerequisites of found tools, and of their providers; one provider for each tool and parameter.
+        """Return the prerequisites of found tools, and of their providers; one provider for each tool and parameter.
 
         Args:
             found: ids of tools, the likeliest first.
@@ -121,7 +121,7 @@ class Prerequisites:
                     return
 
     def _taught(self, tool: str, parameters: Sequence[Parameter]) -> list[Parameter]:
-        """The parameters of a tool whose arguments came from other tools in most runs, whatever their names say."""
+        """Return the parameters of a tool whose arguments mostly came from other tools, whatever their names."""
         found = []
         for parameter in parameters:
             taught = [id for id in self._graph.suppliers_taught(tool, parameter.original) if id in self._index]
@@ -131,7 +131,7 @@ class Prerequisites:
         return found
 
     def _graph_of(self, tool: str, others: Iterable[str]) -> ToolGraph:
-        """What feeds one tool, of some others.
+        """Return what feeds one tool, of some others.
 
         In a catalogue a function takes what functions give alone, though its own values may serve any service's tool.
         """
@@ -143,7 +143,7 @@ class Prerequisites:
         return self._graph.of(protocols, scopes)
 
     def _provided(self, tool: str, protocol: Protocol, parameter: Parameter) -> Prerequisite | None:
-        """The likeliest provider of the same service: identifiers mean nothing elsewhere."""
+        """Return the likeliest provider of the same service: identifiers mean nothing elsewhere."""
         about = [word for word in words_of(parameter.original) if word not in GENERIC] or sorted(_subject(protocol))
         queries = [" ".join((*about, *words_of(parameter.original)))]
         if names_a_supplier(parameter.schema):
@@ -171,11 +171,11 @@ class Prerequisites:
         return Prerequisite(tool, parameter.original, min(by_name)[-1], required=parameter.required)
 
     def _effort(self, supplier: Supplier, ranks: Mapping[str, int]) -> tuple[int, int]:
-        """How far a supplier is from the argument: what must be known to call it, and how likely its words are."""
+        """Return how far a supplier is from the argument: what its call needs, and how likely its words are."""
         return _asked_of(self._protocol(supplier.tool)), ranks[supplier.tool]
 
     def _can_supply(self, supplier: Supplier, task: str) -> bool:
-        """Whether a found tool can supply the argument before the tool that takes it has run.
+        """Return whether a found tool can supply the argument before the tool that takes it has run.
 
         A field that only refers to a thing supplies it where the thing exists already: the customer of an order that
         the task names, and not the city of a stop on a trip that the program is about to make.
@@ -199,7 +199,7 @@ def _is_proven(feed: Feed) -> bool:
 
 
 def _wanted(protocol: Protocol) -> tuple[list[Parameter], bool]:
-    """The arguments that another tool must supply; and whether one of them suffices, because none is required."""
+    """Return the arguments that another tool must supply; and whether one suffices, as none is required."""
     parameters = parameters_of(protocol)
     given = [p for p in parameters if _may_be_supplied(p)]
     if any(p.required for p in parameters):
@@ -212,7 +212,7 @@ def _may_be_supplied(parameter: Parameter) -> bool:
 
 
 def _asked_of(protocol: Protocol) -> int:
-    """The required arguments that are no plain names: the fewer, the sooner a program can call the tool."""
+    """Return the required arguments that are no plain names: the fewer, the sooner a program can call the tool."""
     return sum(p.required and not NAMES & set(words_of(p.name)[-1:]) for p in parameters_of(protocol))
 
 
@@ -221,7 +221,7 @@ def _subject(protocol: Protocol) -> frozenset[str]:
 
 
 def _lookup_unlikeness(protocol: Protocol, about: Sequence[str]) -> tuple[int, int] | None:
-    """The distance of a tool's name from a look-up of such a thing; ``None`` where it is no look-up.
+    """Return the distance of a tool's name from a look-up of such a thing; ``None`` where it is no look-up.
 
     Its response must be unknown, and it must need no identifier itself. ``search_movie`` is more alike than
     ``list_movies``, and ``get_movie_genres`` less.
@@ -240,14 +240,14 @@ def _lookup_unlikeness(protocol: Protocol, about: Sequence[str]) -> tuple[int, i
 
 
 def _in_task(parameter: Parameter, task: str) -> bool:
-    """Whether a task names the argument, and close by something that may be its value."""
+    """Return whether a task names the argument, and close by something that may be its value."""
     name = [word for word in words_of(parameter.original) if word not in GENERIC] or words_of(parameter.original)
     return all(any(near.startswith(word) for near in _beside_values(task)) for word in name)
 
 
 @lru_cache(maxsize=8)
 def _beside_values(task: str) -> frozenset[str]:
-    """The words of a task that stand close to what may be a value."""
+    """Return the words of a task that stand close to what may be a value."""
     words = [word.strip("-_") for word in _WORD.findall(task[:_MOST_TEXT])]
     values = [at for at, word in enumerate(words) if _VALUE.fullmatch(word) and not _DATE.fullmatch(word)]
     close = {at + step for at in values for step in range(-_AFTER, _BEFORE + 1)}

@@ -19,7 +19,7 @@ _NOWHERE = 1_000_000_000
 
 
 def sketch_of(tools: Toolset, of: int, found: Trajectory, notices: Sequence[str] = ()) -> Sketch:
-    """The sketch of what a search found: its plan, and why each tool is offered.
+    """Return the sketch of what a search found: its plan, and why each tool is offered.
 
     Args:
         tools: that are offered.
@@ -42,7 +42,7 @@ def sketch_of(tools: Toolset, of: int, found: Trajectory, notices: Sequence[str]
 
 
 def feed_of(needed: Prerequisite) -> Feed:
-    """The edge from a prerequisite to the tool that needs it."""
+    """Return the edge from a prerequisite to the tool that needs it."""
     supplier = needed.supplier or Supplier(needed.provider)
     weight = _BY_FIELD if supplier.known else _BY_NAME
     return Feed(supplier, needed.tool, needed.parameter, "names", weight)
@@ -77,12 +77,12 @@ def _reasons(tools: Collection[str], found: Trajectory) -> Iterator[tuple[str, W
 
 
 def _by_use(hits: Sequence[Hit], offered: int) -> dict[str, Hit]:
-    """The tools that would not be among so many but for what tasks used together."""
+    """Return the tools that would not be among so many but for what tasks used together."""
     return {hit.id: hit for hit in hits if hit.used_with and (hit.before is None or hit.before > offered)}
 
 
 def _by_meaning(hits: Sequence[Hit]) -> set[str]:
-    """The tools whose vectors counted for more than their words, each as a part of the best of its kind."""
+    """Return the tools whose vectors counted for more than their words, each as a part of the best of its kind."""
     words = max((hit.lexical or 0.0 for hit in hits), default=0.0) or 1.0
     vectors = max((hit.dense or 0.0 for hit in hits), default=0.0) or 1.0
     return {

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from atc.catalogue.index.vectors import Encoder
 
 Columns = Callable[["ToolIndex"], tuple[Sequence["Column"], Sequence[str]]]
-"""What was learnt for an index (:mod:`atc.catalogue.index.scorers`), and what to tell the user of it."""
+"""Gives what was learnt for an index (:mod:`atc.catalogue.index.scorers`), and what to tell the user of it."""
 Way = Literal["auto", "lexical", "hybrid", "planned"]
-"""How an index is searched; beside these, a setting may name a retriever of another package."""
+"""The ways to search an index; beside these, a setting may name a retriever of another package."""
 _OTHERS = 2_000
 """Tools of an index that are passed over because the agent does not have them."""
 MAX_EMBEDDED = 5_000
@@ -41,7 +41,7 @@ class Retriever(Interface):
     """Finds the tools for a task."""
 
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
-        """At most ``limit`` of ``tools``, the likeliest first; ``Sketch(tools)`` is enough, the rest is filled in.
+        """Return ``limit`` of ``tools`` at most, the likeliest first; what is empty in the sketch is filled in.
 
         Args:
             ask: asks the language model of the run, within its budget.
@@ -50,7 +50,7 @@ class Retriever(Interface):
 
 
 def as_sketch(found: object, retriever: object) -> Sketch:
-    """What a retriever gave.
+    """Return what a retriever gave.
 
     Raises:
         UsageError: it is no sketch.
@@ -105,7 +105,7 @@ class IndexRetriever:
         """What the user may want to know of the index that was made last."""
 
     async def retrieve(self, task: str, tools: Toolset, limit: int, ask: Ask) -> Sketch:
-        """All tools where they fit the limit anyway; no index is asked then."""
+        """Return all tools where they fit the limit anyway; no index is asked then."""
         return await self.search(task, tools, limit, ask)
 
     async def search(
@@ -117,7 +117,7 @@ class IndexRetriever:
         report: Progress | None = None,
         graph: ToolGraph | None = None,
     ) -> Sketch:
-        """As :meth:`retrieve`.
+        """Retrieve as :meth:`retrieve` does.
 
         Args:
             report: told, in another thread, how far an index is that has to be made.
@@ -157,7 +157,7 @@ class IndexRetriever:
         return [name for name in self._scorers if name in WITHOUT_VECTORS] if self._way == "lexical" else self._scorers
 
     def _runs_of(self, graph: ToolGraph | None) -> Sequence[Column]:
-        """What runs have taught of what is used together; made anew when they have taught more."""
+        """Return what runs have taught of what is used together; made anew when they have taught more."""
         if graph is None or not (graph.learnt.follows or graph.learnt.feeds):
             return ()
         if self._runs is None or self._runs.learnt is not graph.learnt:
@@ -199,7 +199,7 @@ class IndexRetriever:
 
 
 def by_index(settings: Settings) -> IndexRetriever:
-    """The retriever of the ways that search an index (:data:`Way`).
+    """Return the retriever of the ways that search an index (:data:`Way`).
 
     Raises:
         UsageError: a scorer cannot be had.
@@ -213,7 +213,7 @@ def by_index(settings: Settings) -> IndexRetriever:
     adapters: OwnAdapters | None = None
 
     def columns(index: ToolIndex) -> tuple[Sequence[Column], Sequence[str]]:
-        """What `atc learn` left for an index, and what other packages add."""
+        """Return what `atc learn` left for an index, and what other packages add."""
         nonlocal adapters
         if not settings.learn or "adapter" not in settings.scorers:
             return others, ()
@@ -236,7 +236,7 @@ _QUIET = "`ATC_RETRIEVAL=lexical` keeps to words, without this line"
 
 
 def encoder_for(count: int) -> tuple[Encoder | None, list[str]]:
-    """The encoder of this machine, where it is there and the tools are not too many; else what to tell the user.
+    """Return the encoder of this machine, where it is there and the tools are not too many; else what to tell the user.
 
     Args:
         count: of the tools.

@@ -1,4 +1,4 @@
-"""What gives the documents of an index scores for a query: words, vectors, and what was learnt, behind one signature.
+"""Scorers give documents of an index scores for a query: words, vectors, and what was learnt, behind one signature.
 
 :mod:`atc.catalogue.index.search` asks them all and :mod:`atc.catalogue.index.scorers` makes one order of what they
 give. A scorer that knows nothing of a query gives ``None`` and has no part in it.
@@ -75,7 +75,7 @@ def _weighed(parts: Mapping[Any, Floats], count: int, shares: Mapping[Any, float
 
 
 def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int64]:
-    """The rows of the best scores, best first; equal ones in the order of their rows.
+    """Return the rows of the best scores, best first; equal ones in the order of their rows.
 
     Args:
         scores: a score a row.
@@ -93,7 +93,7 @@ def top(scores: Floats, limit: int, least: float | None = 0.0) -> NDArray[np.int
 
 @dataclass(frozen=True)
 class Query:
-    """What is asked of an index.
+    """Holds what is asked of an index.
 
     Attributes:
         text: its words.
@@ -115,22 +115,21 @@ class Scorer(Interface):
 
     @property
     def name(self) -> ScorerName:
-        """By which it is weighed and switched off."""
+        """Return the name by which it is weighed and switched off."""
         ...
 
     @property
     def second(self) -> bool:
-        """Whether it starts from what the others found (:attr:`Query.likely`)."""
+        """Return whether it starts from what the others found (:attr:`Query.likely`)."""
         ...
 
     @property
     def share(self) -> float | None:
-        """Its weight, learnt with it; ``None``: that of its name in :data:`~atc.catalogue.index.scorers.SHARES`, else
-        1."""
+        """Return its weight, learnt with it; ``None``: by name, :data:`~atc.catalogue.index.scorers.SHARES`, else 1."""
         ...
 
     def scores(self, query: Query, rows: Rows | None) -> Floats | None:
-        """A score for each row; 0 or less says nothing for it. Only their proportions count.
+        """Return a score for each row; 0 or less says nothing for it. Only their proportions count.
 
         Args:
             query: what is asked.
@@ -139,20 +138,20 @@ class Scorer(Interface):
         ...
 
     def proposed(self, query: Query, count: int) -> Rows:
-        """Rows that it puts first, in an index that is too large to score all; any number, in any order."""
+        """Return rows that it puts first, in an index that is too large to score all; any number, in any order."""
         ...
 
 
 class Column(Interface):
-    """What was learnt, not yet of a snapshot: an adapter of queries, what was used together."""
+    """Gives what was learnt, not yet of a snapshot: an adapter of queries, what was used together."""
 
     @property
     def name(self) -> ScorerName:
-        """Of the scorer that it makes."""
+        """Return the name of the scorer that it makes."""
         ...
 
     def scorer(self, snapshot: Snapshot) -> Scorer | None:
-        """The scorer over a snapshot; ``None`` where it says nothing about it. Called for each search: it is kept."""
+        """Return the scorer over a snapshot; ``None`` where it says nothing of it. Called for each search: keep it."""
         ...
 
 
@@ -229,7 +228,7 @@ class Added:
 
 
 def added(names: Collection[str]) -> list[Added]:
-    """The columns of the scorers of other packages among some names.
+    """Return the columns of the scorers of other packages among some names.
 
     Raises:
         UsageError: one cannot be had.
@@ -238,13 +237,13 @@ def added(names: Collection[str]) -> list[Added]:
 
 
 def own_scorers(snapshot: Snapshot) -> Sequence[Scorer]:
-    """The scorers that a snapshot has by itself."""
+    """Return the scorers that a snapshot has by itself."""
     made = [SCORERS.load(name)(snapshot) for name in SCORERS.own]
     return [scorer for scorer in made if scorer is not None]
 
 
 def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -> Sequence[Scorer]:
-    """The scorers of a snapshot and of what was learnt, as far as they are switched on.
+    """Return the scorers of a snapshot and of what was learnt, as far as they are switched on.
 
     Args:
         columns: their scorers take the place of the snapshot's own of the same name, which they know of.
@@ -257,6 +256,6 @@ def joined(snapshot: Snapshot, columns: Sequence[Column], on: Collection[str]) -
 
 
 def shares_of(scorers: Sequence[Scorer]) -> Mapping[str, float]:
-    """The weight of each scorer, by name: what was learnt with it, else :data:`~atc.catalogue.index.scorers.SHARES`."""
+    """Return the weight of each scorer, by name: learnt with it, else :data:`~atc.catalogue.index.scorers.SHARES`."""
     shares = {each.name: SHARES.get(each.name, 1.0) if each.share is None else each.share for each in scorers}
     return {**SHARES, **shares}

@@ -48,7 +48,7 @@ class Hit:
 
 
 def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> list[Hit]:
-    """The best documents for one query, best first.
+    """Return the best documents for one query, best first.
 
     Args:
         snapshot: what is searched.
@@ -94,7 +94,7 @@ def search_snapshot(snapshot: Snapshot, query: Query, limit: int, scorers: Seque
 
 
 def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: int) -> list[Hit]:
-    """As :func:`search_snapshot`, by words alone and of some rows alone."""
+    """Search as :func:`search_snapshot` does, by words alone and of some rows alone."""
     scores = snapshot.lexical.scores(query)[rows]
     return [
         Hit(snapshot.ids[rows[place]], float(scores[place]), rank, float(scores[place]))
@@ -103,7 +103,7 @@ def search_rows(snapshot: Snapshot, query: str, rows: NDArray[np.int64], limit: 
 
 
 def _with_likely(query: Query, places: Rows, total: Floats, rows: Rows | None, documents: int) -> Query:
-    """The query with what the first scorers found, so that the others can start from it."""
+    """Return the query with what the first scorers found, so that the others can start from it."""
     places, best = places[:LIKELY], total[places[0]]
     found = np.zeros(documents, np.float32)
     found[slice(None) if rows is None else rows] = np.maximum(total, 0.0) / best
@@ -111,12 +111,12 @@ def _with_likely(query: Query, places: Rows, total: Floats, rows: Rows | None, d
 
 
 def _id(snapshot: Snapshot, gained_by: Rows, row: int) -> str:
-    """The id of the likely tool by which a row gained most; empty for none."""
+    """Return the id of the likely tool by which a row gained most; empty for none."""
     return snapshot.ids[gained_by[row]] if len(gained_by) and gained_by[row] >= 0 else ""
 
 
 def _proposed(snapshot: Snapshot, query: Query, limit: int, scorers: Sequence[Scorer]) -> Rows | None:
-    """The rows that are scored, of an index that is too large to compare all vectors."""
+    """Return the rows that are scored, of an index that is too large to compare all vectors."""
     if snapshot.nearest is None or query.vector is None:
         return None
     return _union(scorers, query, limit, np.zeros(0, np.int64))
@@ -160,7 +160,7 @@ _WORDS = re.compile(r"\w+")
 
 
 def parts_of(task: str) -> list[str]:
-    """The parts of a task, in its order; one or none where it cannot be taken apart."""
+    """Return the parts of a task, in its order; one or none where it cannot be taken apart."""
     parts = [part for sentence in _SENTENCES.split(task[:MAX_TEXT]) for part in _joined(_CLAUSES.split(sentence))]
     parts = [part for part in parts if _words(part) >= LEAST_WORDS]
     if len(parts) <= MAX_PARTS:
@@ -170,7 +170,7 @@ def parts_of(task: str) -> list[str]:
 
 
 def one_ranking(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
-    """The tools by their score for the whole task, and :data:`SHARE` of their best score for a part.
+    """Return the tools by their score for the whole task, and :data:`SHARE` of their best score for a part.
 
     Args:
         rankings: of the whole task, then of each part. Each counts as parts of its best score.
@@ -197,7 +197,7 @@ def one_ranking(rankings: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
 
 
 def _best_places(rankings: Sequence[Sequence[Hit]]) -> dict[str, int]:
-    """The best place of each tool in any ranking, without what it gained by use."""
+    """Return the best place of each tool in any ranking, without what it gained by use."""
     places: dict[str, int] = {}
     for ranking in rankings:
         for hit in ranking:

@@ -77,17 +77,17 @@ class Snapshot:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """The row of each id."""
+        """Return the row of each id."""
         return {id: row for row, id in enumerate(self.ids)}
 
     @cached_property
     def id_digests(self) -> NDArray[np.uint64]:
-        """The :func:`id_digest` of each id."""
+        """Return the :func:`id_digest` of each id."""
         return np.array([id_digest(id) for id in self.ids], np.uint64)
 
     @cached_property
     def together(self) -> Together | None:
-        """What its own column of co-usage says for ranking."""
+        """Return what its own column of co-usage says for ranking."""
         if self.co_usage is None or not len(self.co_usage.pairs):
             return None
         return Together(self.co_usage, self.services)
@@ -156,12 +156,12 @@ def read(tools: Tools, progress: Progress, folder: Path | None = None) -> Batch:
 
 
 def digest(text: str) -> bytes:
-    """A digest that identifies a text."""
+    """Return a digest that identifies a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:DIGEST]
 
 
 def id_digest(id: str) -> int:
-    """A number that stands for an id where the id itself is not to be kept."""
+    """Return a number that stands for an id where the id itself is not to be kept."""
     return int.from_bytes(digest(id)[:8], "little")
 
 
@@ -197,7 +197,7 @@ def assembled(old: Snapshot | None, gone: set[str], batch: Batch) -> Snapshot:
 
 
 def _rows_of(old: NDArray[Any], new: NDArray[Any], origin: NDArray[np.int64]) -> NDArray[Any]:
-    """Rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
+    """Return rows of two arrays: ``row`` of the old one, or ``-1 - row`` of the new one."""
     made = np.empty((len(origin), *new.shape[1:]), new.dtype)
     kept = origin >= 0
     made[kept], made[~kept] = old[origin[kept]], new[-1 - origin[~kept]]
@@ -205,7 +205,7 @@ def _rows_of(old: NDArray[Any], new: NDArray[Any], origin: NDArray[np.int64]) ->
 
 
 def protocol_of(document: Document) -> Protocol:
-    """The protocol that a document is, or that its line holds.
+    """Return the protocol that a document is, or that its line holds.
 
     Raises:
         ValueError: it is none.
@@ -214,7 +214,7 @@ def protocol_of(document: Document) -> Protocol:
 
 
 def text_of(snapshot: Snapshot, row: int) -> str:
-    """What the encoder reads of a document.
+    """Return what the encoder reads of a document.
 
     Raises:
         ToolIndexError: the document is damaged.
@@ -227,7 +227,7 @@ def text_of(snapshot: Snapshot, row: int) -> str:
 
 
 def line_of(id: str, document: Document) -> bytes:
-    """A document as a line of JSON.
+    """Return a document as a line of JSON.
 
     Raises:
         UsageError: it cannot be written so.

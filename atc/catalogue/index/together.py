@@ -41,7 +41,7 @@ class UsedTogether:
         return np.unique(np.concatenate([table.brought(likely) for table in self.tables]))
 
     def likely(self, query: Query) -> Rows:
-        """For each row the likely one by which it gains most; -1 for none."""
+        """Return, for each row, the likely one by which it gains most; -1 for none."""
         return self._gains(query)[1]
 
     def _gains(self, query: Query) -> tuple[Floats, Rows]:

@@ -28,7 +28,7 @@ class Encoder(Interface):
 
     @property
     def name(self) -> str:
-        """The encoder's name in messages."""
+        """Return the encoder's name in messages."""
         ...
 
     @property
@@ -38,7 +38,7 @@ class Encoder(Interface):
 
     @property
     def dimensions(self) -> int:
-        """Components of a vector."""
+        """Return the number of components of a vector."""
         ...
 
     def check(self) -> None:
@@ -63,14 +63,14 @@ class Encoder(Interface):
 
 
 def normalised(vectors: Floats) -> Floats:
-    """Vectors of shape ``(n, dimensions)`` scaled to length one; one without a direction stays zero."""
+    """Return vectors of shape ``(n, dimensions)`` scaled to length one; one without a direction stays zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     scaled: Floats = (vectors / np.where(lengths > 0, lengths, 1.0)).astype(np.float32)
     return scaled
 
 
 def readable(text: str) -> str:
-    """A text that every tokeniser takes: half a surrogate pair and control characters are none."""
+    """Return a text that every tokeniser takes: half a surrogate pair and control characters are none."""
     whole = text.encode("utf-8", "replace").decode("utf-8")
     return "".join(c if c.isprintable() else " " for c in whole) or " "
 
@@ -112,20 +112,20 @@ class Vectors:
 
     @classmethod
     def empty(cls, dimensions: int) -> Vectors:
-        """No vectors yet."""
+        """Return no vectors yet."""
         return cls(np.zeros((0, dimensions), np.int8), np.zeros(0, np.float32))
 
     def take(self, rows: NDArray[np.int64]) -> Vectors:
-        """Some of the rows, copied."""
+        """Return some of the rows, copied."""
         return Vectors(np.asarray(self.values[rows]), np.asarray(self.scales[rows]))
 
     def floats(self) -> Floats:
-        """The vectors, nearly of length one, of shape ``(documents, dimensions)``: four times the memory."""
+        """Return the vectors, nearly of length one, of shape ``(documents, dimensions)``: four times the memory."""
         made: Floats = np.asarray(self.values, np.float32) * np.asarray(self.scales, np.float32)[:, None]
         return made
 
     def scores(self, query: Floats) -> Floats:
-        """The cosine of each document's vector with a query's.
+        """Return the cosine of each document's vector with a query's.
 
         Args:
             query: a vector of length one, of shape ``(dimensions,)``.
@@ -221,7 +221,7 @@ class Nearest:
         return cls(graph)
 
     def rows(self, query: Floats, count: int) -> NDArray[np.int64]:
-        """Rows near a query, nearly all of the nearest ``count`` among them.
+        """Return rows near a query, nearly all of the nearest ``count`` among them.
 
         Args:
             query: a vector of shape ``(dimensions,)``.

@@ -25,7 +25,7 @@ _UNSPACED = re.compile(
 
 
 def words(text: str) -> list[str]:
-    """The words of a text, lower-case, in order, repeated as often as they occur.
+    """Return the words of a text, lower-case, in order, repeated as often as they occur.
 
     ``camelCase`` and ``snake_case`` are taken apart (a camelCase word is kept whole beside its parts, for ``YouTube``
     is ``youtube`` to others), plurals are made singular, accents dropped. Never fails, whatever the text holds.
@@ -40,7 +40,7 @@ def words(text: str) -> list[str]:
 
 
 def written(text: str, word: str) -> list[str]:
-    """How a text has a word that :func:`words` gives, in lower case, each time: ``movy`` stands there as ``movies``.
+    """Return how a text has a word that :func:`words` gives, in lower case, each time: ``movies`` for ``movy``.
 
     Accents are kept. Words of scripts whose letters carry marks, or are written unspaced, are not found.
     """
@@ -60,7 +60,7 @@ def written(text: str, word: str) -> list[str]:
 
 
 class _Letters(dict[int, int | None]):
-    """For :meth:`str.translate`: marks that belong to a letter are dropped and leave no gap, the rest stays."""
+    """Serves :meth:`str.translate`: marks that belong to a letter are dropped and leave no gap, the rest stays."""
 
     def __missing__(self, code: int) -> int | None:
         self[code] = None if unicodedata.category(chr(code)) in ("Mn", "Mc", "Cf") else code
@@ -71,14 +71,14 @@ _LETTERS = _Letters()
 
 
 def _folded(text: str) -> str:
-    """One form for the same letters, without accents and vowel signs; words that stand unspaced set apart."""
+    """Return one form for the same letters, without accents and vowel signs; words that stand unspaced set apart."""
     decomposed = normalized("NFKD", text)[: 4 * MAX_TEXT]
     return _UNSPACED.sub(r" \1 ", normalized("NFC", decomposed.translate(_LETTERS)))
 
 
 @lru_cache(maxsize=200_000)
 def _words_of(run: str) -> tuple[str, ...]:
-    """The words of one run of letters and digits."""
+    """Return the words of one run of letters and digits."""
     if not run.isascii() and _UNSPACED.match(run):
         return tuple(run[i : i + 2] for i in range(len(run) - 1)) or (run,)
     parts = humps(run, stem=True)
@@ -104,7 +104,7 @@ thank thanks hi hello hey interested kindly
 """
 
 STOP_WORDS = frozenset(words(" ".join([*STOPWORDS_EN_PLUS, _ASKING])))
-"""In the form that the tokeniser gives them."""
+"""The words that say nothing, in the form that the tokeniser gives them."""
 
 MEASURES = {words(adjective)[0]: words(nouns) for adjective, nouns in _MEASURES.items()}
-"""What `how` with an adjective asks for, in the words of documents: they say `length`, and people `how long`."""
+"""The nouns that `how` with an adjective asks for, in documents' words: they say `length`, and people `how long`."""

@@ -1,1 +1,1 @@
-"""What the user's own runs teach the ranking of tools."""
+"""The user's own runs teach the ranking of tools."""

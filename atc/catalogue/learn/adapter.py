@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 
 SHARPNESS = 20.0
-"""What cosines are multiplied with before the softmax."""
+"""The factor of cosines before the softmax."""
 PULL = 0.01
-"""Of each component of the matrix to 0: what queries do not ask for stays as it is."""
+"""The pull of each component of the matrix to 0: what queries do not ask for stays as it is."""
 STEP = 1e-3
 MAX_ROUNDS = 20
 PATIENCE = 2
@@ -71,7 +71,7 @@ class Asked:
         return len(self.gold)
 
     def only(self, places: Rows) -> Asked:
-        """Some of them."""
+        """Return some of them."""
         return Asked(self.vectors[places], [self.gold[place] for place in places])
 
 
@@ -132,7 +132,7 @@ def _beside(part: Asked, known: Rows, rng: np.random.Generator) -> Rows:
 
 
 def _wanted(gold: Sequence[Rows], rows: Rows) -> Floats:
-    """Of each query, how much of its softmax each tool should have, of shape ``(queries, rows)``."""
+    """Return, for each query, how much of its softmax each tool should have, of shape ``(queries, rows)``."""
     wanted = np.zeros((len(gold), len(rows)), np.float32)
     for place, own in enumerate(gold):
         wanted[place, np.searchsorted(rows, own)] = 1 / len(own)
@@ -147,7 +147,7 @@ def _chances(adapted: Floats, tools: Floats) -> Floats:
 
 
 def _slope(part: Asked, matrix: Floats, tools: Floats, rows: Rows) -> Floats:
-    """The gradient of the mean cross-entropy by the matrix, through the scaling to length one."""
+    """Return the gradient of the mean cross-entropy by the matrix, through the scaling to length one."""
     moved = part.vectors + part.vectors @ matrix
     lengths = np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-6)
     adapted = moved / lengths
@@ -191,7 +191,7 @@ _MOST_SCORES = 50_000_000  # queries times documents that are compared
 
 @dataclass(frozen=True)
 class Learnt:
-    """How a training went.
+    """Describes how a training went.
 
     Attributes:
         pairs, tools: that could be learnt from.
@@ -210,7 +210,7 @@ class Learnt:
 
     @property
     def kept(self) -> bool:
-        """Whether ranking is better with it."""
+        """Return whether ranking is better with it."""
         return self.adapter is not None
 
 
@@ -268,7 +268,7 @@ class _Learning:
         self._hidden = np.array([[(own_parts[own] == part).any() for part in range(PARTS)] for own in self._asked.gold])
 
     def done(self) -> Learnt:
-        """All of it."""
+        """Train on all of it, and return what was learnt."""
         parts = range(PARTS)
         held_out, unseen, rounds = Ranks(), Ranks(), list[int]()
         for number, part in enumerate(parts):

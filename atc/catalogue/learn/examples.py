@@ -40,7 +40,7 @@ class Example:
 
 
 def read_examples(path: str | Path, limit: int | None = None) -> list[Example]:
-    """The tasks of a JSON Lines file, plain or gzipped: an object a line, with ``query`` and ``gold``.
+    """Return the tasks of a JSON Lines file, plain or gzipped: an object a line, with ``query`` and ``gold``.
 
     It may have an ``id``, else the task has the number of its line, and a ``plan`` in words, else the teacher writes
     one. Other members are passed over.
@@ -144,7 +144,7 @@ class Pair:
 
     @property
     def part(self) -> int:
-        """The part that it is held out in: the same for the same words, so that no query is asked and learnt from."""
+        """Return the part that it is held out in: one for the same words, so that no query is asked and learnt from."""
         return part_of(_normal(self.query))
 
 
@@ -153,7 +153,7 @@ class TooLittle(UsageError):
 
 
 def usable(pairs: Iterable[Pair], ids: Collection[str]) -> list[Pair]:
-    """The pairs that something can be learnt from, each once, in the order of a hash.
+    """Return the pairs that something can be learnt from, each once, in the order of a hash.
 
     Args:
         pairs: in any order.
@@ -175,7 +175,7 @@ def usable(pairs: Iterable[Pair], ids: Collection[str]) -> list[Pair]:
 
 
 def part_of(name: str) -> int:
-    """The part, from 0 to 4, that a name falls into by its hash."""
+    """Return the part, from 0 to 4, that a name falls into by its hash."""
     return hashlib.sha256(name.encode("utf-8", "replace")).digest()[0] % PARTS
 
 

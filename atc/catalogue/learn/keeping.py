@@ -1,4 +1,4 @@
-"""What ranking learns from, and when what it learnt is kept: one rule for adapters and for heads over codes.
+"""One rule, for adapters and for heads over codes, says from what ranking learns and when what it learnt is kept.
 
 Queries are ranked as a search would rank them, without what was learnt and with each of some weights. It is kept where
 held-out queries gain more than chance gives, and where the tools that nothing was learnt for do not lose.
@@ -39,7 +39,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class Compared:
-    """How well queries are ranked.
+    """Describes how well queries are ranked.
 
     Attributes:
         queries: that were compared.
@@ -57,13 +57,13 @@ class Compared:
 
     @property
     def least(self) -> float:
-        """The lesser of both mean differences: no tool that is asked for often hides what the others lose."""
+        """Return the lesser of both mean differences: no tool that is asked for often hides what the others lose."""
         return min(self.after - self.before, self.each_tool)
 
 
 @dataclass(frozen=True)
 class Judged:
-    """What comparing comes to.
+    """Describes what comparing comes to.
 
     Attributes:
         share: the weight that ranks best of those that harm nothing; the least where all do.
@@ -78,7 +78,7 @@ class Judged:
 
 
 class Ranks:
-    """What comparing gave: of each query nDCG before, and with each weight after."""
+    """Holds what comparing gave: of each query nDCG before, and with each weight after."""
 
     def __init__(self) -> None:
         self._pairs: list[Pair] = []
@@ -89,7 +89,7 @@ class Ranks:
         return len(self._pairs)
 
     def add(self, pair: Pair, before: float, after: list[float]) -> None:
-        """One query's."""
+        """Add one query's."""
         self._pairs.append(pair)
         self._before.append(before)
         self._after.append(after)
@@ -117,7 +117,7 @@ class Ranks:
         self.add(pair, before, after)
 
     def compared(self, share: float) -> Compared:
-        """All queries' with one weight."""
+        """Return those of all queries, with one weight."""
         if not self._pairs:
             return Compared()
         before = np.array(self._before)
@@ -148,7 +148,7 @@ def judge(held_out: Ranks, unseen: Ranks) -> Judged:
 
 
 def learnable(pairs: Iterable[Pair], ids: Collection[str]) -> tuple[list[Pair], set[str]]:
-    """The pairs that something can be learnt from, and the tools that they are for.
+    """Return the pairs that something can be learnt from, and the tools that they are for.
 
     Args:
         ids: the tools that there are; others count for nothing.
@@ -167,7 +167,7 @@ def learnable(pairs: Iterable[Pair], ids: Collection[str]) -> tuple[list[Pair], 
 
 
 def too_few_held_out(held_out: int, queries: int, tools: int) -> TooLittle:
-    """The error where too few queries are left to compare on."""
+    """Return the error where too few queries are left to compare on."""
     return TooLittle(
         f"too little to learn from: {held_out} queries can be held out (it takes {MIN_HELD_OUT}); "
         f"{queries} different queries for {tools} tools are there"
@@ -175,7 +175,7 @@ def too_few_held_out(held_out: int, queries: int, tools: int) -> TooLittle:
 
 
 def embedded(pairs: Sequence[Pair], encoder: Encoder, told: Progress) -> Floats:
-    """The vectors of queries, of shape ``(pairs, dimensions)``.
+    """Return the vectors of queries, of shape ``(pairs, dimensions)``.
 
     Raises:
         ModelError: the encoder failed in the middle of work.

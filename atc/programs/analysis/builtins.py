@@ -1,4 +1,4 @@
-"""What the built-ins, the methods and a program's own classes do with values, for :mod:`atc.programs.analysis.flow`."""
+"""Models what built-ins, methods and a program's own classes do with values, for :mod:`atc.programs.analysis.flow`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from atc.tools.paging import ALL_PAGES
 
 
 def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    """``all_pages(tool, a=1)``: calls of the tool, and a list of what stands on its pages."""
+    """Evaluate ``all_pages(tool, a=1)``: calls of the tool, and a list of what stands on its pages."""
     tools = [function for function in arguments.at(0).functions if function.tool]
     named = node.args[0].value if node.args and isinstance(node.args[0], ast.Constant) else None
     if isinstance(named, str) and named in flow.tools:
@@ -44,7 +44,7 @@ def all_pages(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _on_page(flow: Interpreter, response: Origin) -> Value:
-    """An item of a page, by the response that it is a part of."""
+    """Return an item of a page, by the response that it is a part of."""
     paging = flow.paging(response.tool)
     if paging is None or paging.items is None:
         return Value(frozenset([response._replace(path=(MEMBER,))]), open=True)
@@ -76,7 +76,7 @@ _BUILTIN_METHODS = {name for kind in (dict, list, str, int, float) for name in d
 
 
 def bound(flow: Interpreter, function: Function, arguments: Arguments) -> dict[str, Value]:
-    """The parameters of a function as a call of it sets them."""
+    """Return the parameters of a function as a call of it sets them."""
     node = function.node
     assert isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
     parameters = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)]
@@ -102,7 +102,7 @@ def bound(flow: Interpreter, function: Function, arguments: Arguments) -> dict[s
 
 
 def instance(flow: Interpreter, function: Function, arguments: Arguments, node: ast.AST) -> Value:
-    """An object of one of the program's own classes."""
+    """Return an object of one of the program's own classes."""
     body, scope = function.node, function.scope
     assert isinstance(body, ast.ClassDef)
     made = flow.cell(node, Cell(fields=dict(scope.names), made_by=function))
@@ -123,7 +123,7 @@ def instance(flow: Interpreter, function: Function, arguments: Arguments, node: 
 
 
 def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) -> Value:
-    """``base.name``, where it is not called."""
+    """Evaluate ``base.name``, where it is not called."""
     flow.look_up(Access(node, base, name, hedged=name in _BUILTIN_METHODS, attribute=True))
     found = [cell.fields[name] for cell in base.cells if name in cell.fields]
     for value in list(found):
@@ -135,7 +135,7 @@ def attribute(flow: Interpreter, node: ast.Attribute, base: Value, name: str) ->
 
 
 def store(flow: Interpreter, base: Value, key: str | None, value: Value, index: Value) -> None:
-    """``base[key] = value``: into cells; and what is put into a response is no field that its schema must have."""
+    """Store ``base[key] = value`` into cells; and what is put into a response is no field that its schema must have."""
     for cell in base.cells:
         if key is None:
             cell.lose_order()
@@ -149,7 +149,7 @@ def store(flow: Interpreter, base: Value, key: str | None, value: Value, index: 
 
 
 def grown(flow: Interpreter, old: Value, new: Value) -> Value:
-    """``old += new``."""
+    """Evaluate ``old += new``."""
     for cell in old.cells:
         cell.put(new.each())
     if new.cells or not (old.open or new.open):  # a list that grows, not a sum
@@ -159,7 +159,7 @@ def grown(flow: Interpreter, old: Value, new: Value) -> Value:
 
 
 def combined(flow: Interpreter, node: ast.BinOp, left: Value, operator: ast.operator, right: Value) -> Value:
-    """``left + right`` and its like."""
+    """Evaluate ``left + right`` and its like."""
     if not left.cells and not right.cells:
         return join_derived([left, right])
     if isinstance(operator, ast.Add):
@@ -171,7 +171,7 @@ def combined(flow: Interpreter, node: ast.BinOp, left: Value, operator: ast.oper
 
 
 def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments: Arguments) -> Value:
-    """``base.name(...)``."""
+    """Evaluate ``base.name(...)``."""
     own = [function for cell in base.cells for function in cell.fields.get(name, NOTHING).functions]
     if own:
         return join(*(_called(flow, node, function, base, arguments) for function in own))
@@ -214,7 +214,7 @@ def method(flow: Interpreter, node: ast.Call, base: Value, name: str, arguments:
 
 
 def _called(flow: Interpreter, node: ast.Call, function: Function, base: Value, arguments: Arguments) -> Value:
-    """A method of an object, or a function that stands in one of its fields."""
+    """Call a method of an object, or a function that stands in one of its fields."""
     decorators = getattr(function.node, "decorator_list", ())
     is_method = any(c.made_by is not None and function.scope is c.made_by.scope for c in base.cells)
     if is_method and not any("staticmethod" in names_in(decorator) for decorator in decorators):
@@ -251,7 +251,7 @@ def _grow(flow: Interpreter, base: Value, name: str, arguments: Arguments) -> No
 
 
 def _update(cell: Cell, value: Value, named: dict[str, Value]) -> None:
-    """``dict.update``."""
+    """Evaluate ``dict.update``."""
     for key, item in named.items():
         cell.put(item, key)
     for other in value.cells:
@@ -273,7 +273,7 @@ def _keys(value: Value) -> Value:
 
 
 def builtin(flow: Interpreter, node: ast.Call, name: str, arguments: Arguments) -> Value:
-    """A call of a function that is not the program's own, by its name."""
+    """Evaluate a call of a function that is not the program's own, by its name."""
     made = _BUILTINS.get(name)
     if name in _REORDERING:
         for cell in join(*arguments.positional).cells:
@@ -359,7 +359,7 @@ def _zip(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
 
 
 def _tuples(flow: Interpreter, node: ast.Call, arguments: Arguments) -> Value:
-    """``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
+    """Evaluate ``product(a, b)``; ``combinations(a, 2)``, ``permutations(a, 2)``, ``pairwise(a)``."""
     values = [value.each() for value in arguments.positional]
     return flow.cell(node, Cell(items=flow.cell(node.func, Cell(items=join(*values)))))
 
@@ -450,4 +450,4 @@ _BUILTINS: dict[str, _Builtin] = {
     "parallel": _parallel,
     ALL_PAGES: all_pages,
 }
-"""By the last part of their names; a program's own function of the same name comes first."""
+"""Models by the last part of their names; a program's own function of the same name comes first."""

@@ -109,7 +109,7 @@ def _statement(flow: Interpreter, node: ast.stmt, scope: Scope) -> None:
 
 
 def _loop(flow: Interpreter, node: ast.For | ast.AsyncFor | ast.While, scope: Scope) -> None:
-    """The second time sees what the first left in variables; it may also be walked not at all."""
+    """Walk a loop's body twice, for what the first time left in variables, and join that with no time at all."""
     wrote_before = flow.wrote
     for _ in range(2):
         before = _names_of(scope)
@@ -187,7 +187,7 @@ def _case(flow: Interpreter, case: ast.match_case, subject: Value, scope: Scope)
 def define(
     flow: Interpreter, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef, scope: Scope
 ) -> Value:
-    """The value of a function, a lambda or a class where it is defined."""
+    """Return the value of a function, a lambda or a class where it is defined."""
     function = flow.functions.setdefault(span_of(node), Function(node, scope))
     function.scope = scope
     if isinstance(node, ast.ClassDef):
@@ -205,7 +205,7 @@ def define(
 
 
 def _import(flow: Interpreter, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
-    """A module's own names hide tools; an import of the tools themselves gives what is there already."""
+    """Bind a module's names, which hide tools; an import of the tools themselves gives what is there already."""
     for alias in node.names:
         name = alias.asname or alias.name.split(".")[0]
         module = (node.module or "") if isinstance(node, ast.ImportFrom) else alias.name
@@ -245,7 +245,7 @@ def _bind_name(flow: Interpreter, name: str, value: Value, scope: Scope) -> None
 
 
 def _names_of(scope: Scope) -> dict[str, Value]:
-    """The names of a scope as they are now."""
+    """Return the names of a scope as they are now."""
     count(len(scope.names))
     return dict(scope.names)
 
@@ -268,7 +268,7 @@ def _owner(scope: Scope | None, name: str) -> Scope | None:
 
 
 MAX_INLINE = 8
-"""How deep calls of the program's own functions are followed."""
+"""Calls of the program's own functions within each other that are followed."""
 
 
 class Flow(Interpreter):
@@ -407,7 +407,7 @@ class Flow(Interpreter):
     def _repeated(
         self, parts: Sequence[ast.expr], generators: Sequence[ast.comprehension], scope: Scope
     ) -> list[Value]:
-        """The values of a comprehension's parts; walked again where they may write, for the rest comes after it."""
+        """Return the values of a comprehension's parts; walked again if they may write: the rest comes after."""
         wrote, inner = self.wrote, self._comprehended(generators, scope)
         made = [self.expr(part, inner) for part in parts]
         return [self.expr(part, inner) for part in parts] if self.wrote and not wrote else made
@@ -438,7 +438,7 @@ class Flow(Interpreter):
     def call(
         self, node: ast.Call, function: Function, arguments: Arguments, *, direct: bool = False, paged: bool = False
     ) -> Value:
-        """A call of a tool, a function or a class that stands at ``node``."""
+        """Evaluate a call of a tool, a function or a class that stands at ``node``."""
         if not function.tool:
             return self.enter(function, arguments, node)
         span = span_of(node)
@@ -465,7 +465,7 @@ class Flow(Interpreter):
         return made
 
     def enter(self, function: Function, arguments: Arguments, node: ast.AST | None = None) -> Value:
-        """The value of a call of one of the program's own functions or classes."""
+        """Return the value of a call of one of the program's own functions or classes."""
         body = function.node
         if body is None:
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""What the abstract interpreter knows while it walks a program, and how its parts reach each other.
+"""The abstract interpreter: the state of its walk through a program, by which its parts reach each other.
 
 :mod:`~atc.programs.analysis.flow` evaluates expressions and calls, :mod:`~atc.programs.analysis.flow` walks
 statements, and :mod:`~atc.programs.analysis.builtins` models what Python itself brings. Each calls the others through
@@ -99,7 +99,7 @@ class Interpreter(ABC):
 
     @property
     def complete(self) -> bool:
-        """Whether the whole program was walked, within :data:`MAX_STEPS`."""
+        """Return whether the whole program was walked, within :data:`MAX_STEPS`."""
         return self._steps <= MAX_STEPS
 
     def step(self) -> bool:
@@ -108,19 +108,19 @@ class Interpreter(ABC):
         return self.complete
 
     def paging(self, tool: str) -> Paging | None:
-        """How a tool is paged, where its protocol is known."""
+        """Return how a tool is paged, where its protocol is known."""
         return paging_of(self.tools[tool]) if isinstance(self.tools, Mapping) else None
 
     def has_effects(self, tool: str) -> bool:
-        """Whether a tool may do more than read, as far as its protocol is known."""
+        """Return whether a tool may do more than read, as far as its protocol is known."""
         return isinstance(self.tools, Mapping) and self.tools[tool].effect is not Effect.READ
 
     def at(self, span: Span) -> Value:
-        """What the expression at ``span`` can be; nothing if there is none."""
+        """Return what the expression at ``span`` can be; nothing if there is none."""
         return self.values.get(span, NOTHING)
 
     def cell(self, node: ast.AST, made: Cell) -> Value:
-        """The cell of this place, with what was put into it before, and now."""
+        """Return the cell of this place, with what was put into it before, and now."""
         kept = self._made.setdefault((span_of(node), len(self.returns)), made)
         if kept is not made:
             kept.items, kept.more = join(kept.items, made.items), kept.more or made.more
@@ -148,8 +148,8 @@ class Interpreter(ABC):
     def call(
         self, node: ast.Call, function: Function, arguments: Arguments, *, direct: bool = False, paged: bool = False
     ) -> Value:
-        """A call of a tool, a function or a class that stands at ``node``."""
+        """Evaluate a call of a tool, a function or a class that stands at ``node``."""
 
     @abstractmethod
     def enter(self, function: Function, arguments: Arguments, node: ast.AST | None = None) -> Value:
-        """The value of a call of one of the program's own functions or classes."""
+        """Return the value of a call of one of the program's own functions or classes."""

@@ -1,4 +1,4 @@
-"""What is known about a value in a program without running it: the tool calls it can have come from, and the way there.
+"""Abstract values: without a run, they say which tool calls a value can have come from, and the way there.
 
 A :class:`Value` is the union of what it may be: parts of responses, containers that the program made (:class:`Cell`),
 its own functions, and, where it is ``open``, anything else.
@@ -42,7 +42,7 @@ _WORK: ContextVar[_Work | None] = ContextVar("atc_analysis_work", default=None)
 
 @contextmanager
 def bounded_work() -> Iterator[None]:
-    """Within it :func:`count` counts.
+    """Bound the work of a block, within which :func:`count` counts.
 
     Raises:
         TooMuchWork: from :func:`count`.
@@ -76,12 +76,12 @@ class Origin(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The place in the response, for records."""
+        """Return the place in the response, for records."""
         return Place(tool=self.tool, path=tuple(None if step in (ITEM, MEMBER) else step for step in self.path))
 
     @property
     def site(self) -> tuple[int, int]:
-        """Where the call stands."""
+        """Return where the call stands."""
         return self.line, self.column
 
 
@@ -102,28 +102,28 @@ class Value:
     open: bool = False
 
     def key(self, name: str) -> Value:
-        """What stands under a known text key."""
+        """Return what stands under a known text key."""
         found = [cell.fields[name] for cell in self.cells if name in cell.fields]
         found += [cell.items for cell in self.cells if cell.keys is not None]
         return join(self._below(name), *found)
 
     def item(self, position: int) -> Value:
-        """What stands at a known position."""
+        """Return what stands at a known position."""
         name = str(position)
         found = [join(c.fields[name], c.items) if name in c.fields else c.everything() for c in self.cells]
         return join(self._below(ITEM), *found)
 
     def each(self) -> Value:
-        """What a loop over it sees: the items of a list, the keys of a dict."""
+        """Return what a loop over it sees: the items of a list, the keys of a dict."""
         found = [cell.everything() if cell.keys is None else cell.keys for cell in self.cells]
         return join(self._below(ITEM), *found)
 
     def member(self) -> Value:
-        """What stands under a key or position that is not known."""
+        """Return what stands under a key or position that is not known."""
         return join(self._below(MEMBER), *(cell.everything() for cell in self.cells))
 
     def parts(self) -> Iterator[tuple[Origin, bool]]:
-        """The parts of responses that it is or holds; and whether it is the part itself, not made from it."""
+        """Yield the parts of responses that it is or holds; and whether it is the part itself, not made from it."""
         seen: set[Cell] = set()
         todo = [self]
         while todo:
@@ -134,7 +134,7 @@ class Value:
                 todo.append(cell.everything())
 
     def derived(self) -> Value:
-        """Something computed from this value."""
+        """Return something computed from this value."""
         seen: set[Cell] = set()
         origins, todo = set(self.origins), [*self.cells]
         while todo:
@@ -153,12 +153,12 @@ class Value:
 
 
 NOTHING = Value()
-"""What is nowhere: the items of an empty list; and a number, a text or ``None`` that the program itself holds."""
+"""A value from nowhere: the items of an empty list; a number, a text or ``None`` that the program itself holds."""
 UNKNOWN = Value(open=True)
 
 
 def join(*values: Value) -> Value:
-    """Any of several values."""
+    """Return any of several values."""
     kept = [value for value in values if value is not NOTHING]
     if len(values) > 2:
         count(len(values))
@@ -174,7 +174,7 @@ def join(*values: Value) -> Value:
 
 
 def join_derived(values: Iterable[Value]) -> Value:
-    """Something computed from several values."""
+    """Return something computed from several values."""
     return join(UNKNOWN, *(value.derived() for value in values))
 
 
@@ -198,13 +198,13 @@ class Cell:
     more: bool = False
 
     def has(self, name: str) -> bool:
-        """Whether it may have such a key, position or attribute."""
+        """Return whether it may have such a key, position or attribute."""
         return (
             name in self.fields or self.more or self.items is not NOTHING or (self.keys is not None and self.keys.open)
         )
 
     def everything(self) -> Value:
-        """Anything that stands in it."""
+        """Return anything that stands in it."""
         return join(self.items, *self.fields.values())
 
     def put(self, value: Value, name: str | None = None) -> None:
@@ -248,7 +248,7 @@ class Scope:
         """Names that ``global`` or ``nonlocal`` gave to another scope."""
 
     def get(self, name: str) -> Value | None:
-        """What a name means in this scope; ``None`` if nothing binds it."""
+        """Return what a name means in this scope; ``None`` if nothing binds it."""
         scope: Scope | None = self
         while scope is not None:
             if name in scope.names and (scope is self or scope.kind != "class"):
@@ -258,7 +258,7 @@ class Scope:
 
     @property
     def top(self) -> Scope:
-        """The scope of the module."""
+        """Return the scope of the module."""
         return self if self.parent is None else self.parent.top
 
 
@@ -272,18 +272,18 @@ class Arguments:
     spread: Value | None = None
 
     def at(self, index: int, name: str = "") -> Value:
-        """The argument at a position, or of a name."""
+        """Return the argument at a position, or of a name."""
         if index < len(self.positional):
             return self.positional[index]
         return self.named.get(name) or self.rest or NOTHING
 
     def all(self) -> list[Value]:
-        """The values of all arguments."""
+        """Return the values of all arguments."""
         more = [value for value in (self.rest, self.spread) if value is not None]
         return [*self.positional, *self.named.values(), *more]
 
     def by_key(self) -> dict[str | int, Value]:
-        """The values by position or name, without those of ``*`` and ``**``."""
+        """Return the values by position or name, without those of ``*`` and ``**``."""
         made: dict[str | int, Value] = dict(enumerate(self.positional))
         made.update(self.named)
         return made
@@ -299,7 +299,7 @@ _TEXT: JsonSchema = {"type": "string"}
 
 @dataclass(frozen=True)
 class Shape:
-    """What stands at a path, as far as the schema is sure of it.
+    """Describes what stands at a path, as far as the schema is sure of it.
 
     Attributes:
         kind: ``record`` (an object whose keys are told), ``list``, ``scalar``, or ``open`` (nothing is sure).
@@ -318,14 +318,14 @@ OPEN = Shape("open")
 
 
 def shape_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> Shape:
-    """The shape at ``path``; ``open`` where the schema is silent, allows more, or has several answers."""
+    """Return the shape at ``path``; ``open`` where the schema is silent, allows more, or has several answers."""
     places = schemas_at(schema, path)
     shapes = {_shape(place) for place in places}
     return shapes.pop() if len(shapes) == 1 else _common_record(shapes)
 
 
 def schemas_at(schema: JsonSchema | None, path: Sequence[Step | int]) -> list[JsonSchema]:
-    """The alternatives, null left aside, that a schema has for what stands at ``path``; none where it is silent."""
+    """Return the alternatives, null left aside, that a schema has for what stands at ``path``; none if silent."""
     places = [] if schema is None else _members(schema, schema)
     for step in path:
         below: list[JsonSchema] = []
@@ -347,7 +347,7 @@ def _common_record(shapes: set[Shape]) -> Shape:
 
 
 def _members(root: JsonSchema, schema: Any) -> list[JsonSchema]:
-    """The alternatives that a schema stands for, null left aside; ``{}`` stands for anything."""
+    """Return the alternatives that a schema stands for, null left aside; ``{}`` stands for anything."""
     found = [each.schema for each in alternatives(root, schema)]
     found = [{} if any(each.get(keyword) for keyword in _NOT_FOLLOWED) else each for each in found]
     return [each for each in found if types_of(each) != {"null"}] or found
@@ -366,7 +366,7 @@ def _below(root: JsonSchema, place: JsonSchema, step: Step | int) -> list[JsonSc
 
 
 def _fields(place: JsonSchema) -> JsonSchema:
-    """The keys of a record: those that it describes, and those that it only requires."""
+    """Return the keys of a record: those that it describes, and those that it only requires."""
     properties, required = place.get("properties"), place.get("required")
     undescribed = dict[str, Any].fromkeys(key for key in required if isinstance(key, str)) if required else {}
     return {**undescribed, **(properties if isinstance(properties, dict) else {})}

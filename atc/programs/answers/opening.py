@@ -59,7 +59,7 @@ _NOT_JSON = frozenset({"python_schema", "strict_schema"})
 
 
 def open_answer(given: Any) -> AnswerType:
-    """The type of an answer, from a type of Python or, as text, from what the command line takes.
+    """Return the type of an answer, from a type of Python or, as text, from what the command line takes.
 
     Args:
         given: any type that pydantic validates and that has a JSON Schema; one of the words ``number``, ``text``,
@@ -90,14 +90,14 @@ def open_answer(given: Any) -> AnswerType:
 
 
 def _meant(word: str) -> str:
-    """The question whether another word was meant; empty where none is near."""
+    """Return the question whether another word was meant; empty where none is near."""
     name = word.casefold()
     near = _MEANT.get(name.partition("[")[0]) or next(iter(difflib.get_close_matches(name[:50], _NAMED, 1)), "")
     return f"did you mean {near!r}? Else " if near else ""
 
 
 def reopened(record: dict[str, Any]) -> AnswerType:
-    """The type that a stored run was begun with.
+    """Return the type that a stored run was begun with.
 
     A word or name is opened again. Where the code behind it is gone or says something else now, and for a type that
     was given as an object, the JSON Schema in the trace holds the values, which stay JSON.
@@ -113,7 +113,7 @@ def reopened(record: dict[str, Any]) -> AnswerType:
 
 
 def resumed(run_id: str, record: dict[str, Any] | None, given: Any, default: AnswerType | None) -> AnswerType | None:
-    """The type that a stored run goes on with: the one that it was begun with.
+    """Return the type that a stored run goes on with: the one that it was begun with.
 
     Args:
         run_id: the run.
@@ -179,7 +179,7 @@ def _checked_schema(schema: JsonSchema, what: str) -> JsonSchema:
 
 
 def _parts_of(core: Any, left_out: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """The parts of a pydantic schema, each once; not below these keys."""
+    """Yield the parts of a pydantic schema, each once; not below these keys."""
     todo, seen = [core], set()
     while todo:
         part = todo.pop()
@@ -205,7 +205,7 @@ def _is_predicted(core: Any) -> bool:
 
 
 def _says_otherwise(part: dict[str, Any]) -> bool:
-    """Whether the user's own code or words stand in the JSON Schema of a part, in place of what pydantic takes."""
+    """Return whether the user's own code or words stand in a part's JSON Schema, in place of what pydantic takes."""
     about = part.get("metadata") or {}
     config = getattr(part.get("cls"), "model_config", None) or {}
     written = (about.get("pydantic_js_updates"), about.get("pydantic_js_extra"), config.get("json_schema_extra"))
@@ -217,7 +217,7 @@ def _says_otherwise(part: dict[str, Any]) -> bool:
 
 
 def _refused(core: Any) -> str:
-    """Why a type that has a JSON Schema is none for an answer all the same; empty where it is one."""
+    """Return why a type that has a JSON Schema is none for an answer all the same; empty where it is one."""
     for part in _parts_of(core, _NOT_VALIDATION | _NOT_JSON):
         if part.get("type") in ("is-instance", "is-subclass"):
             return f"no JSON value is one of {part.get('cls')!r:.100}"
@@ -231,7 +231,7 @@ def _refused(core: Any) -> str:
 
 
 def _takes_others(cls: type[enum.Enum]) -> bool:
-    """Whether an enumeration makes something of values that are none of its own."""
+    """Return whether an enumeration makes something of values that are none of its own."""
     return cls._missing_.__func__ is not enum.Enum._missing_.__func__  # type: ignore[attr-defined]
 
 

@@ -68,7 +68,7 @@ class _Writer(TypeWriter):
 
 
 def answer_stub(schema: JsonSchema) -> AnswerStub:
-    """A type's JSON Schema as Python: whole where it is short, else with the keys that are worth most."""
+    """Return a type's JSON Schema as Python: whole where it is short, else with the keys that are worth most."""
     about = _about(schema)
     writer = _Writer(schema, "", shared=True, room=MAX_CLASSES)
     annotation = writer.write(schema, _title(schema))
@@ -87,7 +87,7 @@ def answer_stub(schema: JsonSchema) -> AnswerStub:
 
 
 def _made(annotation: str, writer: TypeWriter, about: str) -> AnswerStub | None:
-    """The stub, if it is short enough and nothing in it became code."""
+    """Return the stub, if it is short enough and nothing in it became code."""
     classes = "\n\n".join(writer.classes.values())
     if len(classes) > MAX_CLASSES or len(annotation) > MAX_ANNOTATION:
         return None
@@ -161,17 +161,17 @@ class AnswerType:
 
     @property
     def text(self) -> str:
-        """The type as an annotation, in the words of :attr:`stub`: ``list[City]``."""
+        """Return the type as an annotation, in the words of :attr:`stub`: ``list[City]``."""
         return self.stub.annotation
 
     @cached_property
     def stub(self) -> AnswerStub:
-        """The type as a model is shown it; bounded."""
+        """Return the type as a model is shown it; bounded."""
         return answer_stub(self.schema)
 
     @cached_property
     def names_none(self) -> bool:
-        """Whether the type itself names ``None`` (``str | None``): one that takes anything says nothing about it."""
+        """Return whether the type itself names ``None`` (``str | None``), as one that takes anything does not."""
         todo: list[Any] = [self.schema]
         for _ in range(MAX_MEMBERS):
             if not todo:
@@ -183,11 +183,11 @@ class AnswerType:
         return False
 
     def record(self) -> dict[str, Any]:
-        """Its record in a trace, for a resume: see :func:`atc.programs.answers.opening.reopened`."""
+        """Return its record in a trace, for a resume: see :func:`atc.programs.answers.opening.reopened`."""
         return {"type": self.text, "schema": self.schema, "opened_by": self.opened_by}
 
     def same_as(self, other: AnswerType) -> bool:
-        """Whether both say the same of a value, as far as a JSON Schema can say it."""
+        """Return whether both say the same of a value, as far as a JSON Schema can say it."""
         return self.schema == other.schema
 
     def fit(self, value: Any) -> Fitted | Misfit:
@@ -215,7 +215,7 @@ class AnswerType:
             return self._misfit(value, (Mismatch(path=(), what=f"it has no JSON form: {error}"[:MAX_WORDS]),))
 
     def _plain(self, made: Any, value: Any) -> Any:
-        """The JSON form of a typed value: as pydantic writes it where that is read back, else as it came.
+        """Return the JSON form of a typed value: as pydantic writes it where that is read back, else as it came.
 
         Raises:
             ValueError: it holds what JSON has not.
@@ -235,7 +235,7 @@ class AnswerType:
 
 
 def _mismatches(error: ValidationError, value: Any) -> Iterator[Mismatch]:
-    """The first ways in which a value does not fit, at places of the value."""
+    """Yield the first ways in which a value does not fit, at places of the value."""
     for each in error.errors(include_url=False, include_context=False)[:MAX_PROBLEMS]:
         path, here = [], value
         for step in each["loc"]:  # among the steps are the names of a union's members

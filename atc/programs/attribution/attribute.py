@@ -93,7 +93,7 @@ class Attribution:
             self._flow = self.program.flow({protocol.name: protocol for protocol in self.tools.protocols})
 
     def fault(self) -> Fault | None:
-        """The fault of this program; ``None`` when it gave an answer that rests on something."""
+        """Return the fault of this program; ``None`` when it gave an answer that rests on something."""
         found = self._found()
         if found is None or self._tree is None or self._flow is None:
             return found
@@ -143,13 +143,13 @@ class Attribution:
         return self._of_program(error) if suspect is None else self._misread(suspect, error)
 
     def _of_program(self, error: ProgramError) -> Fault:
-        """The program's own fault; a call that found nothing may be the reason, and stands beside it."""
+        """Return the program's own fault; a call that found nothing may be the reason, and stands beside it."""
         empty = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         found = answered(empty) if empty is not None else None
         return self._made("program", FaultCase.RAISED, error.line, raised=error.raised, answered=found)
 
     def _failed_call(self, error: ProgramError, tracer: Tracer | None) -> Call | None:
-        """The call whose error the program did not catch, or was handling when it raised its own.
+        """Return the call whose error the program did not catch, or was handling when it raised its own.
 
         The program says which one by its number. It is believed only of a call that failed in this program; without a
         number, the last one that failed is taken, of the tool that the error names.
@@ -194,14 +194,14 @@ class Attribution:
         )
 
     def _is_idle(self, call: Call) -> bool:
-        """Whether the program asked for something and does nothing with the answer."""
+        """Return whether the program asked for something and does nothing with the answer."""
         if call.effect is Effect.WRITE or self._tree is None or self._flow is None:
             return False
         made = {span for span, m in self._flow.calls.items() if m.tool == call.tool and m.node.lineno == call.line}
         return bool(made) and made <= {span_of(value) for value in idle_values(ast.walk(self._tree))}
 
     def _origins(self, call: Call) -> list[tuple[str, Origin]]:
-        """Where the arguments of a call came from, for those that another tool's response supplied."""
+        """Return where the arguments of a call came from, for those that another tool's response supplied."""
         found = []
         for made in self._flow.calls.values() if self._flow else ():
             if made.tool == call.tool and made.node.lineno <= call.line <= (made.node.end_lineno or 0):
@@ -211,7 +211,7 @@ class Attribution:
         return found[:4]
 
     def _blamed(self, call: Call) -> list[tuple[str, Origin]]:
-        """The origins of the arguments that a refusal may be about: those that its words name, if they name some.
+        """Return the origins of the arguments that a refusal may be about: those that it names, if any.
 
         A conflict with what is there is about no argument that its words do not name.
         """
@@ -220,7 +220,7 @@ class Attribution:
         return named if named or call.error_status in _CONFLICTS else found
 
     def _supplier(self, call: Call) -> Suspect | None:
-        """The call whose response gave the refused argument, if that is where things went wrong.
+        """Return the call whose response gave the refused argument, if that is where things went wrong.
 
         So it is where the response had nothing there, or is not what its schema says.
         """
@@ -279,8 +279,9 @@ class Attribution:
         )
 
     def _searched(self, suspect: Suspect) -> tuple[Sequence[Call], tuple[str | int, ...], Any] | None:
-        """What held nothing that the program looked for: the pages that were read, the place, and what stands there in
-        all of them; ``None`` where nothing stands there."""
+        """Return what held nothing that the program looked for: the pages that were read, the place, and what stands
+        there in all of them; ``None`` where nothing stands there.
+        """
         items = next((i for i, step in enumerate(suspect.path) if isinstance(step, int)), len(suspect.path))
         pages = pages_of(suspect.call, self.calls)
         path, listed = next(places(suspect.call.value, suspect.path[:items], exact=True))
@@ -293,7 +294,7 @@ class Attribution:
     def _kept_nothing(
         self, pages: Sequence[Call], path: tuple[str | int, ...], listed: Any, error: ProgramError
     ) -> Fault:
-        """No tool is to blame for what a list does not have of which all pages were read, as its schema says they are.
+        """Blame no tool for what a list does not have, of which all pages were read, as its schema says they are.
 
         A call by itself may have given a part of its list.
         """
@@ -307,7 +308,7 @@ class Attribution:
         return self._made(kind, FaultCase.NOTHING_KEPT, error.line, call=call.index, raised=error.raised, **where)
 
     def _where(self, suspect: Suspect, wanted: str | None = None) -> dict[str, Any]:
-        """What stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
+        """Return what stands at the suspect's place, as fields of a fault; where nothing does, what stands above it."""
         call, path, value = suspect.call, suspect.path, suspect.value
         if value is MISSING and path:
             wanted, path = str(path[-1]), path[:-1]
@@ -344,7 +345,7 @@ class Attribution:
         return self._made("answer", FaultCase.ANSWER_TYPE, self._answer_line(), **facts) if facts else None
 
     def _behind_answer(self) -> Call | None:
-        """The first call on which the answer rests though its response states an error, which nobody looked at."""
+        """Return the first call on which the answer rests though it states an error that nobody looked at."""
         if self._flow is None or not any(self._states_error(call) for call in self.calls):
             return None
         origins = self._flow.scope.names.get("answer", NOTHING).derived().origins
@@ -352,7 +353,7 @@ class Attribution:
         return next((call for call in behind if self._states_error(call)), None)
 
     def _states_error(self, call: Call) -> bool:
-        """Whether a response states an error in its body, in a field that the program does not name (RETO §3.4)."""
+        """Return whether a response states an error, in a field that the program does not name (RETO §3.4)."""
         return call.body_error is not None and call.succeeded and not names_error(self.program, call)
 
     def _stated(self, call: Call, line: int, **facts: Any) -> Fault:
@@ -361,11 +362,11 @@ class Attribution:
         return self._made("response", FaultCase.STATED, line, speaker="tool", reason=reason, **made, **facts)
 
     def _rests_on_inputs(self) -> bool:
-        """Whether the program reads a value of an earlier stage, or needs none."""
+        """Return whether the program reads a value of an earlier stage, or needs none."""
         return self.stated or (self._tree is not None and reads_one_of(self._tree, self.inputs))
 
     def _unpacked(self, succeeded: Sequence[Call]) -> Iterator[Fault]:
-        """``price, stock = get_product(…)`` runs, and gives the names of the fields: nobody means that."""
+        """Find ``price, stock = get_product(…)``, which runs, and gives the names of the fields: nobody means that."""
         for node in ast.walk(self._tree) if self._tree else ():
             match node:
                 case ast.Assign(targets=[ast.Tuple()], value=ast.Call(func=ast.Name(id=tool), lineno=line)):
@@ -383,14 +384,14 @@ class Attribution:
                         )
 
     def _nothing_behind(self, case: FaultCase) -> Fault:
-        """A fault of the answer, with the last call that answered emptily, if one did."""
+        """Return a fault of the answer, with the last call that answered emptily, if one did."""
         call = next((c for c in reversed(self.calls) if c.succeeded and is_empty_response(c)), None)
         if call is None:
             return self._made("answer", case, self._answer_line())
         return self._made("answer", case, call.line, tool=call.tool, call=call.index, answered=answered(call))
 
     def _failure(self, call: Call) -> dict[str, Any]:
-        """A call that failed, as fields of a fault."""
+        """Return a call that failed, as fields of a fault."""
         return {
             "tool": call.tool,
             "call": call.index,
@@ -400,7 +401,7 @@ class Attribution:
         }
 
     def _empty(self) -> Fault | None:
-        """An empty answer: traced to a call that failed or answered emptily, if there is one behind it.
+        """Trace an empty answer to a call that failed or answered emptily, if there is one behind it.
 
         ``None`` is an answer where its type names it, no call failed behind it, and no key was missing.
         """
@@ -431,8 +432,9 @@ class Attribution:
         return self._made(**empty, line=self._answer_line())
 
     def _returned_by_write(self) -> bool:
-        """Whether an empty answer is what writes returned that the program made: many return nothing. A null of the
-        program's own says the same, where all that it wrote returned nothing."""
+        """Return whether an empty answer is what writes returned that the program made: many return nothing. A null of
+        the program's own says the same, where all that it wrote returned nothing.
+        """
         writes = [call for call in self.calls if call.succeeded and self._writes(call)]
         if self._flow is None or not writes or any(not call.succeeded and self._writes(call) for call in self.calls):
             return False
@@ -442,8 +444,7 @@ class Attribution:
         return all(suspect.call in writes and not suspect.path and not suspect.derived for suspect in behind)
 
     def _writes(self, call: Call) -> bool:
-        """Whether a call changed something; one of which that is not known, where its document says that it returns
-        nothing."""
+        """Return whether a call changed something, or may have and its document says that it returns nothing."""
         if call.effect is Effect.UNKNOWN and call.tool in self.tools:
             return types_of(self.tools[call.tool].protocol.returns or {}) == {"null"}
         return call.effect is Effect.WRITE
@@ -457,7 +458,7 @@ class Attribution:
 
 
 def _names(words: str, name: str, value: Any) -> bool:
-    """Whether the words of a refusal name an argument, a field within it, or a value that was given there."""
+    """Return whether the words of a refusal name an argument, a field within it, or a value that was given there."""
     todo, names, given = [value], [name], list[str]()
     for each in todo:
         if isinstance(each, dict):

@@ -1,4 +1,4 @@
-"""What a failing line worked with: its names, and the places of responses that their values came from."""
+"""The inputs of a failing line: its names, and the places of responses that their values came from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MAX_INPUTS, MAX_OF_A_NAME, MAX_NODES = 6, 2, 60
 
 
 def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call]) -> tuple[LineInput, ...]:
-    """The responses that the line of a fault worked with: first what its names hold, then what these were made from.
+    """Return the responses that the line of a fault worked with: what its names hold, then what made that.
 
     A name is given where it is sure what it holds. Where it may be one of several items, their list is given.
 
@@ -59,8 +59,9 @@ def line_inputs(fault: Fault, tree: ast.Module, flow: Flow, calls: Sequence[Call
 
 
 def _made_at(origins: Sequence[Origin], flow: Flow, calls: Sequence[Call], fault: Fault) -> list[tuple[Origin, Call]]:
-    """The calls that answered what a name can hold: of those of one place the one at fault, else the latest two. The
-    journal knows only the lines of calls, so two places on a line are told apart by none."""
+    """Return the calls that answered what a name can hold: of those of one place the one at fault, else the latest two.
+    The journal knows only the lines of calls, so two places on a line are told apart by none.
+    """
     made: list[tuple[Origin, Call]] = []
     for origin in origins:
         answered = [call for call in calls_at(origin, flow, calls) if call.succeeded][::-1]
@@ -75,7 +76,7 @@ def _made_at(origins: Sequence[Origin], flow: Flow, calls: Sequence[Call], fault
 
 
 def _own_parts(node: ast.AST, flow: Flow) -> Iterator[ast.expr]:
-    """The names that a statement reads and the tools that it calls, without those of statements inside it."""
+    """Yield the names that a statement reads and the tools that it calls, without those of statements inside it."""
     for child in ast.iter_child_nodes(node):
         reads = isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load)
         if isinstance(child, ast.expr) and (reads or (isinstance(child, ast.Call) and span_of(child) in flow.calls)):
@@ -85,12 +86,12 @@ def _own_parts(node: ast.AST, flow: Flow) -> Iterator[ast.expr]:
 
 
 def _whole_lists(path: Sequence[str | int]) -> Sequence[str | int]:
-    """The part of a path before the first item: of what was made from many items all are shown."""
+    """Return the part of a path before the first item: of what was made from many items all are shown."""
     return path[: next((at for at, step in enumerate(path) if isinstance(step, int)), len(path))]
 
 
 def _shows(call: Call, shown: Sequence[str | int], path: Sequence[str | int]) -> bool:
-    """Whether what is shown is a part of what stands at a path, and not one of several items of a list there."""
+    """Return whether what is shown is a part of what stands at a path, and not one of several items of a list there."""
     if shown[: len(path)] != path:
         return False
     _, value = next(places(call.value, path, exact=True))
@@ -99,8 +100,9 @@ def _shows(call: Call, shown: Sequence[str | int], path: Sequence[str | int]) ->
 
 
 def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[tuple[str | int, ...], bool]:
-    """The place in a response that a path of the analysis means, as far as it is there, and whether that is sure: of
-    items the one at fault, else their list."""
+    """Return the place in a response that a path of the analysis means, as far as it is there, and whether that is
+    sure: of items the one at fault, else their list.
+    """
     at_fault = fault.place.path if fault.place is not None and fault.call == call.index else ()
     known = [at for at, value in places(call.value, path) if value is not MISSING]
     chosen = next((at for at in known if at == at_fault[: len(at)]), None)
@@ -117,7 +119,7 @@ def _place(call: Call, path: Sequence[str | int], fault: Fault) -> tuple[tuple[s
 
 
 def misfit_facts(wanted: AnswerType, value: Any, flow: Flow | None, calls: Sequence[Call]) -> dict[str, Any]:
-    """The misfit of a value, and the call behind it, as fields of a fault; empty where the value fits.
+    """Return the misfit of a value, and the call behind it, as fields of a fault; empty where the value fits.
 
     A tool is named where the program answered a part of its response as it is. Of what a program made of a response
     the program's own line is at fault.
@@ -148,8 +150,9 @@ _WAITERS = {"gather", "wait_for", "as_completed", "create_task", "ensure_future"
 
 
 def awaits_a_value(program: Program, flow: Flow, error: ProgramError) -> bool:
-    """Whether an exception comes of ``await``, or of a function of ``asyncio``, on the value of a tool; or of ``await``
-    outside a coroutine."""
+    """Return whether an exception comes of ``await``, or of a function of ``asyncio``, on the value of a tool; or of
+    ``await`` outside a coroutine.
+    """
     if error.type == "SyntaxError":
         return bool(awaits_outside(program))
     for node in program.nodes if error.type == "TypeError" else ():

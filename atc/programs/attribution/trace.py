@@ -42,7 +42,7 @@ class Text:
     before: tuple[int, int] = (9, 0)
 
     def find(self, message: str) -> re.Match[str] | None:
-        """The form in a message; ``None`` where the message has another one."""
+        """Return the form in a message; ``None`` where the message has another one."""
         return self.says.search(message)
 
 
@@ -123,7 +123,7 @@ class Tracer:
         self.statement, self.around = enclosing(tree, error.line, error.span)
 
     def suspect(self) -> Suspect | None:
-        """The call and the place in its response that explain the exception best; ``None`` if none does."""
+        """Return the call and the place in its response that explain the exception best; ``None`` if none does."""
         if self._raised_by_itself() or self._error.type in ("NameError", "UnboundLocalError"):
             return self._guard()
         if self._of_own_list():
@@ -142,13 +142,13 @@ class Tracer:
         return explanation_score(suspect, self._error)
 
     def _of_own_list(self) -> bool:
-        """Whether the list that was too short is the program's own, and not empty: no tool is to blame for that."""
+        """Return whether the list that was too short is the program's own, and not empty: no tool is to blame."""
         return self._error.type == "IndexError" and bool(self._error.items) and self._error.origin is None
 
     # -- the sandbox's claim -------------------------------------------------------------------------------------------
 
     def _claimed(self) -> Suspect | None:
-        """The sandbox's claim, if the recorded response has that place."""
+        """Return the sandbox's claim, if the recorded response has that place."""
         if self._error.origin is None:
             return None
         number, path = self._error.origin
@@ -169,7 +169,7 @@ class Tracer:
                     yield from self._suspects(self._flow.at(span_of(expression)), side)
 
     def _returned_by(self, part: ast.expr) -> Iterator[ast.expr]:
-        """What a function that is handed over gives back: the keys by which things are sorted."""
+        """Yield what a function that is handed over gives back: the keys by which things are sorted."""
         for function in self._flow.at(span_of(part)).functions:
             if isinstance(function.node, ast.Lambda):
                 yield function.node.body
@@ -177,7 +177,7 @@ class Tracer:
                 yield from (n.value for n in ast.walk(function.node) if isinstance(n, ast.Return) and n.value)
 
     def _failing_nodes(self) -> list[ast.AST]:
-        """What failed: the expression exactly there, else what can fail on its line."""
+        """Return what failed: the expression exactly there, else what can fail on its line."""
         exact = [n for n in ast.walk(self._tree) if hasattr(n, "lineno") and span_of(n) == self._error.span]
         if exact:
             return [self._unpacked(n) for n in exact if isinstance(n, ast.expr)] or list(exact)
@@ -188,7 +188,7 @@ class Tracer:
         return [n for n in inside if isinstance(n, ast.Subscript | ast.Attribute | ast.Call | ast.BinOp | ast.Compare)]
 
     def _unpacked(self, node: ast.expr) -> ast.AST:
-        """For the targets of an unpacking the statement that does it."""
+        """Return, for the targets of an unpacking, the statement that does it."""
         if not isinstance(node, ast.Tuple | ast.List) or not isinstance(node.ctx, ast.Store):
             return node
         for whole in ast.walk(self._tree):
@@ -206,12 +206,12 @@ class Tracer:
         return isinstance(self.statement, ast.Raise | ast.Assert)
 
     def in_handler(self) -> bool:
-        """Whether the program raised it while it handled what may have been a tool's error."""
+        """Return whether the program raised it while it handled what may have been a tool's error."""
         handlers = [node for node in self.around if isinstance(node, ast.ExceptHandler)]
         return self._raised_by_itself() and any(may_catch_a_tools_error(node.type) for node in handlers)
 
     def _guard(self) -> Suspect | None:
-        """A call that answered nothing, on which it depended that the program came here."""
+        """Return a call that answered nothing, on which it depended that the program came here."""
         for condition in self._conditions():
             for part in (condition, *ast.walk(condition)):
                 for suspect in self._suspects(self._flow.at(span_of(part))) if isinstance(part, ast.expr) else ():
@@ -221,7 +221,7 @@ class Tracer:
         return None
 
     def _conditions(self) -> Iterator[ast.expr]:
-        """What had to be so for the program to come here; for a name without a value, what kept it from having one."""
+        """Yield what had to be so for the program to come here; for a name without a value, what kept it from one."""
         if not self._raised_by_itself():
             quoted = TEXTS["name"].find(self._error.message)
             name = quoted[1] if quoted else ""
@@ -240,7 +240,7 @@ class Tracer:
 
 
 def suspects_of(value: Value, flow: Flow, calls: Sequence[Call], side: int | None = None) -> Iterator[Suspect]:
-    """Every call, and every place in its response, that a value can be or can be made from."""
+    """Yield every call, and every place in its response, that a value can be or can be made from."""
     for origin in sorted(value.derived().origins, key=str):
         derived = value.open or origin not in value.origins
         for call in calls_at(origin, flow, calls):
@@ -252,7 +252,7 @@ def suspects_of(value: Value, flow: Flow, calls: Sequence[Call], side: int | Non
 
 
 def calls_at(origin: Origin, flow: Flow, calls: Sequence[Call]) -> list[Call]:
-    """The calls that were made at the origin's place; all of its tool where that is not known."""
+    """Return the calls that were made at the origin's place; all of its tool where that is not known."""
     own = [call for call in calls if call.tool == origin.tool and not is_page_after_last(call)]
     ends = [span[1] for span in flow.calls if span[0] == origin.line]
     there = [call for call in own if origin.line <= call.line <= max(ends, default=origin.line)]
@@ -260,7 +260,7 @@ def calls_at(origin: Origin, flow: Flow, calls: Sequence[Call]) -> list[Call]:
 
 
 def parts_of(node: ast.AST) -> list[Part]:
-    """What can have failed in an expression or a statement, the likeliest first."""
+    """Return what can have failed in an expression or a statement, the likeliest first."""
     match node:
         case ast.Subscript():
             return [(node.value, None), (node.slice, None)]
@@ -319,7 +319,7 @@ def explanation_score(suspect: Suspect, error: ProgramError) -> int:
 
 
 def wanted_key(error: ProgramError) -> str | None:
-    """The key that a ``KeyError`` asked for."""
+    """Return the key that a ``KeyError`` asked for."""
     if error.type != "KeyError":
         return None
     try:
@@ -329,19 +329,19 @@ def wanted_key(error: ProgramError) -> str | None:
 
 
 def reports_nothing(error: ProgramError) -> bool:
-    """Whether the exception says that something was null, empty or not there."""
+    """Return whether the exception says that something was null, empty or not there."""
     missing = error.type in ("KeyError", "StopIteration", "IndexError")
     return missing or TEXTS["null"].find(error.message) is not None or is_of_empty(error)
 
 
 def is_of_empty(error: ProgramError) -> bool:
-    """Whether the exception says that a sequence held nothing: what works on its items was not evaluated then."""
+    """Return whether the exception says that a sequence was empty: what works on its items was not evaluated."""
     kinds = ("ValueError", "StatisticsError", "TypeError")
     return error.type in kinds and TEXTS["empty"].find(error.message) is not None
 
 
 def _score_of_failed_call(suspect: Suspect, error: ProgramError) -> int:
-    """A call that failed, and whose failure the program passed over."""
+    """Return a call that failed, and whose failure the program passed over."""
     if not reports_nothing(error):
         return 0
     given = {str(value) for value in suspect.call.arguments.values()}
@@ -382,7 +382,7 @@ def _score_of_type(suspect: Suspect, message: str) -> int:
 
 
 def _odd_types(message: str, side: int | None) -> Sequence[str]:
-    """The types that a message names as wrong. Of two operands: the one of ``side``, or the null one."""
+    """Return the types that a message names as wrong. Of two operands: the one of ``side``, or the null one."""
     if TEXTS["sliced"].find(message):
         return ["dict"]
     if found := TEXTS["indices"].find(message):

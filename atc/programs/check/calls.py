@@ -1,4 +1,4 @@
-"""What is wrong in the calls of tools that a program makes, by the tools' schemas.
+"""Finds what is wrong in the calls of tools that a program makes, by the tools' schemas.
 
 An argument is held to its schema as the broker will hold it: after the repairs that the broker makes. An error is what
 no call of this form could get through. An argument that is a part of a response is left to the run: only it shows what
@@ -39,9 +39,9 @@ from atc.tools.paging import ALL_PAGES, paging_of
 GIVEN = frozenset({*dir(builtins), "ToolError", "parallel", ALL_PAGES})
 """Names that every program finds in its scope."""
 _BINDERS = frozenset({"globals", "vars", "exec"})
-"""By these a program may bind names that stand nowhere in it."""
+"""Built-ins by which a program may bind names that stand nowhere in it."""
 MOST_HINTS, MOST_CANDIDATES = 20, 1_000
-"""Of unknown names that are compared with the known ones, and of these: a hostile program has thousands of both."""
+"""Unknown names that are compared with known ones, and known ones: a hostile program has thousands of both."""
 
 
 class Names:
@@ -71,7 +71,7 @@ class Names:
         self._hints: dict[str, str | None] = {}
 
     def misspelt(self) -> Iterator[tuple[ast.Name, str]]:
-        """Names that nothing binds, each with the one bound name or tool that differs in case and underscores alone.
+        """Yield names that nothing binds, each with the one bound name or tool of the same letters.
 
         What is called is a tool or a function of the program's own. Nothing is sure where a module gave all its names.
         """
@@ -84,7 +84,7 @@ class Names:
                 yield node, alike[0]
 
     def nowhere(self) -> Iterator[ast.Name]:
-        """Names that a run looks up and that nothing binds; none where a program may bind names in ways unseen.
+        """Yield names that a run looks up and that nothing binds; none where a program may bind names in ways unseen.
 
         Left out are ``answer``, which the program lacks as a whole then, and names that Python itself gives a scope.
         """
@@ -96,7 +96,7 @@ class Names:
                 yield node
 
     def nearest(self, name: str) -> str | None:
-        """What a name that nothing binds may have been meant to be: a tool where it is called, else a variable."""
+        """Return what a name that nothing binds may have been meant to be: a tool if it is called, else a variable."""
         if name not in self._hints and len(self._hints) < MOST_HINTS:
             called = any(node.id == name and self._called[id(node)] for node in self._unknown)
             candidates = sorted(self._tools if called else self._bound - {name})[:MOST_CANDIDATES]
@@ -112,8 +112,8 @@ def _by_spelling(names: Iterable[str]) -> Mapping[str, list[str]]:
 
 
 def _looked_up(tree: ast.AST) -> set[ast.Name]:
-    """The names that a run looks up: not those in annotations that nothing evaluates, nor where a ``try`` is ready for
-    a ``NameError``.
+    """Return the names that a run looks up: not those in annotations that nothing evaluates, nor where a ``try`` is
+    ready for a ``NameError``.
 
     Annotations are all left behind ``from __future__ import annotations`` and from Python 3.14 on, and those of
     variables in functions always.
@@ -151,7 +151,7 @@ _JSON_TYPES: Mapping[type, set[str]] = {
 
 
 def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = DEFAULT) -> list[Finding]:
-    """The findings of all calls, in the order in which they stand.
+    """Return the findings of all calls, in the order in which they stand.
 
     Args:
         flow: the program.
@@ -170,7 +170,7 @@ def call_findings(flow: Flow, protocols: Mapping[str, Protocol], rules: Rules = 
 def literal_arguments(
     call: ToolCall, protocol: Protocol, behind: Callable[[ast.expr], ast.expr] = lambda node: node
 ) -> dict[str, Any]:
-    """Arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out.
+    """Return arguments by name; one that is no literal is :data:`NOT_LITERAL`. What ``*`` or ``**`` hides is left out.
 
     ``behind`` gives what stands behind an expression that names a literal.
     """
@@ -184,7 +184,7 @@ def literal_arguments(
 
 
 def written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, ast.expr]]:
-    """The arguments that are written out, by name."""
+    """Yield the arguments that are written out, by name."""
     for parameter, node in zip(parameters, call.node.args, strict=False):
         if isinstance(node, ast.Starred):
             break
@@ -193,7 +193,7 @@ def written(call: ToolCall, parameters: list[Parameter]) -> Iterator[tuple[str, 
 
 
 def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol], rules: Rules) -> Iterator[Finding]:
-    """Arguments that the tool does not have, and those that it needs and is not given."""
+    """Yield arguments that the tool does not have, and those that it needs and is not given."""
     parameters, node = parameters_of(protocol), call.node
     names = [parameter.name for parameter in parameters]
     known = {*names, *(parameter.original for parameter in parameters)}
@@ -218,7 +218,7 @@ def _names(call: ToolCall, protocol: Protocol, protocols: Mapping[str, Protocol]
 
 
 def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:
-    """The arguments that the gate reads as other ones (:mod:`atc.schemas.repair`), each with that one."""
+    """Return the arguments that the gate reads as other ones (:mod:`atc.schemas.repair`), each with that one."""
     if SPELLING not in rules:
         return {}
     parameters = parameters_of(protocol)
@@ -236,7 +236,7 @@ def _meant(call: ToolCall, protocol: Protocol, rules: Rules) -> dict[str, str]:
 
 
 def _kin(protocol: Protocol, argument: str, protocols: Mapping[str, Protocol]) -> list[str]:
-    """Tools like this one that have such an argument: of several alike, the wrong one was taken."""
+    """Return tools like this one that have such an argument: of several alike, the wrong one was taken."""
     words = set(words_of(protocol.name)) - VERBS
     alike = {
         other.name: len(words.intersection(words_of(other.name)))
@@ -251,12 +251,12 @@ def _takes_more(protocol: Protocol) -> bool:
 
 
 def _excludes(protocol: Protocol) -> bool:
-    """Whether an argument that a tool does not list is refused: its schema says so, or the gate does (a write)."""
+    """Return whether an argument that a tool does not list is refused, by its schema or, for a write, by the gate."""
     return protocol.parameters.get("additionalProperties") is False or protocol.effect is not Effect.READ
 
 
 def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Finding]:
-    """Arguments written as literals, against everything that the schema says of them."""
+    """Yield arguments written as literals, against everything that the schema says of them."""
     given = {name: value for name, value in literal_arguments(call, protocol).items() if value is not NOT_LITERAL}
     if not _is_json(given):
         return  # dates, sets: what becomes of them is not decided here
@@ -275,7 +275,7 @@ def _literals(call: ToolCall, protocol: Protocol, rules: Rules) -> Iterator[Find
 
 
 def _is_of_another_type(protocol: Protocol, schema: JsonSchema, value: Any) -> bool:
-    """Whether a literal has none of the types that its argument may have."""
+    """Return whether a literal has none of the types that its argument may have."""
     options = [place.types for place in Place(protocol.parameters, "", schema).alternatives]
     return bool(options) and all(options) and _JSON_TYPES[type(value)].isdisjoint(set[str]().union(*options))
 

@@ -61,13 +61,13 @@ class Seen:
         self._answered: Mapping[str, list[Any]] = answered
 
     def at(self, origin: Origin) -> list[Any]:
-        """The values that stood at a part of a response."""
+        """Return the values that stood at a part of a response."""
         responses = self._answered.get(origin.tool, [])[-MOST_CALLS:]
         found = (value for response in responses for _, value in islice(places(response, origin.path), MOST_VALUES))
         return [value for value in found if value is not MISSING and value is not None]
 
     def has(self, access: Access) -> bool:
-        """Whether some response had what is looked up there, or what a document says of the place does not hold."""
+        """Return whether some response had what is looked up there, or belies what a document says of the place."""
         return any(self._is_there(access, origin) for origin in access.base.origins)
 
     def _is_there(self, access: Access, origin: Origin) -> bool:
@@ -79,7 +79,7 @@ class Seen:
         return any(isinstance(value, dict) and access.key in value for value in values)
 
     def keys(self, origin: Origin) -> tuple[str, ...]:
-        """The keys of the objects that stood there."""
+        """Return the keys of the objects that stood there."""
         return tuple(dict.fromkeys(key for value in self.at(origin) if isinstance(value, dict) for key in value))
 
 
@@ -98,7 +98,7 @@ Literals = tuple[Any, ...]
 def comparison_findings(
     nodes: Iterable[ast.AST], flow: Flow, protocols: Mapping[str, Protocol], seen: Seen
 ) -> list[Finding]:
-    """The comparisons of a program that its tools' documents say are never so.
+    """Return the comparisons of a program that its tools' documents say are never so.
 
     Args:
         nodes: of the program.
@@ -126,7 +126,7 @@ def comparison_findings(
 
 
 def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
-    """What a comparison compares with texts and numbers that are written out."""
+    """Yield what a comparison compares with texts and numbers that are written out."""
     if not isinstance(node, ast.Compare) or len(node.ops) != 1:
         return
     left, right = node.left, node.comparators[0]
@@ -146,13 +146,13 @@ def _compared(node: ast.AST) -> Iterator[tuple[ast.expr, Literals]]:
 
 
 def _falls_back(field: ast.expr, literals: Literals) -> bool:
-    """Whether the program itself gives what it compares with: ``order.get("status", "none") == "none"``."""
+    """Return whether the program itself gives what it compares with: ``order.get("status", "none") == "none"``."""
     parts = [part.value for part in ast.walk(field) if isinstance(part, ast.Constant)]
     return any(literal in parts for literal in literals)
 
 
 def _choices(field: ast.expr, flow: Flow, protocols: Mapping[str, Protocol], seen: Seen) -> list[Any]:
-    """The choices of a field, as far as documents name them all, and nothing that was seen is another one."""
+    """Return the choices of a field, as far as documents name them all, and nothing that was seen is another one."""
     value = flow.at(span_of(field))
     if value.open or value.cells or value.functions or not value.origins:
         return []
@@ -187,7 +187,7 @@ def _finding(node: ast.AST, origin: Origin, literal: str | int, choices: list[An
 
 
 def broken_tool_findings(program: Program, broken: Mapping[str, Collection[str]]) -> list[Finding]:
-    """One finding for each broken tool that a program calls without being ready for its failure.
+    """Return one finding for each broken tool that a program calls without being ready for its failure.
 
     Args:
         program: the program.
@@ -303,7 +303,7 @@ class Checker:
         return found
 
     def _is_forgiven(self, access: Access, flow: Flow) -> bool:
-        """Whether the program itself put that key there, asks whether it is there, or is ready for it not to be."""
+        """Return whether the program itself put that key there, tests for it, or is ready for it to be missing."""
         if access.hedged or access.key in flow.tested or access.base.origins & flow.type_tested:
             return True
         added = [flow.added.get(site, set()) for site in (None, *(origin.site for origin in access.base.origins))]
@@ -333,7 +333,7 @@ class Checker:
         )
 
     def _elsewhere(self, key: str, first: str = "") -> tuple[str, ...]:
-        """Where responses have a field of that name, as programs write it; ``first``: the tool that comes first."""
+        """Return where responses have a field of that name, as programs write it. ``first``: the first tool."""
         if "key-elsewhere" not in self._rules:
             return ()
         places = [
@@ -355,7 +355,7 @@ class Checker:
         return found
 
     def _undefined(self, node: ast.Name, names: Names) -> Finding:
-        """A name that nothing binds, with what the program may have meant."""
+        """Report a name that nothing binds, with what the program may have meant."""
         if "nearest-name" not in self._rules:
             return Finding(kind="undefined_name", name=node.id, line=node.lineno)
         if shared := self._called_after_sources.get(node.id):
@@ -368,7 +368,7 @@ class Checker:
 
 
 def _lacks(shape: Shape, access: Access) -> bool:
-    """Whether such a look-up surely fails on what has this shape."""
+    """Return whether such a look-up surely fails on what has this shape."""
     if shape.kind == "open":
         return False
     if access.attribute:
@@ -379,12 +379,12 @@ def _lacks(shape: Shape, access: Access) -> bool:
 
 
 def _as_seen(finding: Finding, keys: tuple[str, ...]) -> Finding:
-    """A finding with the keys that the run saw in place of those of the document."""
+    """Return a finding with the keys that the run saw in place of those of the document."""
     return finding.model_copy(update={"case": "", "known": keys[:30]}) if keys and not finding.case else finding
 
 
 def _own_dicts(access: Access) -> list[Finding]:
-    """A key that a dict of the program's own is never seen to get: a warning, for it may get it in ways unseen."""
+    """Warn of a key that a dict of the program's own is never seen to get: it may get it in ways unseen."""
     cells, line = sorted(access.base.cells, key=lambda cell: list(cell.fields)), access.node.lineno
     if not cells or not isinstance(access.node, ast.Subscript) or not isinstance(access.key, str):
         return []
@@ -407,7 +407,7 @@ def _refused(program: Program, line: int, case: FindingCase = "", reason: str = 
 
 
 def _unique(found: list[Finding]) -> list[Finding]:
-    """One finding a line and kind, in the order of lines; of arguments that others supply, and of comparisons, each."""
+    """Return one finding a line and kind, in the order of lines; each of supplied arguments and of comparisons."""
     kept: dict[tuple[Any, ...], Finding] = {}
     for finding in found:
         apart = (finding.arguments, finding.name) if finding.sources or finding.case == "compared" else ()

@@ -74,7 +74,7 @@ _COMPUTES: dict[str, frozenset[str]] = {
     "gc": frozenset({"collect", "enable", "disable", "isenabled"}),
     "importlib": frozenset({"import_module"}),
 }  # fmt: skip
-"""What of these modules only computes, and runs in the jail as it does anywhere."""
+"""The parts of these modules that only compute, and run in the jail as they do anywhere."""
 _STARTS = ("exec", "spawn", "posix_spawn", "fork", "popen", "system", "kill", "wait")
 """Beginnings of the names by which ``os`` deals with processes."""
 _PATH_METHODS = frozenset(
@@ -125,7 +125,7 @@ def lacking_findings(tree: ast.Module, *, packages: bool = False) -> list[Findin
 
 
 def own_names(tree: ast.Module) -> frozenset[str]:
-    """The names that a program binds itself, anywhere in it."""
+    """Return the names that a program binds itself, anywhere in it."""
     imported = (name for node in ast.walk(tree) for name, _ in _bindings(node))
     return frozenset(imported).union(*map(_bound_otherwise, ast.walk(tree)))
 
@@ -148,7 +148,7 @@ class _Names:
         self._methods = _PATH_METHODS - bound if self._has_paths else frozenset()
 
     def used_by(self, node: ast.AST) -> list[Finding]:
-        """What a node uses that the jail does not have."""
+        """Return what a node uses that the jail does not have."""
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "open":
             return [_lacks(node, "open()", "files")] if "open" not in self._own else []
         if isinstance(node, ast.Name) and node.id == "__file__" and "__file__" not in self._own:
@@ -168,7 +168,7 @@ class _Names:
         return [_lacks(node, f"{module}.{part}", case)]
 
     def _dotted(self, node: ast.expr) -> str:
-        """``os.path.getsize``, whatever names the program has given to the parts; empty where it is no such thing."""
+        """Return ``os.path.getsize``, whatever names the program gave to the parts; empty where it is no such thing."""
         parts: list[str] = []
         while isinstance(node, ast.Attribute) and len(parts) < 3:
             parts.append(node.attr)
@@ -195,14 +195,14 @@ def _is_there(module: str) -> bool:
 
 
 def _prefixes(dotted: str) -> Iterator[str]:
-    """``a.b.c``, ``a.b``, ``a``."""
+    """Yield ``a.b.c``, ``a.b``, ``a``."""
     while dotted:
         yield dotted
         dotted = dotted.rpartition(".")[0]
 
 
 def _imported(node: ast.AST) -> list[str]:
-    """The modules that a node imports."""
+    """Return the modules that a node imports."""
     match node:
         case ast.Import(names=names):
             return [alias.name for alias in names]
@@ -214,7 +214,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _by_text(node: ast.Call, *, whole: bool = False) -> str:
-    """The module of ``__import__("os.path")``, which returns ``os``, or of ``importlib.import_module("os.path")``."""
+    """Return the module of ``__import__("os.path")`` (``os``), or of ``importlib.import_module("os.path")``."""
     match node:
         case ast.Call(func=ast.Name(id="__import__"), args=[ast.Constant(value=str(name)), *_]):
             return name if whole else name.partition(".")[0]
@@ -227,7 +227,7 @@ def _by_text(node: ast.Call, *, whole: bool = False) -> str:
 
 
 def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
-    """The names that an import binds, each with the dotted name of what it stands for."""
+    """Yield the names that an import binds, each with the dotted name of what it stands for."""
     match node:
         case ast.Import(names=names):
             for alias in names:
@@ -239,7 +239,7 @@ def _bindings(node: ast.AST) -> Iterator[tuple[str, str]]:
 
 
 def _bound_otherwise(node: ast.AST) -> set[str]:
-    """The names that a node binds without importing anything."""
+    """Return the names that a node binds without importing anything."""
     match node:
         case ast.Name(id=name, ctx=ast.Store()):
             return {name}
@@ -253,7 +253,7 @@ def _bound_otherwise(node: ast.AST) -> set[str]:
 
 
 def _prepared(tree: ast.Module) -> Iterator[tuple[ast.AST, int]]:
-    """Every node, and what may go wrong in it without ending the program: imports, uses."""
+    """Yield every node, and what may go wrong in it without ending the program: imports, uses."""
     todo: list[tuple[ast.AST, int]] = [(tree, 0)]
     while todo:
         node, around = todo.pop()
@@ -265,7 +265,7 @@ def _prepared(tree: ast.Module) -> Iterator[tuple[ast.AST, int]]:
 
 
 def _caught_in(node: ast.AST) -> int:
-    """What may go wrong in the body of a statement."""
+    """Return what may go wrong in the body of a statement."""
     match node:
         case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
             caught = [names_in(handler.type) if handler.type else {"BaseException"} for handler in handlers]
@@ -298,7 +298,7 @@ _AS_WRITTEN = frozenset(_SYNTAX.split())
 
 
 def policy_findings(tree: ast.Module, *, packages: bool = False) -> list[Finding]:
-    """The findings of the policy: ``forbidden_import``, ``forbidden_name`` and ``forbidden_syntax``.
+    """Return the findings of the policy: ``forbidden_import``, ``forbidden_name`` and ``forbidden_syntax``.
 
     The tree is left as it is. Linear in its nodes, at any depth: nothing here calls itself.
 
@@ -338,14 +338,14 @@ class Policy(RestrictingNodeTransformer):
         self._refuse("forbidden_syntax", "", node, type(node).__name__)
 
     def warn(self, node: ast.AST, info: str) -> None:
-        """Nothing: the library warns of what it makes of a program, and it makes nothing of it here."""
+        """Do nothing: the library warns of what it makes of a program, and it makes nothing of it here."""
 
     def node_contents_visit(self, node: Any) -> Any:
-        """Nothing: :func:`policy_findings` brings the children."""
+        """Do nothing: :func:`policy_findings` brings the children."""
         return node
 
     def inject_print_collector(self, node: Any, position: int = 0) -> None:
-        """Nothing: ``print`` stays what it is."""
+        """Do nothing: ``print`` stays what it is."""
 
     def _refuse(self, kind: FindingKind, case: FindingCase, node: ast.AST, name: str) -> None:
         self.findings.append(Finding(kind=kind, case=case, name=name, line=getattr(node, "lineno", 0)))
@@ -394,7 +394,7 @@ class Policy(RestrictingNodeTransformer):
         return node
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
-        """Such a pattern reads attributes: ``case object(__dict__=found)``."""
+        """Refuse attributes as a look-up does: a pattern reads them, ``case object(__dict__=found)``."""
         for name in node.kwd_attrs:
             self._check_attribute(node, name)
         return node

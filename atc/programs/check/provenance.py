@@ -47,8 +47,8 @@ def provenance_findings(
     known: str,
     rules: Rules = DEFAULT,
 ) -> list[Finding]:
-    """Identifiers and e-mail addresses that nobody gave (``invented_id``), and names of the task where an id is wanted.
-    A model may know some of them, and a service may know things by name.
+    """Return identifiers and e-mail addresses that nobody gave (``invented_id``), and names of the task where an id is
+    wanted. A model may know some of them, and a service may know things by name.
 
     Args:
         tree: the program. ``flow``: the values in it.
@@ -89,7 +89,7 @@ class _Named:
         self._values = {name: value for name, value in self._values.items() if times[name] == 1}
 
     def behind(self, node: ast.expr) -> ast.expr:
-        """What stands behind a name that is given a value once; any other expression itself."""
+        """Return what stands behind a name that is given a value once; any other expression itself."""
         return self._values.get(node.id, node) if isinstance(node, ast.Name) else node
 
 
@@ -123,8 +123,9 @@ def _inside(
     known: str,
     named: _Named,
 ) -> Iterator[Finding]:
-    """Identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in those
-    fields alone that a response supplies."""
+    """Yield identifiers that nobody gave within the lists and objects of a call: one for each field of an argument, in
+    those fields alone that a response supplies.
+    """
     for name, given in written(call, parameters_of(protocol)):
         node = named.behind(given)
         if name not in sources or isinstance(node, ast.Constant):
@@ -152,7 +153,7 @@ def _inside(
 
 
 def _literals(node: ast.expr) -> Iterator[tuple[Path, object]]:
-    """The literals in the lists and objects that a program writes out, with the way to each; no nulls."""
+    """Yield the literals in the lists and objects that a program writes out, with the way to each; no nulls."""
     todo: list[tuple[Path, ast.expr]] = [((), node)]
     while todo:
         path, part = todo.pop()
@@ -177,8 +178,9 @@ def _last(path: Path) -> str:
 
 
 def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> bool:
-    """Whether a parameter's document gives a value: among its choices, as its default, or as a word with a meaning of
-    its own (``primary``, ``me``). An example's id is somebody else's thing."""
+    """Return whether a parameter's document gives a value: among its choices, as its default, or as a word with a
+    meaning of its own (``primary``, ``me``). An example's id is somebody else's thing.
+    """
     whole = Place(protocol.parameters, "", schema)
     places = [whole, *whole.alternatives]
     if any(value in [*place.values, place.schema.get("default")] for place in places):
@@ -188,13 +190,14 @@ def _is_documented(value: object, protocol: Protocol, schema: JsonSchema) -> boo
 
 
 def _is_proper_name(value: object) -> bool:
-    """Whether a text is written as the names of people and places are: ``New York``."""
+    """Return whether a text is written as the names of people and places are: ``New York``."""
     return isinstance(value, str) and value[:1].isupper() and not value.isupper() and value.replace(" ", "").isalpha()
 
 
 def _is_given(value: object, known: str) -> bool:
-    """Whether a value stands in what is known as a word of its own, each item of a list by itself: without a sign, for
-    the task may say west; of a path or a URI also its last part, which is the id (``gid://shop/Order/5912``)."""
+    """Return whether a value stands in what is known as a word of its own, each item of a list by itself: without a
+    sign, for the task may say west; of a path or a URI also its last part, which is the id (``gid://shop/Order/5912``).
+    """
     if isinstance(value, list | tuple):
         return all(_is_given(item, known) for item in value[:MOST_ITEMS])
     spelled = str(value).casefold().lstrip("-")
@@ -220,7 +223,7 @@ def _addresses(tree: ast.Module, protocols: Mapping[str, Protocol], known: str) 
 
 
 def addresses_in(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.Constant, str]]:
-    """The texts of a program that are an e-mail address each, with the address."""
+    """Yield the texts of a program that are an e-mail address each, with the address."""
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _ADDRESS.fullmatch(node.value.strip()):
             yield node, node.value.strip()

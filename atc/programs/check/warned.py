@@ -47,7 +47,7 @@ class Slices:
                     self._sources[name].append(source)
 
     def of(self, expressions: Iterable[ast.AST]) -> set[Span]:
-        """Where everything stands that the expressions may depend on, they themselves too."""
+        """Return where everything stands that the expressions may depend on, they themselves too."""
         found, names = set[Span](), set[str]()
         seen, todo = set[int](), list(expressions)
         while todo:
@@ -63,7 +63,7 @@ class Slices:
         return found
 
     def _flows(self, node: ast.AST) -> Iterator[tuple[Iterable[str], ast.AST]]:
-        """Names that a node gives a value to, each time with what the value is computed from."""
+        """Yield names that a node gives a value to, each time with what the value is computed from."""
         match node:
             case ast.Assign(targets=targets, value=value):
                 for target in targets:
@@ -101,7 +101,7 @@ class Slices:
 
 
 def _given_to(function: str) -> str:
-    """What stands for all that a function is given, wherever it is called: no name of a program."""
+    """Return what stands for all that a function is given, wherever it is called: no name of a program."""
     return f"{function}()"
 
 
@@ -110,7 +110,7 @@ def _parameters(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> li
 
 
 def _roots(target: ast.expr) -> list[str]:
-    """The names that a target changes: of ``a["b"].c`` it is ``a``."""
+    """Return the names that a target changes: of ``a["b"].c`` it is ``a``."""
     return [part.id for part in ast.walk(target) if isinstance(part, ast.Name)]
 
 
@@ -142,17 +142,17 @@ class Warned:
 
     @property
     def silent(self) -> tuple[Finding, ...]:
-        """Those that a run does not settle: where such a value is wrong, no error tells."""
+        """Return those that a run does not settle: where such a value is wrong, no error tells."""
         return tuple(finding for finding in self.found if _is_silent(finding))
 
     @property
     def gating(self) -> list[Finding]:
-        """Those for which the program is sent back once."""
+        """Return those for which the program is sent back once."""
         gates = {id(finding) for found in (self.half_way, *self.of_writes.values()) for finding in found}
         return [finding for finding in self.found if id(finding) in gates]
 
     def foretold(self, fault: Fault) -> Finding | None:
-        """The warning that a failure bears out, with the keys that really stood there; ``None`` if there is none."""
+        """Return the warning that a failure bears out, with the keys that really stood there, if there is one."""
         seen = fault.observed.keys if fault.observed is not None else ()
         for finding in self.found if fault.cause is None else ():
             if _is_about(finding, fault):
@@ -164,7 +164,7 @@ class Warned:
 
 
 def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequence[Finding]) -> Warned:
-    """The warnings among the findings of a program, with what they can harm.
+    """Return the warnings among the findings of a program, with what they can harm.
 
     Args:
         program: the program. Where it is too large to be followed, every warning stands before every write.
@@ -195,7 +195,7 @@ def warned(program: Program, protocols: Mapping[str, Protocol], findings: Sequen
 
 
 class _Places:
-    """Where the expressions stand that findings are about: spans where they are known, else lines."""
+    """Finds where the expressions stand that findings are about: spans where they are known, else lines."""
 
     def __init__(self, flow: Flow, nodes: Iterable[ast.AST]) -> None:
         self._known: defaultdict[tuple[int, str | int | None], set[Span | int]] = defaultdict(set)
@@ -207,7 +207,7 @@ class _Places:
             self._known[node.lineno, None].add(span_of(node))
 
     def within(self, spans: set[Span], findings: Iterable[Finding]) -> tuple[Finding, ...]:
-        """The findings about one of these expressions, or about a line on which one begins."""
+        """Return the findings about one of these expressions, or about a line on which one begins."""
         here = {*spans, *(span[0] for span in spans)}
         return tuple(finding for finding in findings if not self._of(finding).isdisjoint(here))
 
@@ -217,7 +217,7 @@ class _Places:
 
 
 def _is_about(finding: Finding, fault: Fault) -> bool:
-    """Whether a failure is at the place that a finding warned about: its line, or its tool's call or response."""
+    """Return whether a failure is at the place that a finding warned about: its line, its tool's call or response."""
     if finding.kind == "no_call":
         return fault.case is FaultCase.NO_CALLS
     if fault.case is FaultCase.ANSWER_TYPE:

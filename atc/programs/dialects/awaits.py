@@ -44,7 +44,7 @@ def rewrites(program: Program, protocols: Mapping[str, Protocol], inputs: Collec
 
 
 def awaits_outside(program: Program) -> list[ast.Await]:
-    """Where a program that parses awaits something outside a coroutine, which Python does not allow."""
+    """Return where a program that parses awaits something outside a coroutine, which Python does not allow."""
     found: list[ast.Await] = []
     todo: list[tuple[ast.AST, bool]] = [(program.module, False)]
     while todo:
@@ -58,7 +58,7 @@ def awaits_outside(program: Program) -> list[ast.Await]:
 
 
 class _Sequential:
-    """What of a program can be made sequential.
+    """Finds what of a program can be made sequential.
 
     Args:
         text: the program.
@@ -86,14 +86,14 @@ class _Sequential:
 
     @property
     def found(self) -> bool:
-        """Whether there is anything to rewrite."""
+        """Return whether there is anything to rewrite."""
         return bool(self._awaits or self._runs)
 
     # -- what is certain -----------------------------------------------------------------------------------------------
 
     @property
     def complete(self) -> bool:
-        """Whether nothing asynchronous would be left in the program."""
+        """Return whether nothing asynchronous would be left in the program."""
         return bool(self._own) and all(map(self._is_settled, self._text.nodes))
 
     def _is_settled(self, node: ast.AST) -> bool:
@@ -113,7 +113,7 @@ class _Sequential:
         return True
 
     def _asyncio(self, called: ast.expr) -> str:
-        """The function of ``asyncio`` that is called; empty if it is another one."""
+        """Return the function of ``asyncio`` that is called; empty if it is another one."""
         match called:
             case ast.Attribute(value=ast.Name(id=name), attr=function) if name in self._module:
                 return function
@@ -142,7 +142,7 @@ class _Sequential:
         return self._text.between(end_of(node.args[0]), end_of(node)) == ")"
 
     def _is_plain(self, node: ast.AST) -> TypeGuard[ast.Call]:
-        """Whether this is a call of a tool, or of a coroutine that becomes a function."""
+        """Return whether this is a call of a tool, or of a coroutine that becomes a function."""
         return (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -150,7 +150,7 @@ class _Sequential:
         )
 
     def _gathered(self, argument: ast.expr, where: ast.Await) -> list[ast.Call] | None:
-        """The calls behind one argument of ``gather``; ``None`` unless it is calls of tools alone."""
+        """Return the calls behind one argument of ``gather``; ``None`` unless it is calls of tools alone."""
         if isinstance(argument, ast.Starred):
             if isinstance(argument.value, ast.Name):
                 return self._kept_before(argument.value, where, many=True)
@@ -168,8 +168,9 @@ class _Sequential:
         return None
 
     def _kept_before(self, name: ast.Name, where: ast.Await, *, many: bool) -> list[ast.Call] | None:
-        """The calls that a variable holds which nothing but ``gather`` takes. They run where they are written, which is
-        before the gathering: with an effect only if nothing stands between."""
+        """Return the calls that a variable holds which nothing but ``gather`` takes. They run where they are written,
+        which is before the gathering: with an effect only if nothing stands between.
+        """
         text, bound, appended = self._text, list[ast.AST](), list[ast.Call]()
         for use in text.uses[name.id]:
             if isinstance(use.ctx, ast.Store):
@@ -187,7 +188,7 @@ class _Sequential:
         return [*calls, *appended] if reads or (not appended and _is_next(kept, text.parents[where])) else None
 
     def _appended(self, name: ast.Name) -> ast.Call | None:
-        """The call of a tool that is appended to a list, as a statement."""
+        """Return the call of a tool that is appended to a list, as a statement."""
         parents = self._text.parents
         method = parents[name]
         call = parents.get(method)
@@ -203,7 +204,7 @@ class _Sequential:
     # -- what is written in its place ----------------------------------------------------------------------------------
 
     def rewrites(self) -> Iterator[Rewrite]:
-        """The rewrites of all that is certain."""
+        """Yield the rewrites of all that is certain."""
         text, gathers = self._text, {*self._gathers}
         for node in self._awaits:
             if node.value in gathers and isinstance(node.value, ast.Call):
@@ -232,8 +233,9 @@ class _Sequential:
         return _rewrite(node, "made the calls of `gather` in order", text.put(start_of(node), opened, "["), last)
 
     def _thunks(self, node: ast.Await, call: ast.Call) -> list[Edit] | None:
-        """What makes functions for ``parallel`` of the arguments of ``gather``; ``None`` if the calls may do anything
-        but read, or something else is computed with them."""
+        """Return what makes functions for ``parallel`` of the arguments of ``gather``; ``None`` if the calls may do
+        anything but read, or something else is computed with them.
+        """
         if "parallel" not in self._given or _is_in_class(self._text, node):
             return None
         edits: list[Edit] = []
@@ -251,12 +253,12 @@ class _Sequential:
         return None if not edits or alone else edits
 
     def _open(self, call: ast.Call) -> tuple[int, int] | None:
-        """Where the arguments of a call begin."""
+        """Return where the arguments of a call begin."""
         return self._text.behind(end_of(call.func), end_of(call), "(")
 
 
 def _asyncio_names(text: Text, protocols: Collection[str]) -> tuple[set[str], dict[str, str]]:
-    """What a program calls ``asyncio``, and the functions that it imports from there, each with their own name."""
+    """Return what a program calls ``asyncio``, and what it imports from there, each with its own name."""
     modules: Counter[str] = Counter()
     functions: dict[str, str] = {}
     for node in text.nodes:
@@ -272,13 +274,13 @@ def _asyncio_names(text: Text, protocols: Collection[str]) -> tuple[set[str], di
 
 
 def _written(text: Text, node: ast.AsyncFunctionDef) -> str:
-    """The word ``async`` before ``def``, with the blanks behind it; empty if something else stands there."""
+    """Return the word ``async`` before ``def``, with the blanks behind it; empty if something else stands there."""
     word = _ASYNC_DEF.match(text.line_from(node))
     return word[0] if word else ""
 
 
 def _root(node: ast.expr) -> ast.expr:
-    """What stands first in ``f(x=1)["key"]`` or ``f(x=1).get("key")``: nothing in a response can be awaited."""
+    """Return what stands first in ``f(x=1)["key"]`` or ``f(x=1).get("key")``: nothing in a response can be awaited."""
     while True:
         match node:
             case ast.Subscript(value=inner) | ast.Call(func=ast.Attribute(value=inner)):
@@ -288,13 +290,13 @@ def _root(node: ast.expr) -> ast.expr:
 
 
 def _computes(call: ast.Call) -> bool:
-    """Whether the arguments of a call do more than name values."""
+    """Return whether the arguments of a call do more than name values."""
     arguments = (*call.args, *(each.value for each in call.keywords))
     return any(isinstance(part, _COMPUTES) for argument in arguments for part in ast.walk(argument))
 
 
 def _is_next(kept: ast.Assign, node: ast.AST) -> bool:
-    """Whether this is the statement on the line below, in the same block, with the gathering for its value."""
+    """Return whether this is the statement on the line below, in the same block, with the gathering for its value."""
     return (
         isinstance(node, ast.Assign | ast.Return | ast.Expr)
         and node.col_offset == kept.col_offset
@@ -303,7 +305,7 @@ def _is_next(kept: ast.Assign, node: ast.AST) -> bool:
 
 
 def _is_in_class(text: Text, node: ast.AST) -> bool:
-    """Whether a class is the next scope around, whose names no lambda sees."""
+    """Return whether a class is the next scope around, whose names no lambda sees."""
     at: ast.AST | None = node
     while at is not None and not isinstance(at, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef):
         at = text.parents.get(at)
@@ -322,7 +324,7 @@ def _rewrite(node: ast.expr | ast.stmt, what: str, *edits: Edit) -> Rewrite:
 
 _FORMS = re.compile(r"\b(?:await|async|asyncio|tools|functions|call_tool|mcp__)")
 _ROUNDS = 6
-"""How often a program is looked at again: a call of a tool inside another one's arguments is seen in the next round."""
+"""Rounds in which a program is looked at: a call of a tool inside another one's arguments is seen in the next."""
 
 
 def in_plain_python(
@@ -349,7 +351,7 @@ def in_plain_python(
 
 
 def unclear_tools(program: Program, protocols: Mapping[str, Protocol], inputs: Collection[str] = ()) -> list[Finding]:
-    """The names of this kind that may mean several tools, or name another server than has the tool; each an error."""
+    """Return the names of this kind that may mean several tools, or name a wrong server for the tool: errors."""
     if program.tree is None or _FORMS.search(program.source) is None:
         return []
     return tool_names.unclear(program, protocols, inputs)

@@ -26,7 +26,7 @@ from atc.schemas.protocol import Protocol, parameters_of
 
 
 class Text:
-    """What a dialect looks at in a program that parses.
+    """Holds what a dialect looks at in a program that parses.
 
     Args:
         program: the program.
@@ -45,12 +45,12 @@ class Text:
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
-        """What each node stands in."""
+        """Return what each node stands in."""
         return {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     @cached_property
     def uses(self) -> dict[str, list[ast.Name]]:
-        """Where each name stands."""
+        """Return where each name stands."""
         found: dict[str, list[ast.Name]] = {}
         for node in self.nodes:
             if isinstance(node, ast.Name):
@@ -58,11 +58,11 @@ class Text:
         return found
 
     def line_from(self, node: ast.expr | ast.stmt) -> str:
-        """The rest of the line on which a node begins."""
+        """Return the rest of the line on which a node begins."""
         return self._lines[node.lineno - 1][node.col_offset :].decode()
 
     def between(self, start: Position, end: Position) -> str:
-        """The text between two places."""
+        """Return the text between two places."""
         (first, left), (last, right) = start, end
         if first == last:
             return self._lines[first - 1][left:right].decode()
@@ -75,7 +75,7 @@ class Text:
         return Edit(start, end, text + "\n" * (end[0] - start[0]) + after)
 
     def behind(self, at: Position, end: Position, sign: str) -> Position | None:
-        """The place behind a sign that comes next, with blanks alone before it; ``None`` if something else does."""
+        """Return the place behind a sign that comes next, after blanks alone; ``None`` if something else does."""
         found = self.between(at, end)
         before, met, _ = found.partition(sign)
         if not met or before.strip():
@@ -133,7 +133,7 @@ class ToolNames:
                 self._named.setdefault(spelling, []).append(name)
 
     def meant(self, written: str) -> tuple[str, tuple[str, ...]]:
-        """The tool that is meant; or an empty text, and those that may be."""
+        """Return the tool that is meant; or an empty text, and those that may be."""
         if written in self._protocols:
             return written, ()
         if len(written) > MAX_WRITTEN:
@@ -150,8 +150,9 @@ class ToolNames:
         return "", tuple(candidates[:MAX_CANDIDATES])
 
     def _of_server(self, server: str, tools: list[str]) -> list[str]:
-        """Those of some tools that a server has. Is none known by that name, the only server that there is can be
-        meant: clients have names of their own for it."""
+        """Return those of some tools that a server has. Is none known by that name, the only server that there is can
+        be meant: clients have names of their own for it.
+        """
         place, known = tool_name(server), {*self._servers.values()}
         if place not in known:
             return tools if len(known) < 2 else []
@@ -163,17 +164,17 @@ class ToolNames:
 
 
 def is_form(name: str) -> bool:
-    """Whether a name is one by which other runtimes give tools."""
+    """Return whether a name is one by which other runtimes give tools."""
     return name in HOLDERS or name == CALLER or name.startswith(PREFIX)
 
 
 def _server(protocol: Protocol) -> str:
-    """The server of a tool: its own name, where it has one, stands first in its location."""
+    """Return the server of a tool: its own name, where it has one, stands first in its location."""
     return tool_name(protocol.source.location.partition(" (")[0])
 
 
 def _references(text: Text, protocols: Mapping[str, Protocol]) -> Iterator[Reference]:
-    """Where a program names tools in these ways; one whose own name the program has a variable for is left out."""
+    """Yield where a program names tools in these ways; not one whose own name is a variable of the program."""
     if text.starred:
         return  # any name may be bound
     free = {name for name in (*HOLDERS, CALLER) if name not in text.binders and name not in protocols}
@@ -201,7 +202,7 @@ def _references(text: Text, protocols: Mapping[str, Protocol]) -> Iterator[Refer
 
 
 def _named_in(node: ast.Call) -> tuple[str, ast.expr | None] | None:
-    """The literal name and the arguments that ``call_tool`` is given."""
+    """Return the literal name and the arguments that ``call_tool`` is given."""
     given = dict(zip(("name", "arguments"), node.args, strict=False))
     given |= {k.arg: k.value for k in node.keywords if k.arg in ("name", "arguments")}
     if len(given) != len(node.args) + len(node.keywords) or any(isinstance(a, ast.Starred) for a in node.args):
@@ -224,7 +225,7 @@ def rewrites(program: Program, protocols: Mapping[str, Protocol], inputs: Collec
 
 
 def unclear(program: Program, protocols: Mapping[str, Protocol], inputs: Collection[str]) -> list[Finding]:
-    """The names that may mean several tools, or one of another server than they say: each an error."""
+    """Return the names that may mean several tools, or one of another server than they say: each an error."""
     return [
         Finding(kind="unknown_tool", name=each.shown, line=each.node.lineno, instead=each.candidates)
         for each in _references(Text(program, inputs), protocols)
@@ -233,7 +234,7 @@ def unclear(program: Program, protocols: Mapping[str, Protocol], inputs: Collect
 
 
 def _as_call(text: Text, node: ast.Call, found: Reference, protocol: Protocol) -> tuple[Edit, ...]:
-    """``call_tool("f", {"a": 1})`` as ``f(a=1)``; as ``f(**given)`` where the arguments are not written out."""
+    """Write ``call_tool("f", {"a": 1})`` as ``f(a=1)``; as ``f(**given)`` where the arguments are not written out."""
     start, end, given = start_of(node), end_of(node), found.arguments
     if given is None or (isinstance(given, ast.Constant) and given.value is None):
         return (text.put(start, end, f"{found.tool}(", ")"),)
@@ -246,7 +247,7 @@ def _as_call(text: Text, node: ast.Call, found: Reference, protocol: Protocol) -
 
 
 def _keywords(text: Text, given: ast.Dict, protocol: Protocol) -> list[Edit] | None:
-    """``"a": 1`` as ``a=1`` for every key; ``None`` if one is no text, no name, or there twice."""
+    """Write ``"a": 1`` as ``a=1`` for every key; ``None`` if one is no text, no name, or there twice."""
     names = {parameter.original: parameter.name for parameter in parameters_of(protocol)}
     edits: list[Edit] = []
     seen: set[str] = set()

@@ -29,7 +29,7 @@ MAX_KEYS, MAX_KEY = 20, 64
 
 
 def respelt(calls: Sequence[Made], program: str, tools: Mapping[str, Protocol]) -> dict[tuple[str, str], str]:
-    """Of a tool and a key that none of its parameters has, the parameter that was meant.
+    """Return the parameter that was meant, for a tool and a key that none of its parameters has.
 
     Args:
         calls: those whose values reached the answer.
@@ -55,7 +55,7 @@ def respelt(calls: Sequence[Made], program: str, tools: Mapping[str, Protocol]) 
 
 
 def _keys(call: Made) -> list[tuple[str, str]]:
-    """The keys of the arguments themselves that became another, and changed nothing else."""
+    """Return the keys of the arguments themselves that became another, and changed nothing else."""
     made = []
     for repair in call.repairs:
         kind, path, name = repair.get("kind"), repair.get("path"), repair.get("name")
@@ -93,7 +93,7 @@ class _Request(NamedTuple):
 
     @property
     def shows(self) -> bool:
-        """Whether its answer shows that what the program did was right, as far as an answer can.
+        """Return whether its answer shows that what the program did was right, as far as an answer can.
 
         It does not where a call was refused by the user or a rule, or the check's warnings about it stayed unresolved.
         """
@@ -108,7 +108,7 @@ def lessons_of(
     request: int = 0,
     warned: bool = False,
 ) -> Lessons:
-    """What a finished run teaches; of a conversation its last request. Linear in the run.
+    """Return what a finished run teaches; of a conversation its last request. Linear in the run.
 
     Args:
         run: a run on disk, its result, or the events of its trace.
@@ -130,7 +130,7 @@ def lessons_of(
 
 
 def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lessons]:
-    """What each request of a run on disk teaches, in order: a conversation has several.
+    """Yield what each request of a run on disk teaches, in order: a conversation has several.
 
     Raises:
         TraceError: a line of its trace is damaged.
@@ -142,7 +142,7 @@ def all_lessons(run: StoredRun, tools: Mapping[str, Protocol]) -> Iterator[Lesso
 
 
 def tasks_of(run: StoredRun) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Of each answered request of a run on disk its task, and the tools that its last program called with success.
+    """Yield the task of each answered request of a run, and the tools that its last program called with success.
 
     A dry run answers nothing.
 
@@ -170,7 +170,7 @@ def _of_result(result: Result[Any], number: int) -> _Request:
 
 
 def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request]:
-    """The requests of a trace. A run that was resumed goes on with the same request."""
+    """Yield the requests of a trace. A run that was resumed goes on with the same request."""
     run_id, number, written, running, task = "", -1, "", "", ""
     answered, program = False, ""
     own: list[Made] = []
@@ -213,7 +213,7 @@ def _of_events(events: Iterable[Event | Mapping[str, Any]]) -> Iterator[_Request
 
 
 def _made(call: Mapping[str, Any]) -> Made:
-    """A call of a trace, whose file anybody may have edited: what is no call teaches nothing."""
+    """Return a call of a trace, whose file anybody may have edited: what is no call teaches nothing."""
     index, tool, arguments, line = (call.get(name) for name in ("index", "tool", "arguments", "line"))
     return Made(
         index if isinstance(index, int) else 0,
@@ -265,7 +265,7 @@ def _lessons(request: _Request, tools: Mapping[str, Protocol]) -> Lessons:
 
 
 def _observed(calls: Sequence[Made], tools: Mapping[str, Protocol]) -> tuple[dict[str, Outline], tuple[int, int]]:
-    """What tools that document no response answered; the first and the last number of these calls.
+    """Return what tools that document no response answered; the first and the last number of these calls.
 
     An answer that came from the journal was counted when the call was made.
     """

@@ -1,4 +1,4 @@
-"""How a program's answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
+"""Traces how an answer came about: the calls whose values reached it, and what fed their arguments, each witnessed.
 
 A :class:`~atc.programs.analysis.flow.Flow` says what may have been; a call that was made says what was. An edge counts
 where both say so and the value is the same on both sides. These are the behavioural edges of NaviAgent §3.2.1.
@@ -41,7 +41,7 @@ class _Made(NamedTuple):
 
 
 def deciding(tree: ast.Module) -> list[ast.expr]:
-    """The conditions, and the iterables of loops, on which the value of ``answer`` depends. Linear in the program.
+    """Return the conditions, and the iterables of loops, on which ``answer`` depends. Linear in the program.
 
     Names are followed without their scopes: rather one condition too many than one too few.
     """
@@ -63,7 +63,7 @@ def deciding(tree: ast.Module) -> list[ast.expr]:
 def _statements(
     body: Iterable[ast.stmt], above: tuple[ast.expr, ...], function: str
 ) -> Iterator[tuple[set[str], _Made]]:
-    """Each statement, with the names that it gives a value to; ``return`` gives the function one."""
+    """Yield each statement, with the names that it gives a value to; ``return`` gives the function one."""
     for node in body:
         match node:
             case ast.If(test=test) | ast.While(test=test):
@@ -103,7 +103,7 @@ def _made(node: ast.AST, above: tuple[ast.expr, ...]) -> _Made:
 
 
 def _chosen_by(call: ast.Call) -> Iterator[ast.expr]:
-    """What a choice among things goes by: the things with all that is in them, and their key."""
+    """Yield what a choice among things goes by: the things with all that is in them, and their key."""
     match call.func:
         case ast.Name(id=name) | ast.Attribute(attr=name) if name in _CHOICES:
             yield from call.args
@@ -126,7 +126,7 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _stored(node: ast.AST) -> set[str]:
-    """The names to which a statement gives a value, or whose value it changes: ``found.append(x)``."""
+    """Return the names to which a statement gives a value, or whose value it changes: ``found.append(x)``."""
     stored = {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
     for part in ast.walk(node):
         changed = isinstance(part, ast.Attribute | ast.Subscript) and isinstance(part.ctx, ast.Store)
@@ -152,12 +152,12 @@ MAX_LEVEL = 9
 """The last layer that is told apart."""
 MAX_NUMBER = 10**30
 Site = tuple[str, int, int]
-"""Where a call stands: its tool, line and column."""
+"""The place of a call: its tool, line and column."""
 _Edge = tuple[str, Path, str, str]
 
 
 class _Taken(NamedTuple):
-    """What a call took of earlier ones.
+    """Holds what a call took of earlier ones.
 
     Attributes:
         edges: into its arguments, each with the number of the call that gave the value.
@@ -186,12 +186,12 @@ class Made(NamedTuple):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it has a value."""
+        """Return whether it has a value."""
         return self.status in ("ok", "replayed")
 
     @property
     def is_empty(self) -> bool:
-        """Whether a read found nothing."""
+        """Return whether a read found nothing."""
         return is_empty(self.value) or (self.effect != Effect.WRITE and holds_nothing(self.value))
 
 
@@ -235,7 +235,7 @@ class Answer:
 
     @classmethod
     def of(cls, source: str, calls: Sequence[Made], tools: Mapping[str, Protocol]) -> Answer | None:
-        """The answer of a program; ``None`` where its flow cannot be followed, or the calls are not its own."""
+        """Return the answer of a program; ``None`` where its flow cannot be followed, or the calls are not its own."""
         program = Program(source)
         if program.tree is None:
             return None
@@ -257,7 +257,7 @@ class Answer:
         return cls(program.tree, flow, placed, tools)
 
     def feeds(self) -> Counter[_Edge]:
-        """For each field and parameter: how many calls of the consumer took the value from there.
+        """Return, for each field and parameter, how many calls of the consumer took the value from there.
 
         A list of records that are made of ids is fed by no place of an id: only what is given as it stands counts.
         """
@@ -267,7 +267,7 @@ class Answer:
         return Counter({edge: count for edge, count in found.items() if self.fields.are_names(edge[0], edge[1])})
 
     def levels(self) -> Counter[tuple[str, int]]:
-        """For each tool and layer the calls that stood there: one layer behind the last one that they took a value of.
+        """Return, for each tool and layer, the calls there: a layer behind the last one that they took a value of.
 
         Of values that several calls gave alike, the first call counts.
         """
@@ -279,7 +279,7 @@ class Answer:
         return found
 
     def _edges(self) -> list[_Taken]:
-        """The calls that count, in order, the first ones of each tool; each with the edges into it."""
+        """Return the calls that count, in order, the first ones of each tool; each with the edges into it."""
         if self._taken is None:
             self._taken = []
             looked_at: Counter[str] = Counter()
@@ -296,7 +296,7 @@ class Answer:
         return self._taken
 
     def _into(self, call: Made, place: ToolCall) -> Iterator[tuple[_Edge, int, bool]]:
-        """The edges into the arguments of a call, with the number of the call that gave it first, and whether whole."""
+        """Yield the edges into the arguments of a call, each with the number of its first call, and if it is whole."""
         parameters = parameters_of(self._tools[call.tool])
         originals = {parameter.name: parameter.original for parameter in parameters}
         for key, value in place.arguments.items():
@@ -318,7 +318,7 @@ class Answer:
                                 yield (origin.tool, path, call.tool, name), first, is_whole
 
     def _table(self, origin: Origin, is_exact: bool) -> dict[str, dict[Path, int]]:
-        """What stands at an origin's place in the responses: each scalar, with its path and its first call."""
+        """Return what stands at an origin's place in the responses: each scalar, with its path and its first call."""
         if (origin, is_exact) not in self._tables:
             table: dict[str, dict[Path, int]] = {}
             for call in self._made.get((origin.tool, *origin.site), ())[:MAX_COUNT]:
@@ -335,7 +335,7 @@ class Answer:
 
 
 def _text(node: object) -> str | None:
-    """A text in a program: ``all_pages`` may be given a tool's name."""
+    """Return a text in a program: ``all_pages`` may be given a tool's name."""
     value = getattr(node, "value", None)
     return value if isinstance(value, str) else None
 
@@ -349,7 +349,7 @@ def _site(place: ToolCall) -> Site:
 
 
 def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
-    """The calls from which a value came to the answer or decided on it, by way of other calls' arguments too."""
+    """Return the calls from which a value came to the answer or decided on it, by way of other calls' arguments too."""
     arguments: dict[Site, list[Value]] = {}
     for place in flow.calls.values():
         arguments.setdefault(_site(place), []).extend(place.arguments.values())
@@ -365,7 +365,7 @@ def _reached(flow: Flow, tree: ast.Module) -> set[Site]:
 
 
 def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:
-    """The path of a place by names of fields; ``None`` where a key is not written in the program."""
+    """Return the path of a place by names of fields; ``None`` where a key is not written in the program."""
     path: list[str] = []
     for step, found in zip(origin.path, at, strict=False):
         if isinstance(step, str):
@@ -378,12 +378,12 @@ def _named(origin: Origin, at: Sequence[str | int]) -> Path | None:
 
 
 def _has_records(value: Any) -> bool:
-    """Whether a value is a record or a list of records, and no plain value or list of these."""
+    """Return whether a value is a record or a list of records, and no plain value or list of these."""
     return isinstance(value, dict) or (isinstance(value, list) and any(isinstance(each, dict) for each in value))
 
 
 def _scalars(value: Any) -> Iterator[str]:
-    """The scalars in a value, the first of a large one."""
+    """Yield the scalars in a value, the first of a large one."""
     todo, left = [value], MAX_LEAVES
     for _ in range(MAX_VISITED):
         if not todo or left <= 0:
@@ -400,8 +400,9 @@ def _scalars(value: Any) -> Iterator[str]:
 
 
 def _scalar(value: Any) -> Iterator[str]:
-    """A scalar as text: 5, 5.0 and "5" are the same value. Null and empty texts are none; nor are truth values, which
-    agree by chance."""
+    """Yield a scalar as text: 5, 5.0 and "5" are the same value. Null and empty texts are none; nor are truth values,
+    which agree by chance.
+    """
     if isinstance(value, str):
         if value.strip():
             yield value

@@ -39,7 +39,7 @@ def drop_copies(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 
 def take_return(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """``return x`` at the top level becomes ``answer = x``; what stands after it would never have run."""
+    """Make ``return x`` at the top level ``answer = x``; what stands after it would never have run."""
     tree = program.module
     alone = _alone_in(tree)
     for index, node in enumerate(tree.body):
@@ -51,7 +51,7 @@ def take_return(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 
 def call_function(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """Where the work stands in one function that is never called, call it for the answer."""
+    """Call a function for the answer, if it does all the work and nothing calls it."""
     tree, name = program.module, None
     if _answer_is_an_uncalled_function(tree):
         name = "answer"
@@ -71,7 +71,7 @@ def take_last_expression(program: Program, context: RepairContext) -> Iterator[R
 
 
 def collect_prints(program: Program, context: RepairContext) -> Iterator[Rewrite]:
-    """Where a program prints its answer bit by bit, in loops and branches: the list of what it prints.
+    """Take the list of what a program prints, if it prints its answer bit by bit, in loops and branches.
 
     Texts that only announce what follows (``print("Hotels:")``) are left out.
     """
@@ -100,7 +100,7 @@ def take_last_variable(program: Program, context: RepairContext) -> Iterator[Rew
 
 
 def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
-    """``def answer(): …`` and nothing else of that name."""
+    """Return whether there is ``def answer(): …`` and nothing else of that name."""
     defined = [n for n in tree.body if isinstance(n, ast.FunctionDef) and n.name == "answer"]
     outside = {
         n.id
@@ -113,7 +113,7 @@ def _answer_is_an_uncalled_function(tree: ast.Module) -> bool:
 
 
 def _alone_in(tree: ast.Module) -> set[ast.stmt]:
-    """The statements on whose lines no other one stands: they come in order, so that only neighbours count."""
+    """Return the statements on whose lines no other one stands: they come in order, so that only neighbours count."""
     ends = [0, *(node.end_lineno or node.lineno for node in tree.body)]
     begins = [*(node.lineno for node in tree.body[1:]), sys.maxsize]
     return {
@@ -140,8 +140,9 @@ def _dead_weight(node: ast.stmt, used: Collection[str], tools: Collection[str]) 
 
 
 def _computes_nothing(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function is a stub: a docstring, ``...``, ``pass``, ``raise``, or a response that was made up. One that
-    computes something is the program's own, whatever it is called."""
+    """Return whether a function is a stub: a docstring, ``...``, ``pass``, ``raise``, or a response that was made up.
+    One that computes something is the program's own, whatever it is called.
+    """
     return all(
         isinstance(node, ast.Pass | ast.Raise)
         or (isinstance(node, ast.Expr | ast.Return) and (node.value is None or _is_literal(node.value)))
@@ -159,19 +160,19 @@ def _is_typed_dict(node: ast.stmt) -> bool:
 
 
 def _names_in_use(tree: ast.Module, tools: Collection[str]) -> set[str]:
-    """The names that the program itself needs; copied stubs do not count, they go."""
+    """Return the names that the program itself needs; copied stubs do not count, they go."""
     own = [n for n in tree.body if not _is_typed_dict(n) and getattr(n, "name", None) not in tools]
     return {n.id for statement in own for n in ast.walk(statement) if isinstance(n, ast.Name)}
 
 
 def _last(tree: ast.Module) -> ast.stmt | None:
-    """The last statement; of a main guard, the last inside it."""
+    """Return the last statement; of a main guard, the last inside it."""
     last = tree.body[-1] if tree.body else None
     return last.body[-1] if isinstance(last, ast.If) and _is_main_guard(last) else last
 
 
 def _last_variable(tree: ast.Module) -> str | None:
-    """The variable that the last statement assigns."""
+    """Return the variable that the last statement assigns."""
     last = _last(tree)
     named = last.targets[0] if isinstance(last, ast.Assign) else None
     return named.id if isinstance(named, ast.Name) else None
@@ -193,14 +194,14 @@ def _alone_on_its_lines(node: ast.AST, lines: list[str]) -> bool:
 
 
 def _printed(node: ast.Expr) -> str:
-    """What a ``print`` shows beside announcements, as an expression; empty where it is nothing."""
+    """Return what a ``print`` shows beside announcements, as an expression; empty where it is nothing."""
     assert isinstance(node.value, ast.Call)
     shown = [ast.unparse(arg) for arg in node.value.args if not isinstance(arg, ast.Constant)]
     return shown[0] if len(shown) == 1 else f"[{', '.join(shown)}]" if shown else ""
 
 
 def _shown(value: ast.expr) -> ast.expr | None:
-    """What a last expression shows: itself, or what it prints last. Nothing that would leave a call out."""
+    """Return what a last expression shows: itself, or what it prints last. Nothing that would leave a call out."""
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "print":
         if not value.args or any(
             isinstance(n, ast.Call | ast.Starred) for arg in value.args[:-1] for n in ast.walk(arg)
@@ -211,7 +212,7 @@ def _shown(value: ast.expr) -> ast.expr | None:
 
 
 def _uncalled_function(tree: ast.Module, tools: Collection[str]) -> str | None:
-    """The one function without required parameters that holds the tool calls and that nothing mentions."""
+    """Return the one function without required parameters that holds the tool calls and that nothing mentions."""
     mentioned = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name)}
     found = [
         node.name
@@ -227,7 +228,7 @@ def _uncalled_function(tree: ast.Module, tools: Collection[str]) -> str | None:
 
 
 def _needs_nothing(function: ast.FunctionDef) -> bool:
-    """Whether it can be called without arguments."""
+    """Return whether it can be called without arguments."""
     arguments = function.args
     positional = len(arguments.posonlyargs) + len(arguments.args)
     return positional == len(arguments.defaults) and all(default is not None for default in arguments.kw_defaults)
@@ -240,5 +241,5 @@ def _is_main_guard(node: ast.If) -> bool:
 
 
 def _as_answer(program: Program, node: ast.stmt, value: ast.expr) -> Edit:
-    """``answer = value`` in the place of a statement; what stands before it on its line stays."""
+    """Put ``answer = value`` in the place of a statement; what stands before it on its line stays."""
     return replace_to_line_end(program, node, f"answer = {ast.unparse(value)}")

@@ -55,13 +55,13 @@ class _Closed:
         self._protocols, self.flow = context.protocols, program.flow(context.protocols)
 
     def at(self, node: ast.expr) -> Mapping[str, JsonSchema] | None:
-        """The fields of the closed object that a name, a call or a look-up surely is."""
+        """Return the fields of the closed object that a name, a call or a look-up surely is."""
         if not isinstance(node, ast.Name | ast.Call | ast.Subscript) or node.lineno in self.flow.hedged_lines:
             return None
         return self.of(self.flow.at(span_of(node)))
 
     def of(self, value: Value) -> Mapping[str, JsonSchema] | None:
-        """The fields of the closed object that a value surely is; ``None`` unless all that it can be agrees."""
+        """Return the fields of the closed object that a value surely is; ``None`` unless all that it can be agrees."""
         flow, origins = self.flow, value.origins
         if not flow.complete or not origins or value.open or value.cells or value.functions:
             return None
@@ -72,7 +72,7 @@ class _Closed:
         return first if first is not None and all(_fields(place) == first for place in places) else None
 
     def items(self, node: ast.expr, key: str) -> Mapping[str, JsonSchema] | None:
-        """The fields of the items of the list under a key, where the document closes them."""
+        """Return the fields of the items of the list under a key, where the document closes them."""
         return self.of(self.flow.at(span_of(node)).key(key).item(0))
 
 
@@ -105,7 +105,7 @@ def take_lists(program: Program, context: RepairContext) -> Iterator[Rewrite]:
 
 
 def _list_inside(closed: _Closed, node: ast.expr, read: set[str]) -> Iterator[Rewrite]:
-    """The list that is meant by a response object; ``read``: the keys that its items are asked for."""
+    """Yield the list that is meant by a response object; ``read``: the keys that its items are asked for."""
     fields = closed.at(node) or {}
     lists = [key for key, field in fields.items() if isinstance(field, dict) and types_of(field) == {"array"}]
     if len(lists) > 1:
@@ -158,7 +158,7 @@ def correct_arguments(program: Program, context: RepairContext) -> Iterator[Rewr
 
 
 def _iterations(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.expr, set[str], Sequence[ast.AST]]]:
-    """What is iterated, the names that its items get, and where these are used."""
+    """Yield what is iterated, the names that its items get, and where these are used."""
     for node in nodes:
         match node:
             case ast.For():
@@ -180,7 +180,7 @@ def _names(target: ast.expr) -> set[str]:
 
 
 def _read_of(names: set[str], scope: Sequence[ast.AST]) -> set[str]:
-    """The keys that these names are asked for."""
+    """Return the keys that these names are asked for."""
     return {
         n.slice.value
         for part in scope

@@ -73,7 +73,7 @@ _parts_of: Callable[[Any, int], tuple[str, ...]] = json.encoder.c_make_encoder( 
 
 
 class Channel(abc.ABC):
-    """What carries frames to one program and back: a socket pair, or a connection to a service.
+    """Carries frames to one program and back: a socket pair, or a connection to a service.
 
     Attributes:
         received: bytes that came in so far.
@@ -104,10 +104,10 @@ class Listener(Protocol):
     """Receives what comes over a channel, in the event loop's own callbacks: nothing stands between it and a call."""
 
     def on_frame(self, frame: dict[str, Any]) -> None:
-        """A frame came."""
+        """Take a frame that came."""
 
     def on_end(self, error: Exception | None) -> None:
-        """Nothing more comes: the other end has gone, or (``FrameError``) what came is no frame. At most once."""
+        """Take the channel's end: the other side has gone, or (``FrameError``) what came is no frame. At most once."""
 
 
 class SocketChannel(Channel):
@@ -220,7 +220,7 @@ class Output:
         self._loop.add_reader(fd, self._read if share is None else share.counting(self._read))
 
     def close(self) -> str:
-        """What was printed. Only what is already in the pipe is still read: the program is gone."""
+        """Return what was printed. Only what is already in the pipe is still read: the program is gone."""
         self._loop.remove_reader(self._fd)
         for _ in range(8):
             if not self._read():
@@ -256,7 +256,7 @@ class Printed:
             self._streams.append(Output(stream, max_bytes, share))
 
     def close(self) -> tuple[str, str]:
-        """What was printed, once the program is gone."""
+        """Return what was printed, once the program is gone."""
         texts = [stream.close() for stream in self._streams]
         return (texts[0], texts[1]) if len(texts) == 2 else ("", "")
 
@@ -294,7 +294,7 @@ class HostShare:
         return self._account.used_s - self._before
 
     def counting(self, work: Callable[[], object]) -> Callable[[], None]:
-        """``work``, which does not wait, counted whenever it is called."""
+        """Return ``work``, which does not wait, counted whenever it is called."""
 
         def counted() -> None:
             mark = self._begin()
@@ -306,7 +306,7 @@ class HostShare:
         return counted
 
     def steps(self, work: Awaitable[T]) -> Awaitable[T]:
-        """``work``, each of whose steps is counted; while it waits, nothing is."""
+        """Return ``work``, each of whose steps is counted; while it waits, nothing is."""
         return MeasuredSteps(work, self._begin, self._end)
 
     def _begin(self) -> tuple[float, bool]:

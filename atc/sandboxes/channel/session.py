@@ -176,7 +176,7 @@ class Session:
         self._over(None if task.cancelled() else task.exception())
 
     def _over(self, error: BaseException | None) -> None:
-        """A call has ended that had to wait; ``error`` is what its handler raised."""
+        """End a call that had to wait; ``error`` is what its handler raised."""
         if error is not None:
             self._fail(error)
         elif self._full and not self._outcome.done():
@@ -254,7 +254,7 @@ def as_program_error(raw: Any) -> ProgramError:
 
 
 def _unknown(raw: Any) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
-    """The arguments that a program says rest on planned calls.
+    """Return the arguments that a program says rest on planned calls.
 
     Raises:
         FrameError: that has another form, or is too much.
@@ -325,12 +325,12 @@ class FirstStep:
         self.task = self._loop.create_task(self._serve())
 
     def can_begin(self) -> bool:
-        """Whether a coroutine can be begun now: the task has nothing to do, and no other is in the middle of a step."""
+        """Return whether a coroutine can be begun now: the task is idle, and no other is in the middle of a step."""
         return self._ready and asyncio.current_task() is None
 
     @property
     def idle(self) -> bool:
-        """Whether it has no coroutine."""
+        """Return whether it has no coroutine."""
         return self._work is None
 
     def begin(self, work: Coroutine[Any, Any, None]) -> bool:
@@ -379,14 +379,14 @@ class FirstStep:
 
 
 class _Rest:
-    """What is left of a coroutine that has made its first step."""
+    """Holds what is left of a coroutine that has made its first step."""
 
     def __init__(self, work: Coroutine[Any, Any, None], context: contextvars.Context, waits_for: Any) -> None:
         self._work, self._context, self._waits_for = work, context, waits_for
         self._error: BaseException | None = None
 
     def goes_on(self, error: BaseException | None) -> _Rest:
-        """To be awaited. ``error`` is raised where the coroutine waits."""
+        """Return what is awaited. ``error`` is raised where the coroutine waits."""
         self._error = error
         return self
 

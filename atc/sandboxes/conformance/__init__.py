@@ -1,4 +1,4 @@
-"""What every sandbox driver promises, as a suite that runs on any of them (``atc sandbox check``)."""
+"""The conformance suite holds any sandbox driver to what every one promises (``atc sandbox check``)."""
 
 from __future__ import annotations
 

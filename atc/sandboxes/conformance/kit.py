@@ -67,7 +67,7 @@ class Lab:
         self.sandbox, self.driver, self.tier = sandbox, driver, tier
 
     def open(self, **limits: Any) -> Sandbox:
-        """Another sandbox of the same kind; to be closed by who opens it."""
+        """Return another sandbox of the same kind; to be closed by who opens it."""
         return self._factory(dataclasses.replace(self.sandbox.limits, **limits))
 
     async def run(
@@ -101,7 +101,7 @@ class Lab:
         return outcome.value
 
     async def still_works(self) -> None:
-        """The next program in the same sandbox runs as if nothing had happened."""
+        """Demand that the next program in the same sandbox runs as if nothing had happened."""
         same(await self.answer("answer = 6 * 7"), 42, "the answer of the next program")
 
     def not_for(self, driver: str, why: str) -> None:
@@ -127,17 +127,17 @@ def demand(met: bool, sentence: str) -> None:
 
 
 def same(got: object, wanted: object, what: str) -> None:
-    """``got`` must equal ``wanted`` and be of its type, all the way down (``1`` is neither ``1.0`` nor ``True``)."""
+    """Demand that ``got`` equals ``wanted`` and is of its type, all the way down (``1`` is not ``1.0`` or ``True``)."""
     demand(_exact(got) == _exact(wanted), f"{what} was {_short(got)}, not {_short(wanted)}")
 
 
 def of_kind(outcome: Outcome, *kinds: str) -> None:
-    """The program must have ended in one of these ways."""
+    """Demand that the program ended in one of these ways."""
     demand(outcome.kind in kinds, f"the program should have ended as {' or '.join(kinds)}; it was {describe(outcome)}")
 
 
 def raised(outcome: Outcome, type_: str, words: str = "", line: int | None = None) -> None:
-    """The program must have ended by this exception, with these words in its message, at this line."""
+    """Demand that the program ended by this exception, with these words in its message, at this line."""
     of_kind(outcome, "raised")
     error = outcome.error
     demand(
@@ -150,7 +150,7 @@ def raised(outcome: Outcome, type_: str, words: str = "", line: int | None = Non
 
 
 def describe(outcome: Outcome) -> str:
-    """An outcome in a few words."""
+    """Return an outcome in a few words."""
     if outcome.error is not None:
         error = outcome.error
         return f"{outcome.kind}: {error.type} in line {error.line}: {error.message[:200]} {error.hint}".rstrip()
@@ -177,7 +177,7 @@ _DEAD = ("Z", "X")  # dead, and only not yet asked after
 
 
 def sandbox_processes() -> dict[int, str]:
-    """The sandbox processes that this process started, however deep: number → state (``R`` runs, ``S`` waits)."""
+    """Return the sandbox processes that this process started, however deep: number → state (``R``, ``S``, …)."""
     parents: dict[int, int] = {}
     states: dict[int, str] = {}
     for folder in Path("/proc").iterdir():
@@ -189,17 +189,17 @@ def sandbox_processes() -> dict[int, str]:
 
 
 def zygotes() -> set[int]:
-    """The parents of programs among them."""
+    """Return the parents of programs among them."""
     return {pid for pid in sandbox_processes() if stat_of(pid)[1:2] == [str(os.getpid())]}
 
 
 def descriptors() -> int:
-    """How many descriptors this process holds open."""
+    """Return how many descriptors this process holds open."""
     return len(os.listdir("/proc/self/fd"))
 
 
 def threads() -> set[threading.Thread]:
-    """The threads of this process but those of event loops' own executors, which grow as the loop likes."""
+    """Return the threads of this process but those of event loops' own executors, which grow as the loop likes."""
     return {thread for thread in threading.enumerate() if not thread.name.startswith("asyncio_")}
 
 

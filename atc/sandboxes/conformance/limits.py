@@ -1,4 +1,4 @@
-"""What a program may use, what it cannot reach, how it ends; and that nothing of it stays behind."""
+"""These checks try what a program may use, what it cannot reach, how it ends; and that nothing of it stays."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from atc.sandboxes.conformance.kit import Check, Group, Lab, NotApplicable, dema
 _MODULES = Group("modules")
 _C_MODULES = ("_lsprof", "audioop", "_curses", "readline", "_dbm", "nis", "_sqlite3", "mmap", "_testcapi")
 ABSENT = "absent"
-"""What a program answers whose module, or the data for it, is not there."""
+"""The answer of a program whose module, or the data for it, is not there."""
 
 
 @dataclass(frozen=True)

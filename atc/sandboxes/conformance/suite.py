@@ -28,7 +28,7 @@ CHECKS: tuple[Check, ...] = tuple(
 CHECK_S = 120.0
 """Seconds that one check gets before it counts as hanging."""
 LIMITS = Limits(wall_s=60.0)
-"""What programs of the suite may use, where a check sets no limit of its own."""
+"""The limits of programs of the suite, where a check sets none of its own."""
 
 Result = Literal["passed", "failed", "skipped"]
 
@@ -46,7 +46,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Report:
-    """What a driver kept of its promises.
+    """Describes what a driver kept of its promises.
 
     Attributes:
         driver: ``process``, ``docker`` or ``service``.
@@ -61,16 +61,16 @@ class Report:
     verdicts: tuple[Verdict, ...]
 
     def count(self, result: Result) -> int:
-        """How many checks ended with this result."""
+        """Return how many checks ended with this result."""
         return sum(verdict.result == result for verdict in self.verdicts)
 
     @property
     def ok(self) -> bool:
-        """No check failed."""
+        """Return whether no check failed."""
         return self.count("failed") == 0
 
     def as_json(self) -> dict[str, Any]:
-        """As plain values: what ``atc sandbox check --json`` prints."""
+        """Return plain values: what ``atc sandbox check --json`` prints."""
         counts = {result: self.count(result) for result in ("passed", "failed", "skipped")}
         checks = [dataclasses.asdict(verdict) for verdict in self.verdicts]
         return {"driver": self.driver, "isolation": self.isolation, "seconds": self.seconds, **counts, "checks": checks}
@@ -101,7 +101,7 @@ async def check_sandbox(
 
 
 def factory_for(settings: Settings, tier: str | None = None) -> Factory:
-    """What opens the sandboxes to check.
+    """Return what opens the sandboxes to check.
 
     Args:
         settings: its ``sandbox*`` fields name the driver.
@@ -137,7 +137,7 @@ class OneTierSandbox(JailSandbox):
 
 
 async def _tier_of(sandbox: Sandbox) -> str:
-    """The isolation that a program in it really has."""
+    """Return the isolation that a program in it really has."""
 
     async def no_tools(request: CallRequest) -> CallReply:
         return CallReply(error=f"there is no tool {request.tool}")

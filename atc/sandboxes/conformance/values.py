@@ -1,4 +1,4 @@
-"""What a program is given, what it answers, how it fails, and what it prints."""
+"""These checks try what a program is given, what it answers, how it fails, and what it prints."""
 
 from __future__ import annotations
 

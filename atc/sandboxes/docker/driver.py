@@ -33,7 +33,7 @@ from atc.sandboxes.process.driver import JailSandbox, Pool, Start, tiers_from, w
 from atc.sandboxes.process.zygote import BOOT_S, Jail, NoRoom, Zygote, zygote_settings
 
 _INSIDE = "/opt/atc"
-"""Where the image keeps its ``sandbox`` and its ``packages``."""
+"""The folder of the image's ``sandbox`` and ``packages``."""
 _SOCKET = "control"
 _WAITING = 3
 """Jails that wait in a container. Fewer than on the host itself: a container's memory is counted, and paid for."""
@@ -111,7 +111,7 @@ class _Starter:
         self._engine: Engine | None = None
 
     def start(self, tier: str) -> Zygote:
-        """A container with the parent of programs in it, which has seen that every wall stands.
+        """Start a container with the parent of programs in it, which has seen that every wall stands.
 
         Raises:
             SandboxUnavailable: it cannot be had; nothing of it is left.
@@ -173,7 +173,7 @@ def _start_container(engine: Engine, image: str, settings: dict[str, Any], optio
 
 @contextlib.contextmanager
 def _private_folder() -> Iterator[Path]:
-    """A folder to meet in, and to be removed once that is done: the container keeps what it has mounted.
+    """Make a folder to meet in, and remove it once that is done: the container keeps what it has mounted.
 
     Any user may write into it, as the container's is not ours and an engine may number users in its own way. Only we
     get there: the folder around it is closed to everybody else, and the container holds no other user.
@@ -297,7 +297,7 @@ class StrictPool(Pool):
         raise SandboxUnavailable("a container of one's own is lent")
 
     def lend(self) -> Future[Jail]:
-        """A jail of one's own: one that waits, else the next that is up. Its failure is ``SandboxUnavailable``."""
+        """Return a jail of one's own: one that waits, else the next. Its failure is ``SandboxUnavailable``."""
         asked: Future[Jail] = Future()
         with self._lock:
             while self._waiting:

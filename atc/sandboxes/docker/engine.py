@@ -23,7 +23,7 @@ from atc.sandboxes.contract import Limits
 from atc.sandboxes.process.cgroup import stat_of
 
 SHARED = "/run/atc"
-"""Where the container finds the folder that it shares with the host: a socket, for the moment of meeting."""
+"""The folder, in the container, that it shares with the host: it has a socket, for the moment of meeting."""
 NOBODY = (65534, 65534)
 _OWN = 128 << 20
 """Bytes for what is no program: the parent of all, and the kernel's pages for them."""
@@ -31,7 +31,7 @@ _OWN = 128 << 20
 
 @dataclass(frozen=True)
 class Hardening:
-    """What one container may use: bytes, counts, processors. And who it is: user and group, never the caller."""
+    """Bounds what a container may use: bytes, counts, processors. Says who it is: user and group, never the caller."""
 
     memory_bytes: int
     pids: int
@@ -42,13 +42,13 @@ class Hardening:
 
     @classmethod
     def for_programs(cls, limits: Limits, programs: int) -> Hardening:
-        """For so many programs that may each use up their memory at the same time."""
+        """Make it for so many programs, which may each use up their memory at the same time."""
         mebibytes = (limits.memory_bytes * programs + _OWN + (1 << 20) - 1) >> 20
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return cls(memory_bytes=mebibytes << 20, pids=2048, cpus=float(min(cpus, programs)))
 
     def create_options(self) -> dict[str, Any]:
-        """The arguments that create the container: each is an option of ``docker run``."""
+        """Return the arguments that create the container: each is an option of ``docker run``."""
         from docker.types import Ulimit
 
         return {
@@ -71,7 +71,7 @@ class Hardening:
         }
 
     def to_verify(self) -> dict[str, Any]:
-        """What must hold inside (``verify`` in the settings of the programs' parent)."""
+        """Return what must hold inside (``verify`` in the settings of the programs' parent)."""
         return {
             "memory_bytes": self.memory_bytes,
             "pids": self.pids,
@@ -85,7 +85,7 @@ class Hardening:
 
 @cache
 def seccomp_profile() -> str:
-    """The engine's form of our own filter for the whole container (``deploy/seccomp.json``)."""
+    """Return the engine's form of our own filter for the whole container (``deploy/seccomp.json``)."""
     return json.dumps(json.loads((resource_dir("deploy") / "seccomp.json").read_text("utf-8")))
 
 
@@ -97,7 +97,7 @@ _START = "start Docker, or set DOCKER_HOST to the address of its socket (group `
 
 
 class ContainerOutput:
-    """What a container prints, as it comes. :meth:`close` it.
+    """Reads what a container prints, as it comes. :meth:`close` it.
 
     Args:
         connection: the engine's, attached to the container.
@@ -173,11 +173,11 @@ class Engine:
 
     @property
     def version(self) -> str:
-        """The engine's version."""
+        """Return the engine's version."""
         return str(self._api.version().get("Version"))
 
     def has_image(self, image: str) -> bool:
-        """Whether the engine has this image.
+        """Return whether the engine has this image.
 
         Raises:
             SandboxUnavailable: the engine does not answer.
@@ -242,7 +242,7 @@ class Engine:
         return output
 
     def is_running(self, container: str) -> bool:
-        """Whether a container runs; not one that is gone.
+        """Return whether a container runs; not one that is gone.
 
         Raises:
             SandboxUnavailable: the engine does not answer.
@@ -342,7 +342,7 @@ def host_label() -> str:
 
 
 def has_died(label: str) -> bool:
-    """Whether the process of a label is surely gone. One of another machine or container never is."""
+    """Return whether the process of a label is surely gone. One of another machine or container never is."""
     world, _, rest = label.rpartition(":")
     world, _, number = world.rpartition(":")
     if world != _world() or not number.isdigit():

@@ -21,7 +21,7 @@ from pathlib import Path
 END_S = 1.0
 """Seconds that the last processes of a group get to be gone."""
 SPARE_BYTES = 256 << 20
-"""For the parent of the programs and those that wait, beside what one program may use."""
+"""Bytes for the parent of the programs and those that wait, beside what one program may use."""
 TASKS_EACH = 128
 """Threads for a program where all that may run do: one alone may have more, by its own limit."""
 PIECE_BYTES = 4 << 20
@@ -53,7 +53,7 @@ class Group:
         return bool(self.folders)
 
     def describe(self) -> str:
-        """What holds, and why the rest does not, for a person."""
+        """Return what holds, and why the rest does not, for a person."""
         limits = {
             "memory": f"{self.memory_bytes >> 20:,} MiB",
             "pids": f"{self.tasks:,} tasks",
@@ -268,7 +268,7 @@ def _remove(folder: Path) -> bool:
 
 WANTED = ("memory", "pids")
 NAME = re.compile(r"atc-(?P<namespace>\d+)-(?P<pid>\d+)-(?P<start>\d+)-\d+")
-"""Of our groups: the process namespace, number and start of the host that made it, and which of its groups it is."""
+"""The name of a group of ours: process namespace, number and start of the host that made it, and its number there."""
 
 _MEMBER, _MOUNTS = Path("/proc/self/cgroup"), Path("/proc/self/mountinfo")
 
@@ -315,7 +315,7 @@ def trees() -> Iterator[Tree]:
 
 
 def above_ours(tree: Tree) -> Path:
-    """The group to make ours in, without moving the host and without leaving a limit that was set for it.
+    """Return the group to make ours in, without moving the host and without leaving a limit that was set for it.
 
     Version 2 forbids processes in a group that has groups with limits below it, the root of all excepted. So ours can
     be made in the host's own group only in the root, and else beside it, where that was left to us.
@@ -400,7 +400,7 @@ def write(path: Path, text: str) -> None:
 
 
 def _mounts() -> Iterator[tuple[int, set[str], str, Path]]:
-    """Version, options, the group that is mounted, and where, of each mount of control groups."""
+    """Yield version, options, the group that is mounted, and where, of each mount of control groups."""
     for line in _MOUNTS.read_text().splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -414,7 +414,7 @@ def _unescaped(path: str) -> str:
 
 
 def _delegated(folder: Path, top: Path) -> bool:
-    """Whether whoever manages the groups has left this one to us: it is our own, or systemd has marked it so."""
+    """Return whether whoever manages the groups has left this one to us: it is our own, or systemd has marked it so."""
     if os.geteuid() != 0 and folder.stat().st_uid == os.geteuid():
         return True
     for each in (folder, *folder.parents):

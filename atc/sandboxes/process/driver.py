@@ -56,7 +56,7 @@ class JailSandbox(Sandbox):
         await self._booted()
 
     async def isolation(self) -> str:
-        """The tier that holds here.
+        """Return the tier that holds here.
 
         Raises:
             SandboxUnavailable: no tier that is accepted holds.
@@ -66,7 +66,7 @@ class JailSandbox(Sandbox):
 
     @property
     def reasons(self) -> dict[str, str]:
-        """Why stronger tiers than the one in use could not be had."""
+        """Return why stronger tiers than the one in use could not be had."""
         return dict(self._pool.reasons)
 
     async def run(self, job: Job, call: CallHandler) -> Outcome:
@@ -215,13 +215,13 @@ class ProcessSandbox(JailSandbox):
 
     @property
     def together(self) -> Group | None:
-        """The limits of all programs together, once one ran; ``describe()`` says what could not be limited and why."""
+        """Return the limits of all programs together, once one ran; ``describe()`` says what is unlimited, and why."""
         return self._pool.group
 
 
 @contextlib.contextmanager
 def _as_unavailable() -> Iterator[None]:
-    """For what only fails where descriptors or memory are used up. Nothing was run then."""
+    """Raise ``NoRoom`` for what only fails where descriptors or memory are used up. Nothing was run then."""
     try:
         yield
     except OSError as error:
@@ -278,16 +278,16 @@ class Pool:
         self._booting: Future[None] | None = None
         self._closed = False
         self.reasons: dict[str, str] = {}
-        """Why a tier was passed over."""
+        """The reasons why tiers were passed over."""
 
     @property
     def tier(self) -> str:
-        """The tier of the zygote in use; empty before the first."""
+        """Return the tier of the zygote in use; empty before the first."""
         return self._current.tier if self._current is not None else ""
 
     @property
     def group(self) -> Group | None:
-        """The control group of the zygote in use, if it has one."""
+        """Return the control group of the zygote in use, if it has one."""
         return self._current.group if self._current is not None else None
 
     def boot(self) -> Future[None]:
@@ -298,7 +298,7 @@ class Pool:
             return self._begin_boot()
 
     def take(self) -> Jail:
-        """A jail of one's own.
+        """Return a jail of one's own.
 
         Raises:
             SandboxUnavailable: the zygote is gone: :meth:`boot` first.
@@ -351,7 +351,7 @@ class Pool:
     # -- a new zygote ------------------------------------------------------------------------------------------------
 
     def _begin_boot(self) -> Future[None]:
-        """The boot under way, or one begun now. The lock is held."""
+        """Return the boot under way, or one begun now. The lock is held."""
         if self._booting is None or self._booting.done():
             self._booting = Future()
             self._booting.set_running_or_notify_cancel()  # one who waits may give up, the others wait on
@@ -387,7 +387,7 @@ class Pool:
         self.refill()
 
     def _strongest(self) -> Zygote:
-        """The first tier that holds, by trying; never one that was not asked for."""
+        """Return the first tier that holds, by trying; never one that was not asked for."""
         for tier in self._tiers:
             try:
                 return self._start(tier)
@@ -419,7 +419,7 @@ def close_elsewhere(pool: Pool) -> None:
 
 
 def tiers_from(require: str) -> tuple[str, ...]:
-    """The tiers that are accepted where ``require`` is the least.
+    """Return the tiers that are accepted where ``require`` is the least.
 
     Raises:
         SandboxUnavailable: there is no such tier.
@@ -445,7 +445,7 @@ _NAMES = {"darwin": "macOS", "win32": "Windows"}
 
 
 def why_not_here(driver: str) -> str:
-    """Why a driver that locks programs on this very machine cannot do so; empty on Linux.
+    """Return why a driver that locks programs on this very machine cannot do so; empty on Linux.
 
     Args:
         driver: ``process`` or ``docker``.
@@ -461,7 +461,7 @@ def why_not_here(driver: str) -> str:
 
 
 def how_to_go_on() -> str:
-    """What somebody on this system can do to run programs."""
+    """Return what somebody on this system can do to run programs."""
     if sys.platform == "win32":
         return "Use ATC in WSL 2 (`wsl --install`): it is Linux"
     return (

@@ -29,13 +29,13 @@ from atc.sandboxes.contract import FIXED, Limits
 from atc.sandboxes.process.cgroup import Group
 
 NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS, errno.ETOOMANYREFS)
-"""What the kernel says where descriptors, memory or processes are used up: for now, and not by a tier's fault."""
+"""The kernel's errors where descriptors, memory or processes are used up: for now, and not by a tier's fault."""
 BOOT_S = 30.0
 """Seconds that a zygote gets to load Python and to enter its walls."""
 _MESSAGE = 65536
 _log = logging.getLogger(__name__)
 _SHORT, _ENDED = struct.Struct("=cQ"), struct.Struct("=cQidQ")
-"""What is said for every program: ``spawn``, ``kill`` and ``spawned`` by number; a number, status, seconds, bytes."""
+"""The messages about every program: ``spawn``, ``kill`` and ``spawned`` by number; a number, status, seconds, bytes."""
 _GONE = -2
 
 
@@ -45,7 +45,7 @@ class NoRoom(SandboxUnavailable):
 
 @dataclass(frozen=True)
 class Exit:
-    """How a program's process ended: its status (negative: a signal), processor seconds, peak resident bytes.
+    """Describes how a process ended: its status (negative: a signal), processor seconds, peak resident bytes.
 
     ``status`` is ``None`` if nobody can know it (see ``why``): its parent ended first, or it was never ``started``.
     """
@@ -298,7 +298,7 @@ def _decoded(data: bytes) -> dict[str, Any]:
 
 
 def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
-    """A new jail's channel, ours and its own; our ends of its stdout and stderr; its own.
+    """Return a new jail's channel, ours and its own; our ends of its stdout and stderr; its own.
 
     Raises:
         SandboxUnavailable: there are no descriptors left; none is kept.

@@ -92,7 +92,7 @@ class ServiceChannel(Channel):
                     changed.clear()
 
     async def _receive(self) -> dict[str, Any] | None:
-        """The next frame; ``None`` when there will be no more. Raises FrameError."""
+        """Return the next frame; ``None`` when there will be no more. Raises FrameError."""
         try:
             body = await self._connection.recv(decode=True)
         except ConnectionClosed as error:
@@ -172,7 +172,7 @@ KEEP_S = 20.0
 """Seconds that a connection is kept for the next run; the service keeps it longer."""
 RETRY_STATUSES = (429, 503)
 _DROPPED = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
-"""How a kept connection fails that the service closed as we wrote: such a request is sent once more."""
+"""The errors of a kept connection that the service closed as we wrote: such a request is sent once more."""
 CROWDED_S = 4.0
 """Seconds for which a crowded service is asked again for the channel of a run; the run lapses soon after."""
 MAX_PAUSE_S = 30.0
@@ -219,7 +219,7 @@ class ServiceSandbox(Sandbox):
             self._tier = self._accept(await self._ask("GET", "/v1/service", ASK_S))
 
     async def isolation(self) -> str:
-        """The tier that holds at the service.
+        """Return the tier that holds at the service.
 
         Raises:
             SandboxUnavailable: it cannot be asked, or holds less than is required.

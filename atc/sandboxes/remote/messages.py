@@ -34,7 +34,7 @@ _FRACTIONS = ("wall_s", "host_s")
 
 
 def encode(message: dict[str, Any]) -> bytes:
-    """``message`` as UTF-8 JSON; half a surrogate pair becomes ``?``. Raises ValueError for NaN and infinity."""
+    """Return ``message`` as UTF-8 JSON; half a surrogate pair becomes ``?``. Raises ValueError for NaN and infinity."""
     text = json.dumps(message, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     return text.encode("utf-8", "replace")
 
@@ -55,7 +55,7 @@ def decode(text: str) -> dict[str, Any]:
 
 
 def acceptable(body: bytes) -> str:
-    """Why the other end would not take ``body``; empty if it would."""
+    """Return why the other end would not take ``body``; empty if it would."""
     try:
         parse(body.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -64,7 +64,7 @@ def acceptable(body: bytes) -> str:
 
 
 def most_bytes(limits: Limits) -> int:
-    """The largest message that a service sends about one program: its answer and what it printed, written out."""
+    """Return the largest message that a service sends about a program: its answer and what it printed, written out."""
     return 2 * limits.frame_bytes + 12 * limits.output_bytes + 65_536
 
 
@@ -72,7 +72,7 @@ def most_bytes(limits: Limits) -> int:
 
 
 def job_of(message: dict[str, Any], most: Limits) -> Job:
-    """The job that a ``run`` message asks for, held to ``most``.
+    """Return the job that a ``run`` message asks for, held to ``most``.
 
     Raises:
         FrameError: it is no such message. The error never quotes the program.
@@ -100,7 +100,7 @@ def pause_message(stopped: bool) -> dict[str, Any]:
 
 
 def pause_of(message: dict[str, Any]) -> bool | None:
-    """Whether the program's clock is to stand still from now on; ``None`` where the message is about something else."""
+    """Return whether the program's clock is to stand still from now on; ``None`` if the message is about another."""
     match message:
         case {"op": "pause", **rest} if not rest:
             return True
@@ -110,7 +110,7 @@ def pause_of(message: dict[str, Any]) -> bool | None:
 
 
 def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
-    """The call number and the answer of a ``reply`` message.
+    """Return the call number and the answer of a ``reply`` message.
 
     Raises:
         FrameError: it is no such message.
@@ -130,7 +130,7 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
 
 
 def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any]:
-    """The inputs of a ``run`` message, held to the rules of :mod:`atc.sandboxes.inputs`."""
+    """Return the inputs of a ``run`` message, held to the rules of :mod:`atc.sandboxes.inputs`."""
     if not isinstance(raw, dict):
         raise FrameError("`inputs` must be an object")
     try:
@@ -188,7 +188,7 @@ def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]
 
 
 def outcome_message(outcome: Outcome) -> dict[str, Any]:
-    """An outcome; its error has the form in which a sandbox reports one."""
+    """Return an outcome; its error has the form in which a sandbox reports one."""
     fields = {item.name: getattr(outcome, item.name) for item in dataclasses.fields(outcome)}
     return {"op": "outcome", **fields, "value": pack(outcome.value), "error": _error_out(outcome.error)}
 
@@ -198,7 +198,7 @@ def _error_out(error: ProgramError | None) -> dict[str, Any] | None:
 
 
 def outcome_of(message: dict[str, Any]) -> Outcome:
-    """The outcome in a message, its ``value`` and ``error`` apart: those are a program's claim and read elsewhere.
+    """Return the outcome in a message, its ``value`` and ``error`` apart: a program's claim, read elsewhere.
 
     Raises:
         FrameError: it is no outcome.

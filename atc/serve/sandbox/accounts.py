@@ -18,19 +18,19 @@ from typing import Any
 from atc.calls.clock import HostTime
 
 STRANGERS = "(strangers)"
-"""Whose the time is until a token is shown. No tenant's name has parentheses."""
+"""The account of the time until a token is shown. No tenant's name has parentheses."""
 LEFT = 0.5
-"""Of the loop's time, what one tenant may use while others use little: mostly they find it free."""
+"""The share of the loop's time that one tenant may use while others use little: mostly they find it free."""
 BURST_S = 0.01
 """Seconds that a tenant may use at once before it is held to its share."""
 SMOOTH_S = 0.5
-"""Over so many seconds is it measured who uses how much."""
+"""Seconds over which it is measured who uses how much."""
 ACTIVE = 0.005
-"""Who uses less of the loop's time than this has no share kept for it."""
+"""The least share of the loop's time: no share is kept for a tenant that uses less."""
 LOOK_S = 0.05
 """Seconds for which it is remembered who is active."""
 SETTLE_S = 0.001
-"""What is used is added up to this before it is looked at who has how much."""
+"""Seconds that are used before it is looked at again who has how much."""
 MOST_WAIT_S = 1.0
 """A tenant is looked at again after so long, whatever it owes."""
 
@@ -38,7 +38,7 @@ _PAYER: ContextVar[Visit | None] = ContextVar("payer", default=None)
 
 
 class Account(HostTime):
-    """What one tenant has used. It may go on while it owes nothing.
+    """Counts what one tenant has used. It may go on while it owes nothing.
 
     Args:
         accounts: of all tenants.
@@ -56,18 +56,18 @@ class Account(HostTime):
         self.waited_s = 0.0
 
     def charge(self, seconds: float, cpu_s: float) -> None:
-        """It has used so many seconds of the loop now, and of the processor."""
+        """Charge it with so many seconds of the loop, and of the processor."""
         self.used_s += cpu_s
         self._new_s += seconds
         if self._new_s > SETTLE_S:
             self._settle()
 
     def use(self, now: float) -> float:
-        """Its share of the loop's time lately, from 0 to about 1."""
+        """Return its share of the loop's time lately, from 0 to about 1."""
         return self._use.lately(now)
 
     def wait_s(self) -> float:
-        """Seconds to wait before more is done for it; 0 while it may go on."""
+        """Return the seconds to wait before more is done for it; 0 while it may go on."""
         if self._level >= self._new_s:  # more may have come since, which changes nothing
             return 0.0
         rate = self._settle()
@@ -98,7 +98,7 @@ class Account(HostTime):
 
 
 class Use:
-    """How much of the time was used lately: an average that forgets."""
+    """Averages how much of the time was used lately, and forgets."""
 
     def __init__(self, now: float) -> None:
         self._use, self._at = 0.0, now
@@ -127,11 +127,11 @@ class Accounts:
         self._looked = 0.0
 
     def of(self, tenant: str) -> Account:
-        """Its account."""
+        """Return its account."""
         return self._of[tenant]
 
     def items(self) -> Iterable[tuple[str, Account]]:
-        """All, by name; what nobody showed a token for, too."""
+        """Return all, by name; what nobody showed a token for, too."""
         return [*self._of.items(), (STRANGERS, self._strangers)]
 
     def visit(self) -> Visit:
@@ -139,7 +139,7 @@ class Accounts:
         return Visit(self._strangers)
 
     def rate(self, account: Account, now: float) -> float:
-        """The share of the loop's time that it may use now: what the others leave, and an equal share at least.
+        """Return the share of the loop's time that it may use now: what the others leave, and an equal share at least.
 
         Strangers are held back for tenants, and no tenant for them.
         """
@@ -166,7 +166,7 @@ class Visit:
         self.account: Account | None = None
 
     def charge(self, seconds: float, cpu_s: float) -> None:
-        """So many seconds of the loop, and of the processor, were spent on it."""
+        """Count so many seconds of the loop, and of the processor, that were spent on it."""
         if self.account is not None:
             self.account.charge(seconds, cpu_s)
         else:
@@ -174,13 +174,13 @@ class Visit:
             self._cpu_s += cpu_s
 
     def belongs_to(self, account: Account) -> None:
-        """A token was shown."""
+        """Charge all that was spent to the account whose token was shown."""
         self.account = account
         account.charge(self._spent_s, self._cpu_s)
         self._spent_s = self._cpu_s = 0.0
 
     def settle(self) -> None:
-        """A request is answered, or the connection over: what belongs to nobody was a stranger's."""
+        """Charge what belongs to nobody to strangers: a request is answered, or the connection over."""
         if self.account is None:
             self._strangers.charge(self._spent_s, self._cpu_s)
             self._spent_s = self._cpu_s = 0.0
@@ -199,7 +199,7 @@ class Visit:
             self.charge(time.monotonic() - began, time.thread_time() - cpu_s)
 
     def first(self, callback: Callable[..., Any], *arguments: Any) -> None:
-        """The same; and all that it begins on the loop is counted, too."""
+        """Call it as :meth:`run` does, and count all that it begins on the loop, too."""
         token = _PAYER.set(self)
         try:
             self.run(callback, *arguments)
@@ -207,7 +207,7 @@ class Visit:
             _PAYER.reset(token)
 
     def wait_s(self) -> float:
-        """Seconds to wait before more is done for it."""
+        """Return the seconds to wait before more is done for it."""
         return (self.account or self._strangers).wait_s()
 
 

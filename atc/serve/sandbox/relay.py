@@ -62,7 +62,7 @@ class Relay:
         self._last = 0
 
     async def take(self, seconds: float) -> Job:
-        """The job that the caller sends first.
+        """Return the job that the caller sends first.
 
         Raises:
             FrameError: what came is no job.
@@ -178,11 +178,11 @@ class Pauses:
 
     @property
     def used_up(self) -> bool:
-        """Whether the clock can be stopped no more."""
+        """Return whether the clock can be stopped no more."""
         return self._left_s <= 0
 
     def ask(self, stopped: bool) -> None:
-        """What the caller asks for now. To ask twice for the same changes nothing."""
+        """Stop the clock or let it go on, as the caller asks. To ask twice for the same changes nothing."""
         self._asked = stopped
         if stopped:
             self._stop()
@@ -191,7 +191,7 @@ class Pauses:
 
     @contextlib.contextmanager
     def suspended(self) -> Iterator[None]:
-        """The clock goes on for the block, whatever was asked: the caller is not listened to, and could not resume."""
+        """Let the clock go on for the block, whatever was asked: nobody listens to the caller, who could not resume."""
         self._go_on()
         try:
             yield

@@ -57,7 +57,7 @@ class Runs:
 
     @property
     def connected(self) -> int:
-        """How many runs have a connected caller."""
+        """Return how many runs have a connected caller."""
         return sum(run.connected for run in self._runs.values())
 
     def grant(self, tenant: str) -> tuple[Run, str]:
@@ -143,7 +143,7 @@ class Runs:
 
     @property
     def _most_unused(self) -> int:
-        """How many grants a tenant may leave unused: half of what it may have, where others wait for them; else all."""
+        """Return how many grants a tenant may leave unused: half of its own, where others wait; else all."""
         if self._most_per_tenant is None:
             return self._most // 4
         return self._most if self._most_per_tenant >= self._most else self._most_per_tenant // 2

@@ -34,7 +34,7 @@ TURN_S = 1.0
 
 
 def make_app(service: Service) -> Starlette:
-    """The service over ASGI: it is the caller's to start and to close.
+    """Return the service over ASGI: it is the caller's to start and to close.
 
     * ``POST /v1/runs``: grant a run; 201 with its id and the one-time token of its channel
     * ``GET /v1/runs/{id}/channel``: its WebSocket
@@ -199,7 +199,7 @@ class RunSocket(WebSocketsSansIOProtocol):
 PING_S, PONG_S = 20.0, 60.0
 """A caller whose machine is gone is noticed after these; one that merely works for long in a tool is not."""
 JAIL_DESCRIPTORS = 4
-"""Of one jail: its channel, stdout and stderr, and what it is ended by."""
+"""Descriptors of one jail: its channel, stdout and stderr, and what it is ended by."""
 OTHER_DESCRIPTORS = 128
 """The parents of jails, what is open while a jail is made, and this process's own."""
 FEW_PARENTS = 4
@@ -209,7 +209,7 @@ log = logging.getLogger("atc.service")
 
 
 def make_server(service: Service, **config: Any) -> DrainingServer:
-    """A server for a service that was started.
+    """Return a server for a service that was started.
 
     Args:
         service: what to serve.

@@ -39,7 +39,7 @@ UNUSED_S = 5.0
 
 @dataclass(frozen=True)
 class ServiceSettings:
-    """What a service is set to.
+    """Holds what a service is set to.
 
     Attributes:
         tenants: who may use it.
@@ -80,7 +80,7 @@ class ServiceSettings:
 
 
 class Service:
-    """For one event loop: :meth:`start` it, serve, :meth:`drain` it, :meth:`aclose` it."""
+    """Serves one event loop: :meth:`start` it, serve, :meth:`drain` it, :meth:`aclose` it."""
 
     def __init__(self, settings: ServiceSettings) -> None:
         self.settings = settings
@@ -105,7 +105,7 @@ class Service:
 
     @property
     def ready(self) -> bool:
-        """Whether new runs are granted."""
+        """Return whether new runs are granted."""
         return bool(self.tier) and not self.runs.draining
 
     async def drain(self) -> None:
@@ -122,7 +122,7 @@ class Service:
     # -- before a run ------------------------------------------------------------------------------------------------
 
     def tenant_of(self, authorization: str) -> str:
-        """Who asks.
+        """Return who asks.
 
         Raises:
             Refusal: nobody that is known.
@@ -225,7 +225,7 @@ class Service:
         log.info("run %s of %s: nobody connected to it", run.id, run.tenant)
 
     def _sandbox(self, limits: Limits) -> ProcessSandbox:
-        """For every run with these limits on its process; the others are each run's own, up to ours."""
+        """Make the sandbox of all runs with these limits on their process; other limits are a run's own, up to ours."""
         fixed = {name: getattr(limits, name) for name in FIXED}
         limits = dataclasses.replace(self.settings.limits, **fixed)
         return ProcessSandbox(limits, self.tier, preload=self.settings.preload)
@@ -236,7 +236,7 @@ def _refused(code: str, why: str, job: Job | None) -> dict[str, object]:
 
 
 def _required(body: bytes) -> str:
-    """The tier that a request demands."""
+    """Return the tier that a request demands."""
     try:
         asked = messages.decode(body.decode("utf-8")) if body else {}
     except (UnicodeDecodeError, FrameError) as error:
@@ -272,7 +272,7 @@ class Jails:
 
     @contextlib.asynccontextmanager
     async def lent(self, tenant: str, limits: Limits) -> AsyncIterator[ProcessSandbox]:
-        """A sandbox for one run. What is not used for long is closed when others take its place."""
+        """Lend a sandbox for one run. What is not used for long is closed when others take its place."""
         key = (tenant, *(getattr(limits, name) for name in FIXED))
         if key not in self._sandboxes:
             self._sandboxes[key] = self._make(limits)
@@ -307,7 +307,7 @@ _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120
 
 
 class Metrics:
-    """What one service counts, for Prometheus (``GET /metrics``).
+    """Counts what one service does, for Prometheus (``GET /metrics``).
 
     Labels come from fixed sets: never from a program, a tool or a token; a tenant's name is one that was set.
 
