@@ -125,7 +125,7 @@ def test_the_trace_tells_who_decided() -> None:
 
 @pytest.mark.parametrize("approve", ["yes", "allow", True, 1, ""])
 def test_what_is_no_word_and_no_function_is_wrong_use(approve: Any) -> None:
-    with pytest.raises(UsageError, match="approve takes 'ask', 'never', 'always' or a function"):
+    with pytest.raises(UsageError, match="approve takes 'ask', 'never', 'always', 'park' or a function"):
         agent(approve=approve)
     with pytest.raises(UsageError, match="approve takes"):
         Prober(Toolset([make_tool("book", never, WRITE)]), approve=approve)

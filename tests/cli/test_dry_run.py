@@ -53,13 +53,13 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 WANTED = """\
 ── dry run: 4 calls with effects planned ──
   2. cancel(order='o17')
-       order ← orders[0].id of find_orders (call 1)
+       order ← orders[0].id of find_orders (call 1), row 1 of the 2 found
   3. mail(to='ann@example.org', about=done['receipt'])
        to ← the task
        about ← receipt of what cancel (call 2) returns: known only once it is made
        note: its arguments can be checked only when all of them are known
   4. cancel(order='\\x1b[2J')
-       order ← orders[1].id of find_orders (call 1)
+       order ← orders[1].id of find_orders (call 1), row 2 of the 2 found
   5. mail(to='ann@example.org', about=done['receipt'])
        to ← the task
        about ← receipt of what cancel (call 4) returns: known only once it is made
@@ -93,7 +93,7 @@ def test_json_has_the_same(endpoint: Any) -> None:
     assert (first["tool"], first["arguments"], first["line"]) == ("cancel", {"order": "o17"}, 2)
     path = ["orders", 0, "id"]
     feed = {"argument": "order", "inside": [], "kind": "response", "call": 1, "tool": "find_orders", "path": path}
-    assert first["feeds"] == [{**feed, "row": {}, "more": 0}]
+    assert first["feeds"] == [{**feed, "row": {}, "rows": 2, "more": 0}]
     assert (second["effect"], second["unknown"]) == ("unknown", {"about": "done['receipt']"})
     stop = result["dry_run"]["stop"]
     assert (stop["line"], stop["needs"], stop["path"]) == (5, 4, ["ok"])
