@@ -134,6 +134,7 @@ class Agent:
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._approval = agent_permissions.approval_of(self.permissions, approve, self.settings)
+        self._chose_approval = approve is not None or self.settings.approve is not None
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
             raise UsageError(
@@ -447,7 +448,7 @@ class Agent:
         ask_user = self._asked_in(request)
         async with AsyncExitStack() as stack:
             run = await self._opened(stack, request, run_id, resumed, model, listener, ask_user)
-            asked = settings_of(self.settings, self._approval.approve, ask_user)
+            asked = settings_of(self.settings, run.broker.approval.approve, ask_user)
             about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
             run.emit("run_started", about | request.for_trace())
             try:
@@ -505,7 +506,7 @@ class Agent:
             journal=journal,
             emit=emit,
             policy=self._policy,
-            approval=self._approval.of_run(run_id),
+            approval=self._approval_in(request).of_run(run_id),
             redactor=redactor,
             task=request.preamble.words_with(request.task),
             keep_traceback=stored.keep_traceback if stored else None,
@@ -549,6 +550,12 @@ class Agent:
         waits = result is not None and result.status == "waiting"
         if result is not None and self.settings.learns and not request.dry_run and not waits:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
+
+    def _approval_in(self, request: Request) -> Approval:
+        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked."""
+        if not request.parks or self._chose_approval or self._approval.approve != "never":
+            return self._approval
+        return agent_permissions.approval_of(self.permissions, "park", self.settings)
 
     def _asked_in(self, request: Request) -> AskUser:
         """Return who answers what the programs of a run ask."""

@@ -59,6 +59,7 @@ class Request:
         given: of a resumed run, the question that it ended with, and the user's answer.
         dry_run: calls with effects are planned, not made.
         sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
+        parks: of a resumed run, whether it was begun with ``approve="park"``: it goes on so where nobody can be asked.
         seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
     """
 
@@ -72,6 +73,7 @@ class Request:
     given: tuple[tuple[str, str], ...] = ()
     dry_run: bool = False
     sentence: bool | None = None
+    parks: bool = False
     seconds: float | None = None
 
     def settings(self, own: Settings) -> Settings:
@@ -328,6 +330,7 @@ def _read_back(
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
         dry_run=bool(started.get("dry_run")),  # it stays one
         sentence=_said_as_before(started),
+        parks=_parked_before(started),
     )
 
 
@@ -336,6 +339,12 @@ def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
     settings = started.get("settings")
     before = settings.get("ask_user") if isinstance(settings, Mapping) else None
     return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
+
+
+def _parked_before(started: Mapping[str, Any]) -> bool:
+    """Whether a resumed run was begun with calls that wait for a yes."""
+    settings = started.get("settings")
+    return isinstance(settings, Mapping) and settings.get("approve") == "park"
 
 
 def _said_as_before(started: Mapping[str, Any]) -> bool | None:
