@@ -389,6 +389,7 @@ class Broker:
             None if attempt.original is None else self.redactor.value(attempt.original),
             attempt.repaired_for,
             attempt.yes,
+            attempt.reads and self._approving.parking.has_begun,
         )
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", attempt.started(pack(masked)))
@@ -420,8 +421,7 @@ class Broker:
         """Write into the journal what came of the call."""
         assert attempt.entry is not None
         self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
-        if attempt.reads and (changed := self.journal.reads_again.compare(attempt.key, attempt.value)) is not None:
-            attempt.notes.append(wording.read_changed(changed))
+        self._compare(attempt, attempt.value)
         return attempt.answered(attempt.value)
 
     # -- what they share -----------------------------------------------------------------------------------------------
@@ -431,6 +431,14 @@ class Broker:
         attempt = self._begun(request)
         attempt.error = error
         return self._end(attempt).reply
+
+    def _compare(self, attempt: Attempt, value: Any, *, failed: bool = False) -> None:
+        """Note where a read that is made again says something else than before its run waited."""
+        if not attempt.reads:
+            return
+        changed = self.journal.reads_again.compare(attempt.key, value, failed=failed)
+        if changed is not None:
+            attempt.notes.append(wording.read_changed(changed))
 
     def _begun(self, request: CallRequest) -> Attempt:
         self._numbers += 1
@@ -497,6 +505,7 @@ class Broker:
             return error
         failure = self._responses.failure(error, attempt, sent=entry.sent)
         self.journal.fail(entry, surely_not_done=failure.outcome == "refused", message=failure.message)
+        self._compare(attempt, None, failed=True)
         return failure
 
     def _cut_off(self, attempt: Attempt) -> None:

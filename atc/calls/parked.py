@@ -29,6 +29,8 @@ WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
+AN_ERROR = "an error"
+"""What a read that failed answers. How errors are worded differs from one time to the next."""
 
 
 @dataclass(frozen=True)
@@ -213,14 +215,18 @@ class ReadsAgain:
     before: dict[CallKey, list[CallEntry]] = field(default_factory=dict)
     changed: list[ChangedRead] = field(default_factory=list)
 
-    def compare(self, key: CallKey, value: Any) -> ChangedRead | None:
-        """Hold the answer of a read against what it was; the n-th against the n-th."""
+    def compare(self, key: CallKey, value: Any, *, failed: bool = False) -> ChangedRead | None:
+        """Hold the answer of a read, or that it failed, against what it was; the n-th against the n-th."""
         recorded = self.before.get(key)
         if not recorded:
             return None
         entry = recorded.pop(0)
-        found = first_difference(entry.value, value)
-        if found is None:
+        had_failed = entry.state != "done"
+        if had_failed and failed:
+            return None
+        if had_failed or failed:
+            found = (), AN_ERROR if had_failed else _shown(entry.value), AN_ERROR if failed else _shown(value)
+        elif (found := first_difference(entry.value, value)) is None:
             return None
         path, before, after = found
         change = ChangedRead(tool=entry.tool, call=entry.number, path=path, before=before, after=after)

@@ -37,11 +37,14 @@ class Shop:
         self.orders: list[dict[str, Any]] = [{"id": f"o{n}", "state": "open"} for n in range(1, 5)]
         self.sent: list[str] = []
         self.reads = 0
+        self.is_down = False
         self.outcome: Any = None
 
     def tools(self) -> Toolset:
         def find(arguments: dict[str, Any]) -> Any:
             self.reads += 1
+            if self.is_down:
+                raise ToolError("down", status=403, outcome="refused")
             return {"orders": self.orders}
 
         def cancel(arguments: dict[str, Any]) -> Any:
@@ -245,6 +248,67 @@ def test_a_yes_is_void_where_a_read_before_it_says_something_else(shop: Shop) ->
     )
     shop.agent().approve(again.run_id)
     assert (shop.resume(again).status, len(shop.sent)) == ("answered", 4)
+
+
+def test_a_yes_is_void_where_a_read_changed_that_a_resume_made_meanwhile(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    shop.resume(waiting)  # nothing is decided yet
+    shop.agent().approve(waiting.run_id)
+    shop.orders[0]["state"] = "sent"
+    again = shop.resume(waiting)
+    assert (again.status, again.pending[0].changed[0].after, shop.sent) == ("waiting", "'sent'", [])
+
+
+def test_a_yes_is_void_where_a_read_changed_after_a_call_that_is_asked_for_no_more(shop: Shop) -> None:
+    again = asked_again(shop, lambda: shop.orders.__setitem__(0, {"id": "o9", "state": "open"}))
+    shop.agent().approve(again.run_id)
+    shop.orders[1]["state"] = "sent"
+    assert (shop.resume(again).status, shop.sent) == ("waiting", [])
+
+
+@pytest.mark.parametrize("down_at_first", [True, False])
+def test_a_yes_is_void_where_a_read_fails_now_or_does_no_more(shop: Shop, down_at_first: bool) -> None:
+    program = """
+try:
+    state = find_orders()["orders"][0]["state"]
+except Exception:
+    state = "unknown"
+if state != "locked":
+    cancel(order="o1")
+answer = state
+"""
+    shop.is_down = down_at_first
+    again = asked_again(shop, lambda: setattr(shop, "is_down", not down_at_first), program)
+    (change,) = again.pending[0].changed
+    assert (change.after if not down_at_first else change.before) == "an error"
+    shop.agent().approve(again.run_id)
+    assert (shop.resume(again).status, shop.sent) == ("answered", ["o1"])
+
+
+def test_what_a_read_answers_after_a_call_that_waits_is_no_change(shop: Shop) -> None:
+    program = 'cancel(order="o1")\nleft = find_orders()["orders"][0]\ncancel(order="o2", why=left["state"])\nanswer = 1'
+    waiting = shop.run(program)
+    shop.agent().approve(waiting.run_id)
+    shop.orders[0]["state"] = "cancelled"  # as its first call does
+    second = shop.resume(waiting)
+    assert (shop.sent, arguments(second)) == (["o1"], [{"order": "o2", "why": "cancelled"}])
+    assert second.pending[0].changed == ()
+
+
+def test_reads_are_made_again_where_the_clock_was_set_back(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = shop.run(LOOP)
+    now = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: now)
+    shop.resume(waiting, reuse_reads_s=300.0)
+    assert shop.reads == 2
+
+
+def test_a_yes_of_a_resume_uses_up_the_call_that_waited(shop: Shop) -> None:
+    waiting = shop.run('cancel(order="o1")\ncancel(order="o1")\nanswer = 1')
+    answers = iter((True, False))
+    assert shop.resume(waiting, approve=lambda request: next(answers)).status == "denied"
+    again = shop.resume(waiting)
+    assert ([call.index for call in again.pending], shop.sent) == ([waiting.pending[1].index], ["o1"])
 
 
 def test_reads_of_a_moment_ago_are_not_made_again(shop: Shop) -> None:
