@@ -29,6 +29,8 @@ WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
+LAST_TIME = 253_402_300_800.0
+"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
 AN_ERROR = "an error"
 """What a read that failed answers. How errors are worded differs from one time to the next."""
 
@@ -187,7 +189,10 @@ class ParkedCalls:
             ValueError, KeyError, TypeError: it is one, and damaged.
         """
         if "pending" in record:
-            self.add(_read_parked(record))
+            call = _read_parked(record)
+            if call.number in self.of_number:
+                raise ValueError(f"call {call.number} was parked before")
+            self.add(call)
         elif "decision" in record:
             number, decision = _read_decision(record)
             if self.of_number[number].decision is not None:
@@ -277,10 +282,17 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     numbers = (number, record["instead"], record["request"])
     if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
         raise ValueError("not a call that waits")
-    if not all(isinstance(each, int | float) for each in (at, until)):
-        raise ValueError("not the times of a call that waits")
+    if number < 1 or not (_is_time(at) and _is_time(until)):
+        raise ValueError("not the number and times of a call that waits")
     shown = PendingCall.model_validate(unpack(record["shown"]))
+    if (shown.index, shown.until) != (number, until):
+        raise ValueError("it shows another call than the one that waits")
     return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
+
+
+def _is_time(at: Any) -> bool:
+    """Return whether a value is a time in seconds since 1970 that can be shown: not NaN, and before the year 10000."""
+    return type(at) in (int, float) and 0 <= at < LAST_TIME
 
 
 def decision_record(number: int, decision: Decision) -> dict[str, Any]:
@@ -297,6 +309,8 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     number, decision = record["decision"], Decision(record["yes"], record["by"], record["at"])
     if type(number) is not int or type(decision.yes) is not bool or not isinstance(decision.by, str):
         raise ValueError("not a decision")
+    if not _is_time(decision.at):
+        raise ValueError("not the time of a decision")
     return number, decision
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -13,7 +15,7 @@ import pytest
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
 from atc.calls import parked
 from atc.calls.approval import ApprovalRequest
-from atc.errors import ToolError
+from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
 from atc.tools.functions import toolset_of
@@ -371,6 +373,56 @@ def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
     shop.outcome = outcome
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
+
+
+# -- a journal or trace that was damaged -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        ("pending", {"at": math.nan}),
+        ("pending", {"until": math.inf}),
+        ("pending", {"until": 1e300}),
+        ("pending", {"pending": 0}),
+        ("decision", {"at": math.nan}),
+        ("decision", {"at": 1e300}),
+        ("decision", {"at": "now"}),
+        ("decision", {"decision": 9}),
+    ],
+)
+def test_a_damaged_record_refuses_the_journal(shop: Shop, kind: str, damage: dict[str, Any]) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    shop.agent().approve(waiting.run_id)
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    next(record for record in records if kind in record).update(damage)
+    journal.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    with pytest.raises(JournalError, match="is not a journal record"):
+        shop.resume(waiting)
+    with pytest.raises(JournalError, match="is not a journal record"):
+        shop.agent().approve(waiting.run_id)
+
+
+def test_a_call_is_parked_once_under_its_number(shop: Shop) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    shop.agent().approve(waiting.run_id, deny=True)
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    journal.write_text(f"{(text := journal.read_text())}{text.splitlines()[0]}\n")  # as if nobody had said no
+    with pytest.raises(JournalError, match="was parked before"):
+        shop.resume(waiting)
+
+
+@pytest.mark.parametrize("pending", [3, [1], [{"index": "x"}]])
+def test_a_damaged_end_in_the_trace_says_so(shop: Shop, pending: Any) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    trace = next(shop.folder.rglob("trace.jsonl"))
+    *lines, last = trace.read_text().splitlines()
+    ended = json.loads(last)
+    ended["data"]["pending"] = pending
+    trace.write_text("".join(f"{line}\n" for line in (*lines, json.dumps(ended))))
+    with pytest.raises(TraceError, match="is damaged"):
+        shop.agent().approve(waiting.run_id)
 
 
 # -- beside it ---------------------------------------------------------------------------------------------------------
