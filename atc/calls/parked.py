@@ -87,17 +87,30 @@ class ParkedCall:
 
 
 def digest_of(tool: Tool) -> str:
-    """Return what changes when a tool does: its name, schemas and effect, and of a Python function also its code."""
+    """Return what changes when a tool does: its name, schemas, effect and the address of its operation at an HTTP
+    service, and of a Python function also its code, with that of its decorators."""
     protocol = tool.protocol
-    said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value]
-    function = getattr(tool.transport, "function", None)
-    code = "" if function is None else _code(inspect.unwrap(function))
+    address = [
+        "" if protocol.source is None else protocol.source.path,
+        getattr(getattr(tool.transport, "operation", None), "server", None),
+    ]
+    said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value, *address]
+    code = [*map(_code, _wrapped(getattr(tool.transport, "function", None)))]
     return hashlib.sha256(canonical([said, code]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _wrapped(function: Any) -> list[Any]:
+    """Return a function and those that it wraps, from the outermost on; none for ``None``."""
+    found: list[Any] = []
+    while function is not None and not any(function is each for each in found):
+        found.append(function)
+        function = getattr(function, "__wrapped__", None)
+    return found
 
 
 def _code(function: Any) -> str:
     try:
-        return inspect.getsource(function)
+        return inspect.getsource(getattr(function, "__code__", function))  # a function itself would be unwrapped
     except (OSError, TypeError):  # typed in, or compiled: the bytes of its code have to do
         compiled = getattr(function, "__code__", None)
         return "" if compiled is None else f"{compiled.co_code.hex()} {compiled.co_names} {compiled.co_consts}"

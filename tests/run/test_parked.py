@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import os
@@ -19,6 +20,7 @@ from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
 from atc.tools.functions import toolset_of
+from atc.tools.openapi.importer import import_openapi
 from atc.traces.stores.base import prune
 from tests.support.tools import make_tool
 
@@ -339,6 +341,37 @@ def test_a_function_whose_code_changed_is_another_tool() -> None:
     other.__name__ = other.__qualname__ = "one"
     digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in (one, other, one)]
     assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_function_that_is_wrapped_in_something_else_is_another_tool() -> None:
+    def one(n: int) -> int:
+        """Book."""
+        return n
+
+    def plain(function: Callable[[int], int]) -> Callable[[int], int]:
+        return functools.wraps(function)(lambda n: function(n))
+
+    def twice(function: Callable[[int], int]) -> Callable[[int], int]:
+        return functools.wraps(function)(lambda n: function(n) + function(n))
+
+    wrapped = [plain(one), twice(one), plain(one)]
+    digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in wrapped]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_an_operation_at_another_address_is_another_tool() -> None:
+    def imported(path: str = "/pay", method: str = "post", base: str = "/v1") -> str:
+        operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}}
+        document = {
+            "openapi": "3.0.0",
+            "info": {"title": "bank", "version": "1"},
+            "servers": [{"url": f"http://bank.example{base}"}],
+            "paths": {path: {method: operation}},
+        }
+        return parked.digest_of(import_openapi(document)["pay"])
+
+    assert len({imported(), imported(path="/refund"), imported(method="put"), imported(base="/v2")}) == 4
+    assert imported() == imported()
 
 
 def test_a_yes_comes_too_late_after_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
