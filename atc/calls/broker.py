@@ -469,11 +469,13 @@ class Broker:
         return entry
 
     def _as_recorded(self, tool: Tool) -> Tool:
-        """Give a tool that is now said to read the effect that the journal has of it, if it acted in this run."""
+        """Give a tool that is now said to read the effect that the journal has of it, if it acted, or waits."""
         if tool.protocol.effect is not Effect.READ:
             return tool
-        acted = self.journal.acted(tool.name, self.source_of(tool.name))
-        return tool if acted is None else tool.graded(acted.effect)
+        source = self.source_of(tool.name)
+        acted = self.journal.acted(tool.name, source)
+        effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect
+        return tool if effect is None else tool.graded(effect)
 
     def _mark_sent(self, entry: CallEntry) -> None:
         """Write down, right before it happens, that a call is handed to its tool."""

@@ -23,6 +23,8 @@ from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
 from atc.errors import UsageError
+from atc.result import Effect
+from atc.schemas.protocol import SourceKey
 from atc.tools.tool import Tool
 
 WAITS_S = 7 * 86_400.0
@@ -169,6 +171,11 @@ class ParkedCalls:
                 return call
         return None
 
+    def effect_of(self, tool: str, source: SourceKey | None) -> Effect | None:
+        """Return the effect of a tool as it was when a call of it was parked; ``None`` where none was."""
+        asked = CallKey(tool, "", source)
+        return next((Effect(e.shown.effect) for e in self.of_number.values() if same_tool(e.key, asked)), None)
+
     def waiting(self, request: int | None = None) -> list[ParkedCall]:
         """Return the calls that wait for a decision, of one task of a conversation or of all, in order."""
         gone = self._used() | self._replaced
@@ -298,7 +305,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     if number < 1 or not (_is_time(at) and _is_time(until)):
         raise ValueError("not the number and times of a call that waits")
     shown = PendingCall.model_validate(unpack(record["shown"]))
-    if (shown.index, shown.until) != (number, until):
+    if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
         raise ValueError("it shows another call than the one that waits")
     return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
 

@@ -329,6 +329,18 @@ def test_a_yes_is_void_where_the_tool_is_another_one(shop: Shop, monkeypatch: py
     assert len(asked_again(shop, change).pending) == 4
 
 
+@pytest.mark.parametrize("decided", [True, False])
+def test_a_tool_that_is_said_to_read_now_is_a_write_for_the_run(shop: Shop, decided: bool) -> None:
+    waiting = shop.run(LOOP)
+    if decided:
+        shop.agent().approve(waiting.run_id, deny=True)
+    reads = Toolset(each.graded(Effect.READ) for each in shop.tools().values())
+    done = Agent(
+        reads, model=FakeModel([]), approve="park", runs_dir=shop.folder, sentence=False, reuse_reads_s=0.0, learn=False
+    ).resume(waiting.run_id)
+    assert (done.status, shop.sent) == ("denied" if decided else "waiting", [])
+
+
 def test_a_function_whose_code_changed_is_another_tool() -> None:
     def one(n: int) -> int:
         """Book."""
