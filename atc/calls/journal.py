@@ -547,7 +547,6 @@ class Journal:
         self._claimed.clear()
         self._claims.clear()
         self._met.clear()
-        self.parked.begin_program()
 
     def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request

@@ -246,6 +246,7 @@ class ReadsAgain:
         if not recorded:
             return None
         entry = recorded.pop(0)
+        found: tuple[tuple[str | int, ...], str, str] | None
         had_failed = entry.state != "done"
         if had_failed and failed:
             return None

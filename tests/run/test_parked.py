@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import json
 import math
@@ -19,6 +20,8 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
+from atc.run.base import Ending, Strategy
+from atc.run.run import Run
 from atc.tools.functions import toolset_of
 from atc.tools.openapi.importer import import_openapi
 from atc.traces.stores.base import prune
@@ -116,8 +119,13 @@ def test_without_a_decision_a_resume_waits_on_and_asks_nothing_twice(shop: Shop)
 
 def test_a_resume_at_a_terminal_asks_there(shop: Shop) -> None:
     asked: list[ApprovalRequest] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
     waiting = shop.run(LOOP)
-    done = shop.resume(waiting, approve=lambda request: asked.append(request) or True)
+    done = shop.resume(waiting, approve=ask)
     assert (done.status, len(asked), len(shop.sent)) == ("answered", 4, 4)
 
 
@@ -167,6 +175,27 @@ def test_from_the_first_one_on_no_write_is_sent_that_a_rule_allows(shop: Shop, t
     shop.agent().approve(waiting.run_id)
     assert shop.resume(waiting, permissions=rules).status == "answered"
     assert shop.sent == ["b1", "o1", "b2"]
+
+
+def test_a_strategy_that_makes_several_calls_at_once_sends_none_after_one_that_waits(
+    shop: Shop, tmp_path: Path
+) -> None:
+    class Several(Strategy):
+        name = "several"
+
+        async def solve(self, run: Run) -> Ending:
+            wanted = (("book", "b1"), ("cancel", "o1"), ("book", "b2"), ("cancel", "o2"))
+            made = [run.call(name, {"order": order}) for name, order in wanted]
+            await asyncio.gather(*made, return_exceptions=True)
+            return Ending("answered", value=1)
+
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[[rules]]\nallow = "book"\n')
+    rules.chmod(0o600)
+    waiting = shop.agent(strategy=Several(), permissions=rules).run("cancel some orders")
+    assert (waiting.status, shop.sent) == ("waiting", ["b1"])
+    assert arguments(waiting) == [{"order": "o1"}, {"order": "b2"}, {"order": "o2"}]
+    assert len(shop.agent().approve(waiting.run_id)) == 3
 
 
 def test_a_dry_run_plans_and_nothing_waits(shop: Shop) -> None:
