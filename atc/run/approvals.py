@@ -89,6 +89,10 @@ def decide(
         if not waiting and numbers is None:
             raise UsageError(nothing)
         wanted = [journal.parked.undecided(number) for number in (waiting if numbers is None else numbers)]
+        if gone := [
+            call.number for call in wanted if call.number not in asked
+        ]:  # of an earlier program: nobody is shown it
+            raise UsageError(f"call {gone[0]} does not wait for a yes")
         now = time.time()
         if yes and (late := [call.number for call in wanted if call.until < now]):
             raise UsageError(

@@ -249,6 +249,15 @@ def test_the_first_decision_counts(shop: Shop) -> None:
     assert shop.sent == []  # the first of them was refused, and nothing went on from there
 
 
+def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> None:
+    waiting = shop.run('cancel(order=find_orders()["orders"][0]["id"])')
+    shop.orders[0]["id"] = "o9"
+    again = shop.resume(waiting)
+    assert again.pending[0].index != waiting.pending[0].index
+    with pytest.raises(UsageError, match="does not wait for a yes"):
+        shop.agent().approve(waiting.run_id, calls=[waiting.pending[0].index])
+
+
 # -- what a yes holds for ----------------------------------------------------------------------------------------------
 
 
