@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from atc._records.records import PendingCall
 from atc.calls.parked import Decision
-from atc.errors import UsageError
+from atc.errors import RunInUse, UsageError
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import RunStore, StoredRun
 
@@ -32,7 +32,11 @@ def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
     found = []
     for run_id in run_ids:
         stored = store.run(run_id)
-        if not stored.is_held() and (pending := undecided(stored)):
+        try:
+            pending = () if stored.is_held() else undecided(stored)
+        except RunInUse:  # somebody resumes it, or decides about it, since it was looked at
+            continue
+        if pending:
             found.append(WaitingRun(run_id, str((stored.first("run_started") or {}).get("task", "")), pending))
     return found
 

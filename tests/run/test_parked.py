@@ -20,6 +20,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
+from atc.run.approvals import waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.tools.functions import toolset_of
@@ -256,6 +257,17 @@ def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> No
     assert again.pending[0].index != waiting.pending[0].index
     with pytest.raises(UsageError, match="does not wait for a yes"):
         shop.agent().approve(waiting.run_id, calls=[waiting.pending[0].index])
+
+
+def test_a_run_that_somebody_works_on_does_not_hide_the_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
+    store = shop.agent().store
+    journal = store.run(busy.run_id).open_journal()
+    monkeypatch.setattr(type(store.run(busy.run_id)), "is_held", lambda run: False)  # it was free a moment ago
+    try:
+        assert [run.run_id for run in waiting_runs(store, [busy.run_id, other.run_id])] == [other.run_id]
+    finally:
+        journal.close()
 
 
 # -- what a yes holds for ----------------------------------------------------------------------------------------------
