@@ -171,12 +171,14 @@ class Approving:
                     await self._decide(approval, request, attempt)
                 else:
                     await self._as_decided(approval, request, attempt, decision)
-                    attempt.yes = parked.number if parked is not None else 0
             except CallRefused as refused:
                 attempt.refused_by = attempt.refused_by or "nobody"
                 if refused.status == "warned" and AFTER_LOOK in attempt.warnings:
                     raise _not_approved(f"{refused.message}; {_ALLOW_WARNINGS}") from None
                 raise
+            attempt.yes = (
+                parked.number if parked is not None else 0
+            )  # also where the yes is given now: it waits no more
             if earlier is None or (taken := earlier.take(attempt.key, known)) is None:
                 return None
             known = taken  # another run took it while this one was decided over

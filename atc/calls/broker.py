@@ -389,6 +389,7 @@ class Broker:
             None if attempt.original is None else self.redactor.value(attempt.original),
             attempt.repaired_for,
             attempt.yes,
+            attempt.reads and self._approving.parking.has_begun,
         )
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", attempt.started(pack(masked)))
@@ -420,8 +421,7 @@ class Broker:
         """Write into the journal what came of the call."""
         assert attempt.entry is not None
         self.journal.succeed(attempt.entry, attempt.value, attempt.next_page, attempt.unread)
-        if attempt.reads and (changed := self.journal.reads_again.compare(attempt.key, attempt.value)) is not None:
-            attempt.notes.append(wording.read_changed(changed))
+        self._compare(attempt, attempt.value)
         return attempt.answered(attempt.value)
 
     # -- what they share -----------------------------------------------------------------------------------------------
@@ -431,6 +431,14 @@ class Broker:
         attempt = self._begun(request)
         attempt.error = error
         return self._end(attempt).reply
+
+    def _compare(self, attempt: Attempt, value: Any, *, failed: bool = False) -> None:
+        """Note where a read that is made again says something else than before its run waited."""
+        if not attempt.reads:
+            return
+        changed = self.journal.reads_again.compare(attempt.key, value, failed=failed)
+        if changed is not None:
+            attempt.notes.append(wording.read_changed(changed))
 
     def _begun(self, request: CallRequest) -> Attempt:
         self._numbers += 1
@@ -461,11 +469,13 @@ class Broker:
         return entry
 
     def _as_recorded(self, tool: Tool) -> Tool:
-        """Give a tool that is now said to read the effect that the journal has of it, if it acted in this run."""
+        """Give a tool that is now said to read the effect that the journal has of it, if it acted, or waits."""
         if tool.protocol.effect is not Effect.READ:
             return tool
-        acted = self.journal.acted(tool.name, self.source_of(tool.name))
-        return tool if acted is None else tool.graded(acted.effect)
+        source = self.source_of(tool.name)
+        acted = self.journal.acted(tool.name, source)
+        effect = self.journal.parked.effect_of(tool.name, source) if acted is None else acted.effect
+        return tool if effect is None else tool.graded(effect)
 
     def _mark_sent(self, entry: CallEntry) -> None:
         """Write down, right before it happens, that a call is handed to its tool."""
@@ -497,6 +507,7 @@ class Broker:
             return error
         failure = self._responses.failure(error, attempt, sent=entry.sent)
         self.journal.fail(entry, surely_not_done=failure.outcome == "refused", message=failure.message)
+        self._compare(attempt, None, failed=True)
         return failure
 
     def _cut_off(self, attempt: Attempt) -> None:

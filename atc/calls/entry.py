@@ -105,6 +105,7 @@ class CallEntry:
         unread: of a call that is done, why ``value`` is not its response.
         failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
         approved: number of the parked call whose yes let it through (:mod:`atc.calls.parked`); 0: none.
+        after_parked: of a read, whether its program had parked a write before: it did not see what that would change.
     """
 
     number: int
@@ -122,6 +123,7 @@ class CallEntry:
     unread: Unread | None = None
     failure: str = field(default="", compare=False)
     approved: int = 0
+    after_parked: bool = False
 
     @property
     def tool(self) -> str:

@@ -255,6 +255,10 @@ class Journal:
     def go_on_waiting(self, now: float, seconds: float) -> None:
         """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
 
+        Whether the last program asked for a parked call again is not written down, so no number tells which reads came
+        before it: all count but those that were made after their own program parked a write. A read that failed is
+        always made again, and held against that: a program may have caught it.
+
         Args:
             now: in seconds since 1970.
             seconds: for which reads count as new. One that was made after a call was parked is always made again: it
@@ -262,11 +266,15 @@ class Journal:
         """
         if (first := self.parked.first) is None:
             return
-        after = 0 if now - self.parked.since > seconds else first
+        after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
         last = max(max(self.entries, default=0), self.parked.last)
         self._append(reads_again_record(last, after), sync=False)
-        for key, dropped in self._drop_reads(last, after):
-            self.reads_again.before[key] = [entry for entry in dropped if entry.number < first]
+        dropped = [entry for _, of_key in self._drop_reads(last, after) for entry in of_key]
+        reads = (entry for entry in self.entries.values() if entry.effect is Effect.READ)
+        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
+        for entry in sorted((*dropped, *failed), key=lambda entry: entry.number):
+            if not entry.after_parked:
+                self.reads_again.before.setdefault(entry.key, []).append(entry)
 
     def _drop_reads(self, last: int, after: int) -> list[tuple[CallKey, list[CallEntry]]]:
         """Let no read answer a call any more whose number is in this range; return those that did."""
@@ -392,6 +400,7 @@ class Journal:
         original: dict[str, Any] | None = None,
         repaired_for: RepairedFor = "",
         approved: int = 0,
+        after_parked: bool = False,
     ) -> CallEntry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects.
 
@@ -403,9 +412,11 @@ class Journal:
             original: the arguments as the program gave them, masked, where a repair changed them.
             repaired_for: who had refused them, where the model repaired them.
             approved: number of the parked call whose yes lets it through.
+            after_parked: of a read, whether its program has parked a write before.
         """
         entry = CallEntry(number, key, arguments, effect, self.attempt, self.stage)
         entry.original, entry.repaired_for, entry.approved = original, repaired_for, approved
+        entry.after_parked = after_parked
         has_effects = effect is not Effect.READ
         record = begin_record(entry, self._boot if has_effects else "")
         self._append(record, sync=has_effects)
@@ -536,7 +547,6 @@ class Journal:
         self._claimed.clear()
         self._claims.clear()
         self._met.clear()
-        self.parked.begin_program()
 
     def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request

@@ -91,6 +91,7 @@ def begin_record(entry: CallEntry, boot: str) -> Record:
         **({} if entry.original is None else {"original": pack(entry.original)}),
         **({"repaired_for": entry.repaired_for} if entry.repaired_for else {}),
         **({"approved": entry.approved} if entry.approved else {}),
+        **({"after_parked": True} if entry.after_parked else {}),
     }
 
 
@@ -114,6 +115,9 @@ def read_begin(record: Record) -> tuple[CallEntry, str]:
     entry.approved = record.get("approved", 0)
     if type(entry.approved) is not int:
         raise ValueError("not the number of a call that was approved")
+    entry.after_parked = record.get("after_parked", False)
+    if type(entry.after_parked) is not bool:
+        raise ValueError("not whether a write was parked before")
     return entry, boot
 
 

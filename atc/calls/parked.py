@@ -23,12 +23,18 @@ from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
 from atc.errors import UsageError
+from atc.result import Effect
+from atc.schemas.protocol import SourceKey
 from atc.tools.tool import Tool
 
 WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
+LAST_TIME = 253_402_300_800.0
+"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
+AN_ERROR = "an error"
+"""What a read that failed answers. How errors are worded differs from one time to the next."""
 
 
 @dataclass(frozen=True)
@@ -83,17 +89,30 @@ class ParkedCall:
 
 
 def digest_of(tool: Tool) -> str:
-    """Return what changes when a tool does: its name, schemas and effect, and of a Python function also its code."""
+    """Return what changes when a tool does: its name, schemas, effect and the address of its operation at an HTTP
+    service, and of a Python function also its code, with that of its decorators."""
     protocol = tool.protocol
-    said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value]
-    function = getattr(tool.transport, "function", None)
-    code = "" if function is None else _code(inspect.unwrap(function))
+    address = [
+        "" if protocol.source is None else protocol.source.path,
+        getattr(getattr(tool.transport, "operation", None), "server", None),
+    ]
+    said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value, *address]
+    code = [*map(_code, _wrapped(getattr(tool.transport, "function", None)))]
     return hashlib.sha256(canonical([said, code]).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _wrapped(function: Any) -> list[Any]:
+    """Return a function and those that it wraps, from the outermost on; none for ``None``."""
+    found: list[Any] = []
+    while function is not None and not any(function is each for each in found):
+        found.append(function)
+        function = getattr(function, "__wrapped__", None)
+    return found
 
 
 def _code(function: Any) -> str:
     try:
-        return inspect.getsource(function)
+        return inspect.getsource(getattr(function, "__code__", function))  # a function itself would be unwrapped
     except (OSError, TypeError):  # typed in, or compiled: the bytes of its code have to do
         compiled = getattr(function, "__code__", None)
         return "" if compiled is None else f"{compiled.co_code.hex()} {compiled.co_names} {compiled.co_consts}"
@@ -152,6 +171,11 @@ class ParkedCalls:
                 return call
         return None
 
+    def effect_of(self, tool: str, source: SourceKey | None) -> Effect | None:
+        """Return the effect of a tool as it was when a call of it was parked; ``None`` where none was."""
+        asked = CallKey(tool, "", source)
+        return next((Effect(e.shown.effect) for e in self.of_number.values() if same_tool(e.key, asked)), None)
+
     def waiting(self, request: int | None = None) -> list[ParkedCall]:
         """Return the calls that wait for a decision, of one task of a conversation or of all, in order."""
         gone = self._used() | self._replaced
@@ -185,7 +209,10 @@ class ParkedCalls:
             ValueError, KeyError, TypeError: it is one, and damaged.
         """
         if "pending" in record:
-            self.add(_read_parked(record))
+            call = _read_parked(record)
+            if call.number in self.of_number:
+                raise ValueError(f"call {call.number} was parked before")
+            self.add(call)
         elif "decision" in record:
             number, decision = _read_decision(record)
             if self.of_number[number].decision is not None:
@@ -213,14 +240,19 @@ class ReadsAgain:
     before: dict[CallKey, list[CallEntry]] = field(default_factory=dict)
     changed: list[ChangedRead] = field(default_factory=list)
 
-    def compare(self, key: CallKey, value: Any) -> ChangedRead | None:
-        """Hold the answer of a read against what it was; the n-th against the n-th."""
+    def compare(self, key: CallKey, value: Any, *, failed: bool = False) -> ChangedRead | None:
+        """Hold the answer of a read, or that it failed, against what it was; the n-th against the n-th."""
         recorded = self.before.get(key)
         if not recorded:
             return None
         entry = recorded.pop(0)
-        found = first_difference(entry.value, value)
-        if found is None:
+        found: tuple[tuple[str | int, ...], str, str] | None
+        had_failed = entry.state != "done"
+        if had_failed and failed:
+            return None
+        if had_failed or failed:
+            found = (), AN_ERROR if had_failed else _shown(entry.value), AN_ERROR if failed else _shown(value)
+        elif (found := first_difference(entry.value, value)) is None:
             return None
         path, before, after = found
         change = ChangedRead(tool=entry.tool, call=entry.number, path=path, before=before, after=after)
@@ -271,10 +303,17 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
     numbers = (number, record["instead"], record["request"])
     if not all(isinstance(each, str) for each in texts) or not all(type(each) is int for each in numbers):
         raise ValueError("not a call that waits")
-    if not all(isinstance(each, int | float) for each in (at, until)):
-        raise ValueError("not the times of a call that waits")
+    if number < 1 or not (_is_time(at) and _is_time(until)):
+        raise ValueError("not the number and times of a call that waits")
     shown = PendingCall.model_validate(unpack(record["shown"]))
+    if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
+        raise ValueError("it shows another call than the one that waits")
     return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
+
+
+def _is_time(at: Any) -> bool:
+    """Return whether a value is a time in seconds since 1970 that can be shown: not NaN, and before the year 10000."""
+    return type(at) in (int, float) and 0 <= at < LAST_TIME
 
 
 def decision_record(number: int, decision: Decision) -> dict[str, Any]:
@@ -291,6 +330,8 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     number, decision = record["decision"], Decision(record["yes"], record["by"], record["at"])
     if type(number) is not int or type(decision.yes) is not bool or not isinstance(decision.by, str):
         raise ValueError("not a decision")
+    if not _is_time(decision.at):
+        raise ValueError("not the time of a decision")
     return number, decision
 
 

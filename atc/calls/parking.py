@@ -39,12 +39,14 @@ class Parking:
 
     def __post_init__(self) -> None:
         self.has_begun = False
-        """Whether the program that runs has parked a call."""
+        """Whether the run has parked a call."""
         self._has_read = self._has_ended = False
 
     def begin_program(self) -> None:
-        """Let the next program make calls again."""
-        self.has_begun = self._has_read = self._has_ended = False
+        """Let the next program ask for the parked calls again. Where one of this run waits, nothing begins anew: a
+        strategy that goes on all the same sends no write, and what it asked for before waits beside the rest."""
+        if not self.has_begun:
+            self.journal.parked.begin_program()
 
     def note_read(self) -> None:
         """Note that a read is made."""

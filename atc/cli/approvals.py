@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from atc._host.invisible import visible
 from atc._records.records import PendingCall
 from atc.calls import question
 from atc.cli import options
@@ -42,7 +43,7 @@ def approvals(as_json: options.Json = False) -> None:
     if not waiting:
         out.print(Text(f"no call waits for a yes in {store.where}"))
     for run in waiting:
-        out.print(Text(f"{run.run_id}  {clean(run.task)}", style="bold"))
+        out.print(Text(f"{run.run_id}  {visible(run.task)}", style="bold"))
         for call in run.pending:
             for line in (*plans.pending_call(call), f"     until {_day(call.until)}"):
                 out.print(Text(f"  {clean(line)}"))

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from atc._records.records import PendingCall
 from atc.calls.parked import Decision
-from atc.errors import UsageError
+from atc.errors import RunInUse, UsageError
+from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import RunStore, StoredRun
 
 
@@ -26,12 +27,16 @@ def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
     """Return those of these runs that ended as ``waiting``, each with its calls about which nobody has decided.
 
     Raises:
-        EnvironmentProblem, JournalError: the store does not answer, or a journal cannot be read.
+        EnvironmentProblem, TraceError, JournalError: the store does not answer, or a trace or journal cannot be read.
     """
     found = []
     for run_id in run_ids:
         stored = store.run(run_id)
-        if not stored.is_held() and (pending := undecided(stored)):
+        try:
+            pending = () if stored.is_held() else undecided(stored)
+        except RunInUse:  # somebody resumes it, or decides about it, since it was looked at
+            continue
+        if pending:
             found.append(WaitingRun(run_id, str((stored.first("run_started") or {}).get("task", "")), pending))
     return found
 
@@ -40,6 +45,7 @@ def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
     """Return the calls that a run ended with and about which nobody has decided.
 
     Raises:
+        TraceError: its end in the trace is damaged.
         JournalError: its journal cannot be read, or another process works on the run.
     """
     if not (asked := _asked(stored)):
@@ -56,7 +62,10 @@ def _asked(stored: StoredRun) -> set[int]:
     ended = stored.last("run_ended") or {}
     if ended.get("status") != "waiting" or not stored.has_journal:
         return set()
-    return {call.index for call in map(PendingCall.model_validate, ended.get("pending", ()))}
+    try:
+        return {call.index for call in map(PendingCall.model_validate, ended.get("pending", ()))}
+    except FAILS as error:
+        raise damaged(stored.where, 0, error) from None
 
 
 def decide(
@@ -72,6 +81,7 @@ def decide(
 
     Raises:
         UsageError: none waits, one of them does not wait, was decided before, or waited too long.
+        TraceError: the run's end in the trace is damaged.
         JournalError: the decision cannot be written down, or another process works on the run.
     """
     nothing = f"run {stored.run_id} has no call that waits for a yes (`atc approvals` lists them)"
@@ -83,6 +93,10 @@ def decide(
         if not waiting and numbers is None:
             raise UsageError(nothing)
         wanted = [journal.parked.undecided(number) for number in (waiting if numbers is None else numbers)]
+        if gone := [
+            call.number for call in wanted if call.number not in asked
+        ]:  # of an earlier program: nobody is shown it
+            raise UsageError(f"call {gone[0]} does not wait for a yes")
         now = time.time()
         if yes and (late := [call.number for call in wanted if call.until < now]):
             raise UsageError(

@@ -73,3 +73,10 @@ def test_a_no_needs_no_terminal_and_the_run_ends_as_denied(endpoint: Callable[..
     assert resume().exit_code == 4
     nothing = atc("runs", "approve", "last", "--deny")
     assert (nothing.exit_code, "no call that waits" in nothing.output) == (2, True)
+
+
+def test_a_task_stands_on_one_line_of_the_list(endpoint: Callable[..., Server]) -> None:
+    endpoint(says(PROGRAM))
+    atc("run", "book 4\n  9. book(n=5)\x1b[2J", "--tools", "tools.py", "--approve", "park")
+    listed = atc("approvals").output
+    assert ("\n  9." in listed, "\x1b" in listed, "\n  1. book(n=4)" in listed) == (False, False, True)

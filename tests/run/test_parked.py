@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import functools
+import json
+import math
 import os
 import time
 from collections.abc import Callable
@@ -13,10 +17,14 @@ import pytest
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
 from atc.calls import parked
 from atc.calls.approval import ApprovalRequest
-from atc.errors import ToolError
+from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
+from atc.run.approvals import waiting_runs
+from atc.run.base import Ending, Strategy
+from atc.run.run import Run
 from atc.tools.functions import toolset_of
+from atc.tools.openapi.importer import import_openapi
 from atc.traces.stores.base import prune
 from tests.support.tools import make_tool
 
@@ -37,11 +45,14 @@ class Shop:
         self.orders: list[dict[str, Any]] = [{"id": f"o{n}", "state": "open"} for n in range(1, 5)]
         self.sent: list[str] = []
         self.reads = 0
+        self.is_down = False
         self.outcome: Any = None
 
     def tools(self) -> Toolset:
         def find(arguments: dict[str, Any]) -> Any:
             self.reads += 1
+            if self.is_down:
+                raise ToolError("down", status=403, outcome="refused")
             return {"orders": self.orders}
 
         def cancel(arguments: dict[str, Any]) -> Any:
@@ -109,8 +120,13 @@ def test_without_a_decision_a_resume_waits_on_and_asks_nothing_twice(shop: Shop)
 
 def test_a_resume_at_a_terminal_asks_there(shop: Shop) -> None:
     asked: list[ApprovalRequest] = []
+
+    def ask(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return True
+
     waiting = shop.run(LOOP)
-    done = shop.resume(waiting, approve=lambda request: asked.append(request) or True)
+    done = shop.resume(waiting, approve=ask)
     assert (done.status, len(asked), len(shop.sent)) == ("answered", 4, 4)
 
 
@@ -160,6 +176,27 @@ def test_from_the_first_one_on_no_write_is_sent_that_a_rule_allows(shop: Shop, t
     shop.agent().approve(waiting.run_id)
     assert shop.resume(waiting, permissions=rules).status == "answered"
     assert shop.sent == ["b1", "o1", "b2"]
+
+
+def test_a_strategy_that_makes_several_calls_at_once_sends_none_after_one_that_waits(
+    shop: Shop, tmp_path: Path
+) -> None:
+    class Several(Strategy):
+        name = "several"
+
+        async def solve(self, run: Run) -> Ending:
+            wanted = (("book", "b1"), ("cancel", "o1"), ("book", "b2"), ("cancel", "o2"))
+            made = [run.call(name, {"order": order}) for name, order in wanted]
+            await asyncio.gather(*made, return_exceptions=True)
+            return Ending("answered", value=1)
+
+    rules = tmp_path / "permissions.toml"
+    rules.write_text('[[rules]]\nallow = "book"\n')
+    rules.chmod(0o600)
+    waiting = shop.agent(strategy=Several(), permissions=rules).run("cancel some orders")
+    assert (waiting.status, shop.sent) == ("waiting", ["b1"])
+    assert arguments(waiting) == [{"order": "o1"}, {"order": "b2"}, {"order": "o2"}]
+    assert len(shop.agent().approve(waiting.run_id)) == 3
 
 
 def test_a_dry_run_plans_and_nothing_waits(shop: Shop) -> None:
@@ -213,6 +250,26 @@ def test_the_first_decision_counts(shop: Shop) -> None:
     assert shop.sent == []  # the first of them was refused, and nothing went on from there
 
 
+def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> None:
+    waiting = shop.run('cancel(order=find_orders()["orders"][0]["id"])')
+    shop.orders[0]["id"] = "o9"
+    again = shop.resume(waiting)
+    assert again.pending[0].index != waiting.pending[0].index
+    with pytest.raises(UsageError, match="does not wait for a yes"):
+        shop.agent().approve(waiting.run_id, calls=[waiting.pending[0].index])
+
+
+def test_a_run_that_somebody_works_on_does_not_hide_the_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
+    store = shop.agent().store
+    journal = store.run(busy.run_id).open_journal()
+    monkeypatch.setattr(type(store.run(busy.run_id)), "is_held", lambda run: False)  # it was free a moment ago
+    try:
+        assert [run.run_id for run in waiting_runs(store, [busy.run_id, other.run_id])] == [other.run_id]
+    finally:
+        journal.close()
+
+
 # -- what a yes holds for ----------------------------------------------------------------------------------------------
 
 
@@ -247,6 +304,67 @@ def test_a_yes_is_void_where_a_read_before_it_says_something_else(shop: Shop) ->
     assert (shop.resume(again).status, len(shop.sent)) == ("answered", 4)
 
 
+def test_a_yes_is_void_where_a_read_changed_that_a_resume_made_meanwhile(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    shop.resume(waiting)  # nothing is decided yet
+    shop.agent().approve(waiting.run_id)
+    shop.orders[0]["state"] = "sent"
+    again = shop.resume(waiting)
+    assert (again.status, again.pending[0].changed[0].after, shop.sent) == ("waiting", "'sent'", [])
+
+
+def test_a_yes_is_void_where_a_read_changed_after_a_call_that_is_asked_for_no_more(shop: Shop) -> None:
+    again = asked_again(shop, lambda: shop.orders.__setitem__(0, {"id": "o9", "state": "open"}))
+    shop.agent().approve(again.run_id)
+    shop.orders[1]["state"] = "sent"
+    assert (shop.resume(again).status, shop.sent) == ("waiting", [])
+
+
+@pytest.mark.parametrize("down_at_first", [True, False])
+def test_a_yes_is_void_where_a_read_fails_now_or_does_no_more(shop: Shop, down_at_first: bool) -> None:
+    program = """
+try:
+    state = find_orders()["orders"][0]["state"]
+except Exception:
+    state = "unknown"
+if state != "locked":
+    cancel(order="o1")
+answer = state
+"""
+    shop.is_down = down_at_first
+    again = asked_again(shop, lambda: setattr(shop, "is_down", not down_at_first), program)
+    (change,) = again.pending[0].changed
+    assert (change.after if not down_at_first else change.before) == "an error"
+    shop.agent().approve(again.run_id)
+    assert (shop.resume(again).status, shop.sent) == ("answered", ["o1"])
+
+
+def test_what_a_read_answers_after_a_call_that_waits_is_no_change(shop: Shop) -> None:
+    program = 'cancel(order="o1")\nleft = find_orders()["orders"][0]\ncancel(order="o2", why=left["state"])\nanswer = 1'
+    waiting = shop.run(program)
+    shop.agent().approve(waiting.run_id)
+    shop.orders[0]["state"] = "cancelled"  # as its first call does
+    second = shop.resume(waiting)
+    assert (shop.sent, arguments(second)) == (["o1"], [{"order": "o2", "why": "cancelled"}])
+    assert second.pending[0].changed == ()
+
+
+def test_reads_are_made_again_where_the_clock_was_set_back(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting = shop.run(LOOP)
+    now = time.time() - 3600
+    monkeypatch.setattr(time, "time", lambda: now)
+    shop.resume(waiting, reuse_reads_s=300.0)
+    assert shop.reads == 2
+
+
+def test_a_yes_of_a_resume_uses_up_the_call_that_waited(shop: Shop) -> None:
+    waiting = shop.run('cancel(order="o1")\ncancel(order="o1")\nanswer = 1')
+    answers = iter((True, False))
+    assert shop.resume(waiting, approve=lambda request: next(answers)).status == "denied"
+    again = shop.resume(waiting)
+    assert ([call.index for call in again.pending], shop.sent) == ([waiting.pending[1].index], ["o1"])
+
+
 def test_reads_of_a_moment_ago_are_not_made_again(shop: Shop) -> None:
     waiting = shop.run(LOOP)
     shop.agent().approve(waiting.run_id)
@@ -261,6 +379,18 @@ def test_a_yes_is_void_where_the_tool_is_another_one(shop: Shop, monkeypatch: py
     assert len(asked_again(shop, change).pending) == 4
 
 
+@pytest.mark.parametrize("decided", [True, False])
+def test_a_tool_that_is_said_to_read_now_is_a_write_for_the_run(shop: Shop, decided: bool) -> None:
+    waiting = shop.run(LOOP)
+    if decided:
+        shop.agent().approve(waiting.run_id, deny=True)
+    reads = Toolset(each.graded(Effect.READ) for each in shop.tools().values())
+    done = Agent(
+        reads, model=FakeModel([]), approve="park", runs_dir=shop.folder, sentence=False, reuse_reads_s=0.0, learn=False
+    ).resume(waiting.run_id)
+    assert (done.status, shop.sent) == ("denied" if decided else "waiting", [])
+
+
 def test_a_function_whose_code_changed_is_another_tool() -> None:
     def one(n: int) -> int:
         """Book."""
@@ -273,6 +403,37 @@ def test_a_function_whose_code_changed_is_another_tool() -> None:
     other.__name__ = other.__qualname__ = "one"
     digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in (one, other, one)]
     assert digests[0] == digests[2] != digests[1]
+
+
+def test_a_function_that_is_wrapped_in_something_else_is_another_tool() -> None:
+    def one(n: int) -> int:
+        """Book."""
+        return n
+
+    def plain(function: Callable[[int], int]) -> Callable[[int], int]:
+        return functools.wraps(function)(lambda n: function(n))
+
+    def twice(function: Callable[[int], int]) -> Callable[[int], int]:
+        return functools.wraps(function)(lambda n: function(n) + function(n))
+
+    wrapped = [plain(one), twice(one), plain(one)]
+    digests = [parked.digest_of(toolset_of([tool(effect="write")(each)])["one"]) for each in wrapped]
+    assert digests[0] == digests[2] != digests[1]
+
+
+def test_an_operation_at_another_address_is_another_tool() -> None:
+    def imported(path: str = "/pay", method: str = "post", base: str = "/v1") -> str:
+        operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}}
+        document = {
+            "openapi": "3.0.0",
+            "info": {"title": "bank", "version": "1"},
+            "servers": [{"url": f"http://bank.example{base}"}],
+            "paths": {path: {method: operation}},
+        }
+        return parked.digest_of(import_openapi(document)["pay"])
+
+    assert len({imported(), imported(path="/refund"), imported(method="put"), imported(base="/v2")}) == 4
+    assert imported() == imported()
 
 
 def test_a_yes_comes_too_late_after_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,6 +468,56 @@ def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
     shop.outcome = outcome
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
+
+
+# -- a journal or trace that was damaged -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "damage"),
+    [
+        ("pending", {"at": math.nan}),
+        ("pending", {"until": math.inf}),
+        ("pending", {"until": 1e300}),
+        ("pending", {"pending": 0}),
+        ("decision", {"at": math.nan}),
+        ("decision", {"at": 1e300}),
+        ("decision", {"at": "now"}),
+        ("decision", {"decision": 9}),
+    ],
+)
+def test_a_damaged_record_refuses_the_journal(shop: Shop, kind: str, damage: dict[str, Any]) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    shop.agent().approve(waiting.run_id)
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    records = [json.loads(line) for line in journal.read_text().splitlines()]
+    next(record for record in records if kind in record).update(damage)
+    journal.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    with pytest.raises(JournalError, match="is not a journal record"):
+        shop.resume(waiting)
+    with pytest.raises(JournalError, match="is not a journal record"):
+        shop.agent().approve(waiting.run_id)
+
+
+def test_a_call_is_parked_once_under_its_number(shop: Shop) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    shop.agent().approve(waiting.run_id, deny=True)
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    journal.write_text(f"{(text := journal.read_text())}{text.splitlines()[0]}\n")  # as if nobody had said no
+    with pytest.raises(JournalError, match="was parked before"):
+        shop.resume(waiting)
+
+
+@pytest.mark.parametrize("pending", [3, [1], [{"index": "x"}]])
+def test_a_damaged_end_in_the_trace_says_so(shop: Shop, pending: Any) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    trace = next(shop.folder.rglob("trace.jsonl"))
+    *lines, last = trace.read_text().splitlines()
+    ended = json.loads(last)
+    ended["data"]["pending"] = pending
+    trace.write_text("".join(f"{line}\n" for line in (*lines, json.dumps(ended))))
+    with pytest.raises(TraceError, match="is damaged"):
+        shop.agent().approve(waiting.run_id)
 
 
 # -- beside it ---------------------------------------------------------------------------------------------------------
