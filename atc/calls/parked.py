@@ -25,7 +25,7 @@ from atc.calls.json_values import canonical
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
-from atc.tools.tool import Tool
+from atc.tools.tool import AccountTransport, Tool
 
 WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
@@ -89,16 +89,17 @@ class ParkedCall:
 
 
 def digest_of(tool: Tool) -> str:
-    """Return what changes when a tool does: its name, schemas, effect and the address of its operation at an HTTP
-    service, and of a Python function also its code, with that of its decorators."""
+    """Return what changes when a tool does: its name, schemas and effect, the address of its operation at an HTTP
+    service, on whose account it is called, and of a Python function also its code, with that of its decorators."""
     protocol = tool.protocol
     address = [
         "" if protocol.source is None else protocol.source.path,
         getattr(getattr(tool.transport, "operation", None), "server", None),
     ]
     said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value, *address]
+    account = [*tool.transport.account] if isinstance(tool.transport, AccountTransport) else []
     code = [*map(_code, _wrapped(getattr(tool.transport, "function", None)))]
-    return hashlib.sha256(canonical([said, code]).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical([said, account, code]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _wrapped(function: Any) -> list[Any]:

@@ -24,7 +24,12 @@ from atc.run.approvals import waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.tools.functions import toolset_of
+from atc.tools.mcp.connection import McpServer
+from atc.tools.mcp.logins import Login, Logins
+from atc.tools.mcp.spec import read_specs
+from atc.tools.mcp.transport import McpTransport
 from atc.tools.openapi.importer import import_openapi
+from atc.tools.tool import Tool
 from atc.traces.stores.base import prune
 from tests.support.tools import make_tool
 
@@ -434,6 +439,44 @@ def test_an_operation_at_another_address_is_another_tool() -> None:
 
     assert len({imported(), imported(path="/refund"), imported(method="put"), imported(base="/v2")}) == 4
     assert imported() == imported()
+
+
+def test_a_call_on_another_account_is_asked_about_again() -> None:
+    schemes = {"basic": {"type": "http", "scheme": "basic"}, "key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+
+    def imported(name: str, auth: str) -> str:
+        operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}, "security": [{name: []}]}
+        document = {
+            "openapi": "3.0.0",
+            "info": {"title": "bank", "version": "1"},
+            "servers": [{"url": "https://bank.example"}],
+            "components": {"securitySchemes": schemes},
+            "paths": {"/pay": {"post": operation}},
+        }
+        return parked.digest_of(import_openapi(document, auth={name: auth})["pay"])
+
+    assert imported("basic", "ann:one") == imported("basic", "ann:other")  # a new password is no other account
+    assert imported("basic", "ann:one") != imported("basic", "bob:one")
+    assert imported("key", "one") == imported("key", "other")  # whom a key stands for is not known
+    assert imported("key", "one") != imported("basic", "ann:one")
+
+
+def test_a_tool_of_a_server_with_another_login_is_another_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Login] = {}
+    monkeypatch.setattr(Logins, "read", lambda self, url: kept.get(url))
+
+    def called(client: str | None, headers: dict[str, str] | None = None) -> str:
+        url = "https://bank.example/mcp"
+        kept.clear()
+        if client is not None:
+            kept[url] = Login(url=url, access_token=client, token_endpoint=url, client_id=client)
+        (spec,) = read_specs(url, headers=headers)
+        server = McpServer(spec, timeout_s=1, start_timeout_s=1, max_bytes=1000)
+        return parked.digest_of(Tool(make_tool("pay", None, Effect.WRITE).protocol, McpTransport("pay", False, server)))
+
+    assert len({called(None), called("ann"), called("bob"), called("ann", {"Authorization": "Bearer one"})}) == 4
+    assert called("ann") == called("ann")
+    assert called(None, {"Authorization": "Bearer one"}) == called(None, {"Authorization": "Bearer other"})
 
 
 def test_a_yes_comes_too_late_after_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
