@@ -30,6 +30,7 @@ from atc.tools.mcp.spec import read_specs
 from atc.tools.mcp.transport import McpTransport
 from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Tool
+from atc.traces.index import RunIndex
 from atc.traces.stores.base import prune
 from tests.support.tools import make_tool
 
@@ -570,11 +571,15 @@ def test_a_run_that_waits_is_not_pruned_before_its_time(shop: Shop, monkeypatch:
     waiting = shop.run(LOOP)
     store = shop.agent().store
     assert prune(store, 0).deleted == []
+    assert [(row.status, row.waits, row.calls) for row in RunIndex(store).latest()] == [("waiting", True, 1)]
     monkeypatch.setattr(time, "time", lambda: os.stat(shop.folder).st_mtime + 2 * parked.WAITS_S)
+    assert [(row.status, row.waits) for row in RunIndex(store).latest()] == [("denied", False)]
     assert prune(store, 0).deleted == [waiting.run_id]
 
 
 def test_what_cannot_wait_says_so(shop: Shop) -> None:
+    with pytest.raises(UsageError, match="keep_runs"):
+        Agent([make_tool("pay", None, Effect.WRITE)], model=FakeModel([]), approve="park", keep_runs=False)
     with pytest.raises(UsageError, match="conversation does not wait"):
         shop.agent().conversation()
     with pytest.raises(UsageError, match="probing does not wait"):
