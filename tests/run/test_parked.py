@@ -326,6 +326,49 @@ def test_a_yes_is_void_where_a_read_changed_after_a_call_that_is_asked_for_no_mo
     assert (shop.resume(again).status, shop.sent) == ("waiting", [])
 
 
+def test_a_yes_is_void_where_a_resume_that_saw_the_change_was_killed_before_it_asked_again(shop: Shop) -> None:
+    again = asked_again(shop, lambda: shop.orders[0].update(state="sent"))
+    path = next(shop.folder.rglob("journal.jsonl"))
+    *kept, last = path.read_text().splitlines(keepends=True)
+    while '"pending"' in last:
+        *kept, last = kept
+    path.write_text("".join((*kept, last)))
+    resumed = shop.resume(again)
+    assert (resumed.status, shop.sent) == ("waiting", [])
+    assert {call.changed[0].after for call in resumed.pending} == {"'sent'"}
+
+
+def test_a_yes_is_void_where_a_read_comes_before_it_that_did_not_come_before(shop: Shop) -> None:
+    program = """
+import time
+order = get_order(order=str(time.perf_counter_ns()))
+cancel(order="o1")
+answer = 1
+"""
+    again = asked_again(shop, lambda: None, program)
+    (change,) = again.pending[0].changed
+    assert (change.tool, change.is_new) == ("get_order", True)
+
+
+def test_a_yes_holds_for_what_was_asked_in_a_later_round_than_the_reads_before_it(shop: Shop) -> None:
+    program = """
+state = find_orders()["orders"][0]["state"]
+cancel(order="o1")
+state = get_order(order="o1")["state"]
+book(order="o2")
+state = get_order(order="o2")["state"]
+book(order="o3")
+answer = state
+"""
+    result = shop.run(program)
+    for sent in (["o1"], ["o1", "o2"], ["o1", "o2", "o3"]):
+        assert len(result.pending) == 1
+        shop.agent().approve(result.run_id)
+        result = shop.resume(result)
+        assert shop.sent == sent
+    assert result.status == "answered"
+
+
 @pytest.mark.parametrize("down_at_first", [True, False])
 def test_a_yes_is_void_where_a_read_fails_now_or_does_no_more(shop: Shop, down_at_first: bool) -> None:
     program = """
