@@ -31,7 +31,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._records.records import Replacement
 from atc.calls.entry import (
@@ -74,6 +74,9 @@ from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
 
+if TYPE_CHECKING:
+    from atc.calls.plans import Plan
+
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
 
@@ -99,6 +102,7 @@ class Journal:
             by at their sources.
         parked: the writes that wait for a yes.
         reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
+        plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -125,6 +129,8 @@ class Journal:
         self._repaired = RepairedBefore()
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
+        self.plan: Plan | None = None
+        self.applied: Decision | None = None
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -141,6 +147,12 @@ class Journal:
         if self._file is not None:
             self._file.read(self._apply)
             self._settle()
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last call that was begun, parked or planned; 0 without one."""
+        planned = 0 if self.plan is None else self.plan.last
+        return max(max(self.entries, default=0), self.parked.last, planned)
 
     def require(self, calls: Iterable[tuple[int, bool]]) -> None:
         """Check that these calls are in the journal, for another record shows that they were begun.
@@ -251,6 +263,36 @@ class Journal:
         call = self.parked.undecided(number)
         self._append(decision_record(number, decision), sync=True)
         call.decision = decision
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Write down what a program of a dry run planned, for who applies it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; nothing can be applied.
+        """
+        self._append(plan.record(), sync=True)
+        self.plan, self.applied = plan, None
+
+    def begin_apply(self, yes: Decision) -> None:
+        """Write down that the plan is applied from now on. On disk before this returns.
+
+        The reads of before are made anew. Once a write of the plan was begun they answer the same calls again: what was
+        done changes what they would say, and the plan goes on from where it was.
+
+        Raises:
+            JournalError: it cannot be written; nothing may be called.
+        """
+        from atc.calls.plans import apply_record
+
+        last = self.last
+        began = any(entry.effect is not Effect.READ for entry in self.entries.values())
+        reads_until = 0 if began else last
+        self._append(apply_record(last, yes, reads_until), sync=True)
+        self._begin_apply(yes, reads_until)
+
+    def _begin_apply(self, yes: Decision, reads_until: int) -> None:
+        self.applied = yes
+        self._drop_reads(reads_until, 0)
 
     def go_on_waiting(self, now: float, seconds: float) -> None:
         """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
@@ -574,6 +616,9 @@ class Journal:
             return
         if self.parked.apply(record):
             return
+        if "plan" in record or "apply" in record:
+            self._apply_plan(record)
+            return
         number = record["call"]
         if "begin" in record:
             self._apply_begin(record)
@@ -594,6 +639,14 @@ class Journal:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
+
+    def _apply_plan(self, record: dict[str, Any]) -> None:
+        from atc.calls.plans import read_apply, read_plan  # few runs have a plan
+
+        if "plan" in record:
+            self.plan, self.applied = read_plan(record), None
+        else:
+            self._begin_apply(*read_apply(record))
 
     def _apply_ban(self, record: dict[str, Any]) -> None:
         tool, substitute, sources = read_ban(record)

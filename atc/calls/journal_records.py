@@ -10,6 +10,7 @@ a record                           says
 ``{"stage": N, "commits": …}``     stage N begins, and what the one before did is committed; with ``request``, so does a
                                    task of a conversation
 ``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
+``{"plan": DIGEST, "calls": …}``   a dry run planned these calls; ``{"apply": N, …}``: they are made from now on
 =================================  =================================================================================
 
 What a reader does not understand refuses the whole journal: it could hide a write that was made.

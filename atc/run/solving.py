@@ -221,6 +221,11 @@ def result_of(
         planned: ended the program of a dry run.
     """
     broker, budget = run.broker, run.budget
+    dry_run = found_dry(run, planned, ending.fault) if broker.dry_run else None
+    if dry_run is not None and planned is not None:
+        from atc.run.apply import with_plan_kept
+
+        dry_run = with_plan_kept(run, dry_run, planned.program)
     broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
     calls = list(broker.calls)
     known = {call.index for call in calls}
@@ -237,6 +242,8 @@ def result_of(
         host_seconds=broker.host_time.used_s,
     )
     done, not_done = writes_of(broker, calls)
+    if broker.applying is not None:
+        not_done = broker.applying.left()
     value, plain = (fitted.value, fitted.plain) if fitted is not None else (ending.value, ending.value)
     return Result.typed(
         value,
@@ -260,7 +267,7 @@ def result_of(
         isolation=run.isolation,
         trace=run.stored.where if run.stored else None,
         sketch=run.sketch.facts() if run.sketch.tools else None,
-        dry_run=found_dry(run, planned, ending.fault) if broker.dry_run else None,
+        dry_run=dry_run,
         pending=tuple(call.shown for call in broker.journal.parked.asked()) if ending.status == "waiting" else (),
     )
 
