@@ -69,7 +69,7 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
-from atc.calls.program_start import ProgramStart, Starts
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
 from atc.errors import CallRefused, JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -314,6 +314,14 @@ class Journal:
             start = ProgramStart.new()
             self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
         return start
+
+    def reply_times(self, start: ProgramStart) -> ReplyTimes:
+        """Return what says with the replies of a program how long it has run."""
+
+        def note(number: int, passed_s: float) -> None:
+            self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
+
+        return ReplyTimes(self._starts.said(start), note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -584,9 +592,6 @@ class Journal:
     # -- reading the file back ----------------------------------------------------------------------------------------
 
     def _apply(self, record: dict[str, Any]) -> None:
-        if "start" in record:
-            self._starts.apply(record)
-            return
         if "stage" in record and "call" not in record:
             self._apply_stage(record)
             return
@@ -596,7 +601,7 @@ class Journal:
         if "reads_again" in record:
             self._drop_reads(*read_reads_again(record))
             return
-        if self.parked.apply(record):
+        if self.parked.apply(record) or self._starts.apply(record):
             return
         number = record["call"]
         if "begin" in record:

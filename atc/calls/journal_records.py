@@ -11,6 +11,7 @@ a record                           says
                                    task of a conversation
 ``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
 ``{"start": DIGEST, "at": …}``     a program begins, with this clock and seed (:mod:`atc.calls.program_start`)
+``{"reply": N, "passed": …}``      at this reply, a program was told that it has run so long
 =================================  =================================================================================
 
 What a reader does not understand refuses the whole journal: it could hide a write that was made. A version that does

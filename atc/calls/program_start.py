@@ -3,6 +3,9 @@
 A run that goes on after it waited for a yes, or after its end, runs its last program again. With the start that the
 journal keeps, that program reads the same clock and draws the same numbers, so it makes the same calls: a recorded yes
 fits them, and the journal answers those that were made.
+
+The clock of a program does not follow the machine's between two replies (``sandbox/start.py``): a call takes another
+time each time. The host says with a reply how long the program has run, and says the same when it runs again.
 """
 
 from __future__ import annotations
@@ -10,11 +13,17 @@ from __future__ import annotations
 import hashlib
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from atc.calls.parked import LAST_TIME
+from atc.calls.contract import CallHandler, CallReply, CallRequest
 
+LAST_TIME = 253_402_300_800.0
+"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
+MOST_PASSED_S = 1e9
+STEP_S = 1.0
+"""Seconds by which a program's clock moves at least: nothing is written down for a reply that comes sooner."""
 SEED_BYTES = 32
 
 
@@ -49,6 +58,51 @@ class ProgramStart:
         return cls(time.time(), os.urandom(SEED_BYTES).hex())
 
 
+class ReplyTimes:
+    """Says with the replies of a program how long it has run: what was said before, as far as that went.
+
+    Args:
+        said: what was said with earlier replies, by their numbers.
+        note: writes down what is said with a reply.
+    """
+
+    def __init__(self, said: dict[int, float], note: Callable[[int, float], None]) -> None:
+        self._said, self._note = said, note
+        self._last = max(said, default=0)
+        self._passed_s, self._since = 0.0, time.monotonic()
+
+    def timed(self, call: CallHandler, reads: Callable[[str], bool]) -> CallHandler:
+        """Return what handles the calls of the program, and says with each reply what time it is.
+
+        Args:
+            call: handles them.
+            reads: whether a call of a tool only reads. Before any other is made, it is written down how far the clock
+                has come, for its arguments may rest on that; the call's own record, which is synced, comes later.
+        """
+
+        async def handled(request: CallRequest) -> CallReply:
+            if request.number - 1 > self._last and not reads(request.tool):
+                self._say(request.number - 1)
+            return self._told(request.number, await call(request))
+
+        return handled
+
+    def _told(self, number: int, reply: CallReply) -> CallReply:
+        if number in self._said:
+            self._passed_s, self._since = self._said[number], time.monotonic()
+        elif number < self._last or time.monotonic() - self._since < STEP_S:
+            return reply
+        else:
+            now = time.monotonic()
+            self._passed_s, self._since = self._passed_s + now - self._since, now
+            self._say(number)
+        return replace(reply, passed_s=self._passed_s)
+
+    def _say(self, number: int) -> None:
+        self._note(number, self._passed_s)
+        self._last, self._said[number] = number, self._passed_s
+
+
 class _Known(NamedTuple):
     request: int
     stage: int
@@ -62,6 +116,7 @@ class Starts:
         self._known: dict[_Known, ProgramStart] = {}
         self._to_come: list[tuple[_Known, ProgramStart]] = []  # of the stages that are begun anew
         self._met: set[_Known] = set()
+        self._said: dict[str, dict[int, float]] = {}  # by the seed of a start
 
     def find(self, program: str, stage: int, request: int) -> ProgramStart | None:
         """Return the start of a program that ran before in this stage; ``None`` for a new one."""
@@ -77,22 +132,42 @@ class Starts:
     def add(self, program: str, stage: int, request: int, start: ProgramStart) -> dict[str, Any]:
         """Note the start of a program, and return its record."""
         known = _Known(request, stage, digest_of_text(program))
-        self._known[known] = start
+        self._known[known], self._said[start.seed] = start, {}
         return {"start": known.program, "at": start.at, "seed": start.seed, "of": [request, stage]}
 
-    def apply(self, record: dict[str, Any]) -> None:
-        """Read back a record.
+    def said(self, start: ProgramStart) -> dict[int, float]:
+        """Return how long a program had run at its replies, by their numbers."""
+        return self._said[start.seed]
+
+    def apply(self, record: dict[str, Any]) -> bool:
+        """Read back a record of a journal, if it is of a start or of a reply; whether it is.
 
         Raises:
-            ValueError, KeyError, TypeError: it is none, or the second one about a program.
+            ValueError, KeyError, TypeError: it is one, and damaged.
         """
+        if "start" in record:
+            self._apply_start(record)
+        elif "reply" in record:
+            self._apply_reply(record)
+        else:
+            return False
+        return True
+
+    def _apply_reply(self, record: dict[str, Any]) -> None:
+        number, passed_s = record["reply"], record["passed"]
+        if type(number) is not int or type(passed_s) not in (int, float) or not 0 <= passed_s < MOST_PASSED_S:
+            raise ValueError("not how long a program had run")
+        self._said[record["of"]][number] = passed_s
+
+    def _apply_start(self, record: dict[str, Any]) -> None:
         program, (request, stage) = record["start"], record["of"]
         if type(program) is not str or type(request) is not int or type(stage) is not int:
             raise ValueError("not the start of a program")
         known = _Known(request, stage, program)
         if known in self._known:
             raise ValueError("this program was started before")
-        self._known[known] = ProgramStart(record["at"], record["seed"])
+        start = self._known[known] = ProgramStart(record["at"], record["seed"])
+        self._said[start.seed] = {}
 
     def begin_again(self) -> None:
         """Expect the programs of all stages once more, in their order: what acts begins anew in a later stage."""
