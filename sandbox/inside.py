@@ -33,7 +33,7 @@ Mount = tuple[str, str, set[str], set[str]]
 
 def forget_environment() -> None:
     """Begin anew with the hash seed in the environment alone: an image may have set what no program should see."""
-    if os.environ != ENVIRONMENT:
+    if sys.flags.isolated:  # as the container started us
         os.execve(sys.executable, [sys.executable, *ISOLATED, *sys.argv], ENVIRONMENT)
 
 
