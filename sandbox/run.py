@@ -21,6 +21,7 @@ import convert
 import frames
 import origin
 import planned
+import start
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
@@ -88,13 +89,15 @@ def serve(sock: socket.socket) -> NoReturn:
     rehearse()
     ends = frames.Frames(sock)
     try:
-        start = ends.receive()
+        given = ends.receive()
     except EOFError:
         os._exit(0)
-    assert isinstance(start, dict)
-    ends.limit = start["frame_bytes"]
-    inputs = {name: convert.from_json(value) for name, value in start["inputs"].items()}
-    run_program(start["program"], start["tools"], inputs, Channel(ends), dry_run=bool(start.get("dry_run")))
+    assert isinstance(given, dict)
+    ends.limit = given["frame_bytes"]
+    inputs = {name: convert.from_json(value) for name, value in given["inputs"].items()}
+    if "start" in given:
+        start.begin(**given["start"])
+    run_program(given["program"], given["tools"], inputs, Channel(ends), dry_run=bool(given.get("dry_run")))
 
 
 def rehearse() -> None:
@@ -168,6 +171,7 @@ class Channel:
                 message["unknown"] = unknown
             self._ends.send(message, f"the arguments of {tool}")
         reply = self._wait(number)
+        start.moved(reply.get("passed"))
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)

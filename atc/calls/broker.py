@@ -185,6 +185,10 @@ class Broker:
         known = self.source_of(tool)
         return tool if source is None or known is None else None
 
+    def reads(self, tool: str) -> bool:
+        """Return whether a tool is known to read only."""
+        return tool in self.tools and self.tools[tool].protocol.effect is Effect.READ
+
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.
 

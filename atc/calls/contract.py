@@ -40,6 +40,8 @@ class CallReply:
 
     ``done``: the call was made, and ``error`` says why its response cannot be had. It is raised where the program reads
     the value, and not by the call: a program that needs no response goes on.
+
+    ``passed_s``: how long the program has run, for the clock of one with a start; ``None``: no longer than was said.
     """
 
     value: Any = None
@@ -48,6 +50,7 @@ class CallReply:
     planned: bool = False
     ends: bool = False
     done: bool = False
+    passed_s: float | None = None
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]

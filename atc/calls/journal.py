@@ -69,6 +69,7 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
 from atc.errors import CallRefused, JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -131,6 +132,7 @@ class Journal:
         self.reads_again = ReadsAgain()
         self.plan: Plan | None = None
         self.applied: Decision | None = None
+        self._starts = Starts()
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -335,6 +337,33 @@ class Journal:
         new one when it is begun again: what was done for it is refused.
         """
         self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
+        self._starts.begin_again()
+
+    def start_of(self, program: str) -> ProgramStart:
+        """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
+
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for a yes:
+        what that call says may rest on them.
+
+        Args:
+            program: its text.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        start = self._starts.find(program, self.stage, self.request)
+        if start is None:
+            start = ProgramStart.new()
+            self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
+        return start
+
+    def reply_times(self, start: ProgramStart) -> ReplyTimes:
+        """Return what says with the replies of a program how long it has run."""
+
+        def note(number: int, passed_s: float) -> None:
+            self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
+
+        return ReplyTimes(self._starts.said(start), note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -614,7 +643,7 @@ class Journal:
         if "reads_again" in record:
             self._drop_reads(*read_reads_again(record))
             return
-        if self.parked.apply(record):
+        if self.parked.apply(record) or self._starts.apply(record):
             return
         if "plan" in record or "apply" in record:
             self._apply_plan(record)

@@ -32,11 +32,6 @@ def digest(value: Any) -> str:
         return ""
 
 
-def digest_of_text(text: str) -> str:
-    """Return what two equal programs have in common."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 @dataclass(frozen=True)
 class KeptCall:
     """A call of a plan.

@@ -21,7 +21,8 @@ from atc.calls.argument_repairs import read_key_aliases
 from atc.calls.attempt import cut_arguments
 from atc.calls.journal import Journal
 from atc.calls.parked import WAITS_S, Decision, digest_of
-from atc.calls.plans import KeptCall, Plan, digest, digest_of_text
+from atc.calls.plans import KeptCall, Plan, digest
+from atc.calls.program_start import digest_of_text
 from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
 from atc.errors import JournalError, UsageError
 from atc.facts import Fault

@@ -205,6 +205,19 @@ def test_a_plan_without_a_further_yes_needs_no_answer_of_the_user(shop: Shop) ->
     assert len(again.sent) == 4
 
 
+def test_the_program_has_the_clock_and_the_chance_of_its_dry_run(shop: Shop) -> None:
+    program = """
+import datetime, random, uuid
+for n in range(2):
+    cancel(order="o1", why=f"{random.random()} {uuid.uuid4()} {datetime.datetime.now()}")
+answer = 1
+"""
+    planned = shop.plan(program)
+    time.sleep(0.2)
+    assert shop.apply(planned).status == "answered"
+    assert len(shop.sent) == 2
+
+
 # -- a service that changed in between ---------------------------------------------------------------------------------
 
 

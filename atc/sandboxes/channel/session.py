@@ -68,7 +68,8 @@ class Session:
         inputs = await asyncio.to_thread(packing, job.inputs) if job.inputs else {}  # they may be large
         body = {"program": job.program, "tools": tools, "inputs": inputs}
         dry = {"dry_run": True} if job.dry_run else {}
-        await self._channel.send({"op": "run", **body, **dry, "frame_bytes": limits.frame_bytes})
+        begun = {"start": {"at": job.start.at, "seed": job.start.seed}} if job.start is not None else {}
+        await self._channel.send({"op": "run", **body, **dry, **begun, "frame_bytes": limits.frame_bytes})
 
     async def serve(self) -> Outcome:
         """Serve the program to its end.
@@ -192,11 +193,14 @@ class Session:
 
 
 def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
+    frame: dict[str, Any] = {"op": "reply", "id": number}
+    if reply.passed_s is not None:
+        frame["passed"] = reply.passed_s
     if reply.error is not None:
-        failed = {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
-        return failed | {"done": True} if reply.done else failed
-    known = {"op": "reply", "id": number, "value": pack(reply.value)}
-    return known | {"planned": True} if reply.planned else known
+        frame["error"] = {"message": reply.error, "status": reply.status}
+        return frame | {"done": True} if reply.done else frame
+    frame["value"] = pack(reply.value)
+    return frame | {"planned": True} if reply.planned else frame
 
 
 def value_of(packed: Any) -> Any:
