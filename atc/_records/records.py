@@ -383,6 +383,7 @@ class PlannedCall(Record):
         unknown: the other arguments, each as the program writes it; empty text where that cannot be found.
         feeds: where arguments come from.
         notes: what was repaired, and what else a real run would say about it.
+        warnings: what the check warned about and the call depends on.
     """
 
     index: int
@@ -393,6 +394,7 @@ class PlannedCall(Record):
     unknown: dict[str, str] = Field(default_factory=dict)
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ChangedRead(Record):

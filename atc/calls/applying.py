@@ -132,7 +132,7 @@ class Applying:
     def decision(self, request: ApprovalRequest) -> Decision | None:
         """Return the yes that holds for a planned write; ``None`` where it does not show what is asked about now: a
         warning, a repeat, another tool's place."""
-        shown = self._writes[self._position].warnings
+        shown = self._writes[self._position].shown.warnings
         is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*shown}
         return None if is_odd else self.yes
 

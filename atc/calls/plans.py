@@ -44,7 +44,6 @@ class KeptCall:
         arguments: the digest of each known argument, by its name.
         unknown: by the name of each other argument, which part of which answer it is; ``None`` where it is made of such
             parts in another way, so that nothing equals it.
-        warnings: what the check warned about and the call depends on.
         shown: what a person is shown, credentials masked.
     """
 
@@ -54,7 +53,6 @@ class KeptCall:
     effect: Effect
     arguments: Mapping[str, str]
     unknown: Mapping[str, Place | None]
-    warnings: tuple[str, ...]
     shown: PlannedCall
 
     def record(self) -> Record:
@@ -70,7 +68,6 @@ class KeptCall:
             "effect": self.effect.value,
             "arguments": dict(self.arguments),
             "unknown": unknown,
-            "warnings": list(self.warnings),
             "shown": pack(self.shown.model_dump(mode="json")),
         }
 
@@ -146,9 +143,9 @@ def read_plan(record: Record) -> Plan:
 
 
 def _read_call(record: Record) -> KeptCall:
-    number, arguments, warnings = record["number"], record["arguments"], record["warnings"]
+    number, arguments = record["number"], record["arguments"]
     key = CallKey(record["tool"], record["key"], source_of(record.get("source")))
-    texts = (key.tool, key.digest, record["tool_digest"], *arguments.values(), *warnings)
+    texts = (key.tool, key.digest, record["tool_digest"], *arguments.values())
     if type(number) is not int or not all(isinstance(text, str) for text in texts):
         raise ValueError("not a planned call")
     unknown = {name: _read_place(at) for name, at in record["unknown"].items()}
@@ -156,7 +153,7 @@ def _read_call(record: Record) -> KeptCall:
     effect = Effect(record["effect"])
     if (shown.index, shown.effect) != (number, effect.value):
         raise ValueError("it shows another call than the planned one")
-    return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, tuple(warnings), shown)
+    return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, shown)
 
 
 def _read_place(raw: Any) -> Place | None:

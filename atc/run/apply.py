@@ -85,7 +85,6 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
                 effect=attempt.effect,
                 arguments=arguments,
                 unknown=unknown,
-                warnings=attempt.warnings,
                 shown=shown[number],
             )
         )

@@ -102,6 +102,8 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
 
     source = ended.program if ended is not None else run.revisions[-1].program if run.revisions else ""
     protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
+    masked = run.broker.redactor.text
+    warned = {each.number: tuple(map(masked, each.warnings)) for each in run.broker.planned}
     feeds = Feeds(source, run.calls, protocols, run.task, run.inputs)
     calls = tuple(
         PlannedCall(
@@ -113,6 +115,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             unknown=feeds.expressions(call),
             feeds=feeds.of(call),
             notes=call.notes,
+            warnings=warned.get(call.index, ()),
         )
         for call in planned
     )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from atc._host.invisible import visible
 from atc._records.records import OtherArgument, PlanDifference
 from atc.wording.plans import planned_call
@@ -37,6 +35,13 @@ def other_argument(other: OtherArgument) -> str:
     return f"{where} {now}, and {visible(other.planned) if other.planned else 'nothing known'} was planned"
 
 
-def applied_by(who: str, at: float) -> str:
-    """Say who applied a plan, and when."""
-    return f"by {visible(who)}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
+def to_apply(writes: int, goes_on: bool) -> str:
+    """Ask whether a plan is applied.
+
+    Args:
+        writes: its calls with effects.
+        goes_on: some of them may be done already.
+    """
+    what = "this call" if writes == 1 else f"these {writes:,} calls"
+    done = " What is done already is not done again." if goes_on else ""
+    return f"make {what} with effects, in this order, and no other?{done}"

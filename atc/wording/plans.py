@@ -19,6 +19,12 @@ _SHOWN_OF_PART = 80
 _WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
+
+def to_apply(run_id: str) -> str:
+    """Say how exactly the planned calls are made."""
+    return f"Nothing was sent. `atc runs apply {run_id}` makes exactly these calls: all is read anew."
+
+
 NO_TO_ALL = "no, and no to every other call of this task that needs a yes"
 """What an answer says that ends a series of questions."""
 

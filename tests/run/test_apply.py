@@ -413,8 +413,8 @@ def test_a_warning_that_the_plan_did_not_show_is_not_covered(shop: Shop) -> None
     assert planned.status == "planned"
 
     def forget(record: dict[str, Any]) -> None:
-        assert record["calls"][0]["warnings"]
-        record["calls"][0]["warnings"] = []
+        assert record["calls"][0]["shown"]["warnings"]
+        record["calls"][0]["shown"]["warnings"] = []
 
     assert shop.apply(planned).status == "answered"  # it was shown
     again = Shop(shop.folder)
