@@ -381,6 +381,7 @@ class PlannedCall(Record):
         line: of the program; 0 where no program made it.
         arguments: what would be sent, as far as it is known now.
         unknown: the other arguments, each as the program writes it; empty text where that cannot be found.
+        forms: how those are made of what planned calls will answer, credentials masked (:mod:`atc.calls.forms`).
         feeds: where arguments come from.
         notes: what was repaired, and what else a real run would say about it.
         warnings: what the check warned about and the call depends on.
@@ -392,6 +393,7 @@ class PlannedCall(Record):
     line: int = 0
     arguments: Arguments = Field(default_factory=dict)
     unknown: dict[str, str] = Field(default_factory=dict)
+    forms: Arguments = Field(default_factory=dict)
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

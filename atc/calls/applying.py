@@ -17,8 +17,9 @@ from atc._records.records import DifferenceKind, Invocation, OtherArgument, Plan
 from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.entry import same_tool
+from atc.calls.forms import NOTHING, filled
 from atc.calls.parked import Decision, digest_of
-from atc.calls.plans import KeptCall, Place, Plan, digest
+from atc.calls.plans import KeptCall, Plan, digest
 from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.tools.tool import Toolset
@@ -28,7 +29,6 @@ OUT_OF_TURN_S = 1.0
 """Seconds for which a write waits that the plan has later: threads of ``parallel`` may overtake each other."""
 MAX_SHOWN = 200
 """Characters of a value that differs."""
-_NOTHING = object()
 
 
 class PlanDiffers(CallRefused):
@@ -153,7 +153,7 @@ class Applying:
             return
 
     def _answer(self, call: KeptCall, attempt: Attempt) -> None:
-        self._answers[call.number] = attempt.value if attempt.unread is None else _NOTHING
+        self._answers[call.number] = attempt.value if attempt.unread is None else NOTHING
 
     def _comes_later(self, attempt: Attempt, given: Mapping[str, str]) -> bool:
         """Return whether the plan has this call after the next one."""
@@ -189,7 +189,9 @@ class Applying:
 
     def _other_names(self, planned: KeptCall, given: Mapping[str, str]) -> list[str]:
         """Return the arguments of a call whose digests are not those of a planned one."""
-        wanted = {name: digest(self._filled(at)) for name, at in planned.unknown.items()} | dict(planned.arguments)
+        wanted = {name: _wanted(filled(form, self._answers)) for name, form in planned.unknown.items()} | dict(
+            planned.arguments
+        )
         return [
             name for name in dict.fromkeys((*wanted, *given)) if not wanted.get(name) or wanted[name] != given.get(name)
         ]
@@ -197,30 +199,23 @@ class Applying:
     def _other(self, planned: KeptCall, name: str, given: Mapping[str, Any]) -> OtherArgument:
         """Return how an argument of a call differs from that of a planned one, credentials masked."""
         is_unknown = name in planned.unknown
-        known = self._filled(planned.unknown[name]) if is_unknown else planned.shown.arguments.get(name, _NOTHING)
-        pair = (known, given.get(name, _NOTHING))
-        before, after = (each if each is _NOTHING else self._redactor.value(each) for each in pair)
+        known = (
+            filled(planned.unknown[name], self._answers) if is_unknown else planned.shown.arguments.get(name, NOTHING)
+        )
+        pair = (known, given.get(name, NOTHING))
+        before, after = (each if each is NOTHING else self._redactor.value(each) for each in pair)
         path: list[str | int] = []
         while (step := _first_other(before, after)) is not None:
             path.append(step)
             before, after = before[step], after[step]
         start = _common(before, after) if isinstance(before, str) and isinstance(after, str) else 0
-        shown = ["" if each is _NOTHING else _text(each, start) for each in (before, after)]
+        shown = ["" if each is NOTHING else _text(each, start) for each in (before, after)]
         return OtherArgument(name=self._redactor.text(name), path=tuple(path), planned=shown[0], now=shown[1])
 
-    def _filled(self, place: Place | None) -> Any:
-        """Return what a planned call has answered at a place."""
-        if place is None:
-            return _NOTHING
-        number, path = place
-        value = self._answers.get(number, _NOTHING)
-        for step in path:
-            fits = isinstance(value, dict) if isinstance(step, str) else isinstance(value, list)
-            try:
-                value = value[step] if fits else _NOTHING
-            except (KeyError, IndexError):
-                return _NOTHING
-        return value
+
+def _wanted(value: Any) -> str:
+    """Return the digest of a value that an argument has to be; empty where it is not there, which equals nothing."""
+    return "" if value is NOTHING else digest(value)
 
 
 def _digests(attempt: Attempt) -> dict[str, str]:

@@ -19,6 +19,8 @@ class CallRequest:
         page: the page of an ``all_pages`` that the host reads, from 1; 0 for a call by itself.
         unknown: arguments that rest on calls which a dry run planned, by its own claim; they are not in ``arguments``.
             Each has the program's numbers of those calls, with paths in their responses.
+        forms: how such arguments are made of these responses, of those that have a form (:mod:`atc.calls.forms`);
+            ``None`` of a sandbox that does not say it.
     """
 
     number: int
@@ -27,6 +29,7 @@ class CallRequest:
     line: int
     page: int = 0
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
+    forms: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

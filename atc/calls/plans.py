@@ -15,13 +15,11 @@ from typing import Any
 from atc._records.packing import pack, unpack
 from atc._records.records import PlannedCall
 from atc.calls.entry import CallKey
+from atc.calls.forms import Form, read_form
 from atc.calls.journal_records import Record, source_of
 from atc.calls.json_values import canonical
 from atc.calls.parked import LAST_TIME, Decision
 from atc.result import Effect
-
-Place = tuple[int, tuple[str | int, ...]]
-"""The number of a planned call, and a path in what it will answer."""
 
 
 def digest(value: Any) -> str:
@@ -42,8 +40,7 @@ class KeptCall:
         tool_digest: of the tool as it was (:func:`atc.calls.parked.digest_of`).
         effect: as it was. A read is planned only where its arguments rest on a planned call.
         arguments: the digest of each known argument, by its name.
-        unknown: by the name of each other argument, which part of which answer it is; ``None`` where it is made of such
-            parts in another way, so that nothing equals it.
+        unknown: by the name of each other argument, how it is made of what planned calls will answer.
         shown: what a person is shown, credentials masked.
     """
 
@@ -52,13 +49,12 @@ class KeptCall:
     tool_digest: str
     effect: Effect
     arguments: Mapping[str, str]
-    unknown: Mapping[str, Place | None]
+    unknown: Mapping[str, Form]
     shown: PlannedCall
 
     def record(self) -> Record:
         """Return it as JSON."""
         source = {} if self.key.source is None else {"source": list(self.key.source)}
-        unknown = {name: None if at is None else [at[0], list(at[1])] for name, at in self.unknown.items()}
         return {
             "number": self.number,
             "tool": self.key.tool,
@@ -67,7 +63,7 @@ class KeptCall:
             "tool_digest": self.tool_digest,
             "effect": self.effect.value,
             "arguments": dict(self.arguments),
-            "unknown": unknown,
+            "unknown": pack(dict(self.unknown)),
             "shown": pack(self.shown.model_dump(mode="json")),
         }
 
@@ -148,7 +144,7 @@ def _read_call(record: Record) -> KeptCall:
     texts = (key.tool, key.digest, record["tool_digest"], *arguments.values())
     if type(number) is not int or not all(isinstance(text, str) for text in texts):
         raise ValueError("not a planned call")
-    unknown = {name: _read_place(at) for name, at in record["unknown"].items()}
+    unknown = {name: _read_form(form) for name, form in unpack(record["unknown"]).items()}
     shown = PlannedCall.model_validate(unpack(record["shown"]))
     effect = Effect(record["effect"])
     if (shown.index, shown.effect) != (number, effect.value):
@@ -156,13 +152,11 @@ def _read_call(record: Record) -> KeptCall:
     return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, shown)
 
 
-def _read_place(raw: Any) -> Place | None:
-    if raw is None:
-        return None
-    number, path = raw
-    if type(number) is not int or not all(type(step) in (str, int) for step in path):
-        raise ValueError("not a part of an answer")
-    return number, tuple(path)
+def _read_form(raw: Any) -> Form:
+    form = read_form(raw, lambda number: number)
+    if form is None:
+        raise ValueError("not how an argument is made")
+    return form
 
 
 def _is_time(at: Any) -> bool:

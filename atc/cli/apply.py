@@ -57,7 +57,7 @@ def apply(
     writes = sum(call.effect != Effect.READ.value for call in calls.values())
     asked = question.ask(
         applied.to_apply(writes, planned.goes_on),
-        {name: call.arguments for name, call in calls.items()},
+        {name: call.arguments | plans.unknown_arguments(call) for name, call in calls.items()},
         [*_warnings(planned)],
         question.About({name: [*_origins(call)] for name, call in calls.items()}),
     )

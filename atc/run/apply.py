@@ -18,7 +18,8 @@ from atc._records.packing import unpack
 from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, PlanDifference
 from atc.calls.applying import Applying
 from atc.calls.argument_repairs import read_key_aliases
-from atc.calls.attempt import cut_arguments
+from atc.calls.attempt import Attempt, cut_arguments
+from atc.calls.forms import Form
 from atc.calls.journal import Journal
 from atc.calls.parked import WAITS_S, Decision, digest_of
 from atc.calls.plans import KeptCall, Plan, digest
@@ -38,6 +39,7 @@ from atc.run.request import resumed_request, without_code
 from atc.run.run import Run
 from atc.run.tools_before import tools_before
 from atc.run.writer import Draft, WritingOptions
+from atc.schemas.protocol import original_arguments
 from atc.traces.emitter import Listener
 from atc.traces.stores.base import StoredRun
 
@@ -71,11 +73,12 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
         return found
     calls = []
     for number, attempt in sorted(made.items()):
-        places: dict[str, list[Any]] = {}
-        for feed in attempt.awaits:
-            places.setdefault(feed.argument, []).append((feed.call, feed.path))
+        unknown = _forms_of(attempt)
+        if unknown.keys() != shown[number].unknown.keys():
+            return found  # what it would have to be is not known
+        masked = run.broker.redactor.value(unknown)
+        shown[number] = shown[number].model_copy(update={"forms": masked})
         arguments = {name: digest(value) for name, value in attempt.arguments.items()}
-        unknown = {name: each[0] if len(each) == 1 else None for name, each in places.items()}
         attempt.take_known_key()
         calls.append(
             KeptCall(
@@ -92,7 +95,18 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
         journal.keep_plan(Plan(digest_of_text(program), digest(dict(run.inputs)), time.time(), tuple(calls)))
     except JournalError:  # what was found is worth telling all the same
         return found
-    return found.model_copy(update={"kept": True})
+    return found.model_copy(update={"kept": True, "planned": tuple(shown.values())})
+
+
+def _forms_of(attempt: Attempt) -> dict[str, Form]:
+    """Return how the arguments that are not known are made. A sandbox that does not say it may say what they rest on:
+    one place alone is taken for all of the argument."""
+    if (forms := attempt.request.forms) is not None:
+        return original_arguments(attempt.granted.protocol, dict(forms))
+    places: dict[str, list[Form]] = {}
+    for feed in attempt.awaits:
+        places.setdefault(feed.argument, []).append({"hole": [feed.call, list(feed.path)]})
+    return {name: each[0] for name, each in places.items() if len(each) == 1}
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -40,9 +40,34 @@ def yes_to_all(tool: str) -> str:
 def planned_call(call: PlannedCall) -> str:
     """A call as a program writes it; what is not known yet is the program's own expression. Nothing hides in it."""
     known = {_name(name): abridged(value, _SHOWN).text for name, value in call.arguments.items()}
-    unknown = {_name(name): visible(_cut(expression or "…")) for name, expression in call.unknown.items()}
+    unknown = {
+        _name(name): abridged(formed(call.forms[name]), _SHOWN).text
+        if name in call.forms
+        else visible(_cut(expression or "…"))
+        for name, expression in call.unknown.items()
+    }
     arguments = ", ".join(f"{name}={text}" for name, text in (known | unknown).items())
     return f"{visible(call.tool)}({arguments})"
+
+
+def unknown_arguments(call: PlannedCall) -> dict[str, Any]:
+    """The arguments of a call that are not known yet, each as :func:`formed` says it, or as the program writes it."""
+    return {n: formed(call.forms[n]) if n in call.forms else f"<{call.unknown[n]}>" for n in call.unknown}
+
+
+def formed(form: Mapping[str, Any]) -> Any:
+    """An argument that is not known yet, as a value in which ``<id of call 1>`` stands for what a call will answer."""
+    ((kind, given),) = form.items()
+    match kind:
+        case "hole":
+            return f"<{_field(given[1])} of call {given[0]}>"
+        case "object":
+            return {key: formed(each) for key, each in given.items()}
+        case "list":
+            return [formed(each) for each in given]
+        case "text":
+            return "".join(map(str, map(formed, given)))
+    return given
 
 
 def _name(name: str) -> str:

@@ -21,6 +21,7 @@ from atc.calls import applying, plans
 from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, RunInUse, ToolError
 from atc.result import Effect
+from atc.wording import plans as plans_in_words
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -135,11 +136,50 @@ def test_an_unknown_part_is_filled_by_what_the_planned_call_answers(shop: Shop) 
     assert shop.sent == ["o1", {"to": "ann@example.org", "receipt": "r-o1"}]
 
 
+def test_a_part_of_a_text_or_a_list_is_filled_too(shop: Shop) -> None:
+    program = """
+first = cancel(order="o1")
+second = cancel(order="o2")
+mail(to="ann@example.org", text=f"{first['receipt']} and {second['receipt']}: {1 + 1:>3}")
+mail(receipt=[{"id": first["receipt"], "of": "o1"}, second["receipt"]])
+answer = 1
+"""
+    planned = shop.plan(program)
+    assert planned.dry_run is not None
+    text = plans_in_words.planned_call(planned.dry_run.planned[2])
+    assert text == "mail(to='ann@example.org', text='<receipt of call 1> and <receipt of call 2>:   2')"
+    assert shop.apply(planned).status == "answered"
+    assert shop.sent[2:] == [
+        {"to": "ann@example.org", "text": "r-o1 and r-o2:   2"},
+        {"receipt": [{"id": "r-o1", "of": "o1"}, "r-o2"]},
+    ]
+
+
+def test_a_text_around_an_unknown_part_is_held_to_the_plan(shop: Shop) -> None:
+    program = """
+n = len(find_orders()["orders"])
+first = cancel(order="o1")
+mail(text=f"{first['receipt']} of {n}")
+answer = 1
+"""
+    planned = shop.plan(program)
+    shop.orders = ["o1"]
+    assert difference(shop.apply(planned)) == ("arguments", [("text", "'r-o1 of 4'", "'r-o1 of 1'")])
+    assert shop.sent == ["o1"]
+
+
+def test_no_plan_is_kept_of_what_is_formatted_in_a_way_of_its_own(shop: Shop) -> None:
+    program = 'first = cancel(order="o1")\nmail(text=f"{first[\'receipt\']:>9}")\nanswer = 1'
+    result = shop.agent(program).run("cancel o1", dry_run=True)
+    assert result.dry_run is not None
+    assert (len(result.planned), result.dry_run.kept) == (2, False)
+
+
 def test_another_value_than_the_one_that_was_to_feed_it_is_not_sent(shop: Shop) -> None:
     planned = shop.plan(FED)
 
     def other_field(record: dict[str, Any]) -> None:
-        record["calls"][1]["unknown"]["receipt"] = [1, ["receipt", "id"]]
+        record["calls"][1]["unknown"]["receipt"] = {"hole": [1, ["receipt", "id"]]}
 
     change_plan(shop.journal(planned), other_field)
     result = shop.apply(planned)

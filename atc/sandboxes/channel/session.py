@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Container, Coroutine, Generator
 from functools import partial
 from typing import Any
 
@@ -230,7 +230,9 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
     ):
         raise FrameError("the sandbox sent a call of the wrong form")
     given = {name: value_of(each) for name, each in arguments.items()}
-    return CallRequest(number, tool[:200], given, _line(line), unknown=_unknown(frame.get("unknown")))
+    unknown = _unknown(frame.get("unknown"))
+    forms = _forms(frame.get("forms"), unknown)
+    return CallRequest(number, tool[:200], given, _line(line), unknown=unknown, forms=forms)
 
 
 def as_program_error(raw: Any) -> ProgramError:
@@ -273,6 +275,19 @@ def _unknown(raw: Any) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
     if found != made or not all(found.values()):
         raise FrameError("the sandbox sent a call of the wrong form")
     return found
+
+
+def _forms(raw: Any, unknown: Container[str]) -> dict[str, Any] | None:
+    """Return how a program says that such arguments are made; what is none is read where it is used.
+
+    Raises:
+        FrameError: it is of another argument, or no object.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, dict) or not all(name in unknown for name in raw):
+        raise FrameError("the sandbox sent a call of the wrong form")
+    return {name: value_of(form) for name, form in raw.items()}
 
 
 def _line(raw: Any) -> int:

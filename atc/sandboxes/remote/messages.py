@@ -26,7 +26,7 @@ from atc.sandboxes.contract import TIERS, Job, Limits, least
 PROTOCOL = 6
 """2: bytes are tagged in values (:mod:`atc._records.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
 4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply. 6: ``start``
-of a program, and ``passed`` of a reply."""
+of a program, ``passed`` of a reply, and ``forms`` of a call."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -191,7 +191,8 @@ def call_message(request: CallRequest) -> dict[str, Any]:
     """Return the message that asks the caller for a tool call."""
     arguments = {name: pack(value) for name, value in request.arguments.items()}
     made = {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
-    return made | {"unknown": dict(request.unknown)} if request.unknown else made
+    forms = {"forms": pack(dict(request.forms))} if request.forms is not None else {}
+    return made | {"unknown": dict(request.unknown)} | forms if request.unknown else made
 
 
 def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]:
