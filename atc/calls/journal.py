@@ -31,7 +31,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._records.records import Replacement
 from atc.calls.entry import (
@@ -69,10 +69,14 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
 from atc.errors import CallRefused, JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
+
+if TYPE_CHECKING:
+    from atc.calls.plans import Plan
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
@@ -99,6 +103,7 @@ class Journal:
             by at their sources.
         parked: the writes that wait for a yes.
         reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
+        plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -125,6 +130,9 @@ class Journal:
         self._repaired = RepairedBefore()
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
+        self.plan: Plan | None = None
+        self.applied: Decision | None = None
+        self._starts = Starts()
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -141,6 +149,12 @@ class Journal:
         if self._file is not None:
             self._file.read(self._apply)
             self._settle()
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last call that was begun, parked or planned; 0 without one."""
+        planned = 0 if self.plan is None else self.plan.last
+        return max(max(self.entries, default=0), self.parked.last, planned)
 
     def require(self, calls: Iterable[tuple[int, bool]]) -> None:
         """Check that these calls are in the journal, for another record shows that they were begun.
@@ -253,6 +267,36 @@ class Journal:
         self._append(decision_record(number, decision), sync=True)
         call.decision = decision
 
+    def keep_plan(self, plan: Plan) -> None:
+        """Write down what a program of a dry run planned, for who applies it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; nothing can be applied.
+        """
+        self._append(plan.record(), sync=True)
+        self.plan, self.applied = plan, None
+
+    def begin_apply(self, yes: Decision) -> None:
+        """Write down that the plan is applied from now on. On disk before this returns.
+
+        The reads of before are made anew. Once a write of the plan was begun they answer the same calls again: what was
+        done changes what they would say, and the plan goes on from where it was.
+
+        Raises:
+            JournalError: it cannot be written; nothing may be called.
+        """
+        from atc.calls.plans import apply_record
+
+        last = self.last
+        began = any(entry.effect is not Effect.READ for entry in self.entries.values())
+        reads_until = 0 if began else last
+        self._append(apply_record(last, yes, reads_until), sync=True)
+        self._begin_apply(yes, reads_until)
+
+    def _begin_apply(self, yes: Decision, reads_until: int) -> None:
+        self.applied = yes
+        self._drop_reads(reads_until, 0)
+
     def go_on_waiting(self, now: float, seconds: float) -> None:
         """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
 
@@ -289,6 +333,33 @@ class Journal:
         new one when it is begun again: what was done for it is refused.
         """
         self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
+        self._starts.begin_again()
+
+    def start_of(self, program: str) -> ProgramStart:
+        """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
+
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for a yes:
+        what that call says may rest on them.
+
+        Args:
+            program: its text.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        start = self._starts.find(program, self.stage, self.request)
+        if start is None:
+            start = ProgramStart.new()
+            self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
+        return start
+
+    def reply_times(self, start: ProgramStart) -> ReplyTimes:
+        """Return what says with the replies of a program how long it has run."""
+
+        def note(number: int, passed_s: float) -> None:
+            self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
+
+        return ReplyTimes(self._starts.said(start), note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -571,7 +642,10 @@ class Journal:
         if "reads_again" in record:
             self._begin_round(*read_reads_again(record))
             return
-        if self.parked.apply(record, self.reads_again.round):
+        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
+            return
+        if "plan" in record or "apply" in record:
+            self._apply_plan(record)
             return
         number = record["call"]
         if "begin" in record:
@@ -593,6 +667,14 @@ class Journal:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
+
+    def _apply_plan(self, record: dict[str, Any]) -> None:
+        from atc.calls.plans import read_apply, read_plan  # few runs have a plan
+
+        if "plan" in record:
+            self.plan, self.applied = read_plan(record), None
+        else:
+            self._begin_apply(*read_apply(record))
 
     def _apply_ban(self, record: dict[str, Any]) -> None:
         tool, substitute, sources = read_ban(record)
