@@ -11,7 +11,6 @@ import itertools
 import linecache
 import os
 import pkgutil
-import random
 import socket
 import sys
 import threading
@@ -97,12 +96,14 @@ def serve(sock: socket.socket) -> NoReturn:
     inputs = {name: convert.from_json(value) for name, value in given["inputs"].items()}
     if "start" in given:
         start.begin(**given["start"])
+    else:
+        start.be_new()
     run_program(given["program"], given["tools"], inputs, Channel(ends), dry_run=bool(given.get("dry_run")))
 
 
 def rehearse() -> None:
     """Do once what every program does, so that the memory pages it writes to are copied now and not while it runs."""
-    _draw_anew()
+    start.begin(0.0, "00" * start.SEED_BYTES)
     ours, theirs = socket.socketpair()
     frames.Frames(theirs).send({"op": "reply", "id": 1, "value": {"items": [{"name": "a"}]}})
     channel = Channel(frames.Frames(ours))
@@ -111,13 +112,6 @@ def rehearse() -> None:
     channel.send({"op": "done", "value": convert.to_json(scope["answer"], "answer")})
     ours.close()
     theirs.close()
-
-
-def _draw_anew() -> None:
-    """Seed the generators that a module holds for all: two programs would draw the same numbers."""
-    random.seed()
-    if (of_numpy := sys.modules.get("numpy.random")) is not None:
-        of_numpy.seed()
 
 
 class ToolError(Exception):

@@ -30,6 +30,7 @@ HASH_SEED = "1"
 """Of all programs: a child is a copy of its parent, and cannot have a seed of its own. Whoever knows it can make texts
 that fall into one place of a table, and slow a program that puts them into a dict or a set. Its limit of processor time
 bounds that, and the host's own tables have a secret seed."""
+SEED_BYTES = 32
 _SECOND, _TICK = 10**9, 10**3  # nanoseconds
 _REAL_TIME = (time.CLOCK_REALTIME, getattr(time, "CLOCK_REALTIME_COARSE", time.CLOCK_REALTIME))
 
@@ -145,17 +146,14 @@ class Draws:
 
         def seed(generator: random.Random, a: Any = None, version: int = 2) -> None:
             if a is None and self._seed is not None:
-                a = self.number(32)
+                a = int.from_bytes(self.urandom(SEED_BYTES), "big")
             self._seed_of(generator, a, version)
 
         return seed
 
-    def number(self, size: int) -> int:
-        """Return a number of so many bytes."""
-        return int.from_bytes(self.urandom(size), "big")
-
 
 _clock, _draws = Clock(), Draws()
+_generate_time_safe = uuid._generate_time_safe  # type: ignore[attr-defined]
 _OF_TIME = ("time", "time_ns", "sleep", "localtime", "gmtime", "ctime", "strftime", "asctime", "clock_gettime",
             "clock_gettime_ns")  # fmt: skip
 
@@ -179,13 +177,28 @@ def install() -> None:
 
 def begin(at: float, seed: str) -> None:
     """Let the program that this process runs begin at this time, and draw from this seed."""
+    number = int(seed, 16)  # nothing is drawn here: what makes a hash takes pages that most programs do not need
     _clock.begin(at)
     _draws.begin(bytes.fromhex(seed))
-    random.seed(_draws.number(32))
-    if (of_numpy := sys.modules.get("numpy.random")) is not None:
-        of_numpy.seed(_draws.number(4))
-    uuid._node = _draws.number(6) | 1 << 40  # type: ignore[attr-defined]  # as the module makes one of its own
+    _seed(number, number % 2**32)
+    uuid._node = number % 2**48 | 1 << 40  # type: ignore[attr-defined]  # as the module makes one of its own
     uuid._generate_time_safe = None  # type: ignore[attr-defined]  # a library, which has a clock of its own
+
+
+def be_new() -> None:
+    """Give the program the clock of the machine, and let it draw as no other does."""
+    _clock.end()
+    _draws.end()
+    _seed(None, None)
+    uuid._node = None  # type: ignore[attr-defined]
+    uuid._generate_time_safe = _generate_time_safe  # type: ignore[attr-defined]
+
+
+def _seed(seed: int | None, of_numpy: int | None) -> None:
+    """Seed the generators that a module holds for all: two programs would draw the same numbers."""
+    random.seed(seed)
+    if (numpy := sys.modules.get("numpy.random")) is not None:
+        numpy.seed(of_numpy)
 
 
 def moved(passed_s: float | None) -> None:
