@@ -553,6 +553,8 @@ class Agent:
 
     def _approval_in(self, request: Request) -> Approval:
         """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked."""
+        if request.turn is not None:
+            return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval
         return agent_permissions.approval_of(self.permissions, "park", self.settings)

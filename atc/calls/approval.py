@@ -143,6 +143,11 @@ class Judgement(Interface):
         """Return what holds of the call without a question; ``None`` where a person or a function is asked."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Return whether the call waits for a yes that is given elsewhere, whatever the choice is."""
+        ...
+
     async def answer(self, request: ApprovalRequest) -> Verdicts:
         """Answer, with a question where one is needed.
 
@@ -155,6 +160,11 @@ class Judgement(Interface):
 class Policy(Interface):
     """Rules that stand before the choice, and are asked about every call, reads too
     (:mod:`atc.calls.permissions.guard`)."""
+
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        ...
 
     def judge(self, request: ApprovalRequest) -> Judgement:
         """Decide what the rules say of a call."""
@@ -216,6 +226,7 @@ class Approval:
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
         policy: decides in place of all that, and knows of it what it needs.
+        can_wait: the run may end as ``waiting``. A task of a conversation does not.
     """
 
     approve: Approve = "never"
@@ -223,11 +234,17 @@ class Approval:
     reads: bool = False
     earlier: EarlierWrites | None = None
     policy: Policy | None = None
+    can_wait: bool = True
 
     @property
     def parks(self) -> bool:
         """Whether a call that needs a yes waits for it, and its run ends as ``waiting``."""
         return self.approve == "park"
+
+    @property
+    def may_park(self) -> bool:
+        """Whether a call may have to wait for a yes: for the choice, or for a rule."""
+        return self.can_wait and (self.parks or (self.policy is not None and self.policy.may_park))
 
     @property
     def may_allow(self) -> bool:
@@ -247,6 +264,8 @@ class Approval:
         if self.policy is not None:
             judgement = self.policy.judge(request)
             ruled = judgement.ruled
+            if judgement.waits:
+                return "parked"
             return "denied" if isinstance(ruled, Refusal) else "allowed" if ruled else judgement.answer
         match self.approve:
             case "never":

@@ -43,6 +43,7 @@ AFTER_LOOK = "it was written after a `look` at values, and no program before tha
 """The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
 _ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
+_NO_WAIT = "a rule wants that it waits for a yes, and a conversation does not wait: give it a task of its own"
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
 
 
@@ -165,6 +166,9 @@ class Approving:
             decision = self.parking.decision(parked, request, attempt)
             waits = self.parking.has_begun or (decision is None and self._waits(approval, request))
             if waits and (decision is None or decision.yes):
+                if not approval.can_wait:
+                    attempt.refused_by = "nobody"
+                    raise _not_approved(_NO_WAIT)
                 return await self.parking.park(attempt, request, parked)
             try:
                 if decision is None:
@@ -186,7 +190,10 @@ class Approving:
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
         """Whether a call about which nothing was decided waits for a yes."""
-        return approval.parks and (approval.policy is None or approval.policy.judge(request).ruled is None)
+        if approval.policy is None:
+            return approval.parks
+        judgement = approval.policy.judge(request)
+        return judgement.waits or (approval.parks and judgement.ruled is None)
 
     async def _as_decided(
         self, approval: Approval, request: ApprovalRequest, attempt: Attempt, decision: Decision

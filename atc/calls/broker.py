@@ -251,7 +251,7 @@ class Broker:
     @property
     def holds_back(self) -> bool:
         """Whether calls may be planned, or wait, instead of being made."""
-        return self.dry_run or self.approval.parks
+        return self.dry_run or self.approval.may_park
 
     @property
     def writes(self) -> list[CallEntry]:

@@ -106,7 +106,8 @@ def explain(
     if as_json:
         print_json(_explained(decision))
     else:
-        out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}", markup=False)
+        waits = ", and it waits for a yes (`atc approvals`)" if decision.waits else ""
+        out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}{waits}", markup=False)
         if decision.line:
             out.print(f"this would allow it unasked:\n{clean(decision.line)}", markup=False)
     if decision.verdict == "deny":
@@ -150,7 +151,7 @@ def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, An
     return {
         "tool": protocol.name,
         "effect": decision.effect.value,
-        "verdict": decision.verdict,
+        "verdict": f"{decision.verdict}, waits" if decision.waits else decision.verdict,
         "by": decided_by(decision),
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
     }
@@ -159,13 +160,15 @@ def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, An
 def _matters(rule: Rule, decision: Decision) -> bool:
     """Whether a rule with conditions can change what is said of a call without arguments."""
     gravity = {"allow": 0, "ask": 1, "deny": 2}
+    waits = rule.waits and not decision.waits and decision.verdict == "ask"
     if decision.rule is not None or decision.why != "default":
-        return gravity[rule.verdict] > gravity[decision.verdict]
-    return rule.verdict != decision.verdict
+        return waits or gravity[rule.verdict] > gravity[decision.verdict]
+    return waits or rule.verdict != decision.verdict
 
 
 def _but(rule: Rule) -> str:
-    return f"rule {rule.number}: {rule.verdict} where {' and '.join(map(shown, rule.conditions))}"
+    verdict = f"{rule.verdict}, waits" if rule.waits else rule.verdict
+    return f"rule {rule.number}: {verdict} where {' and '.join(map(shown, rule.conditions))}"
 
 
 def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
@@ -180,7 +183,7 @@ def _why(decision: Decision) -> str:
 
 def _explained(decision: Decision) -> dict[str, Any]:
     rule = decision.rule.number if decision.rule is not None else None
-    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule}
+    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule, "waits": decision.waits}
     return {**told, "effect": decision.effect.value, "line": decision.line}
 
 

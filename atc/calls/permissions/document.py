@@ -75,6 +75,7 @@ class _RuleText(_Part):
     arguments: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
     principal: PatternsOf | None = None
     client: PatternsOf | None = None
+    wait: Literal["park"] | None = None
 
     @model_validator(mode="after")
     def _one_verdict(self) -> _RuleText:
@@ -86,6 +87,8 @@ class _RuleText(_Part):
                 "`client` stands beside `ask` and `deny` alone: what a client calls itself is a claim and no right. "
                 "`principal` is who it was proved to be"
             )
+        if said != ["ask"] and self.wait is not None:
+            raise _wrong("`wait` stands beside `ask` alone: what is allowed or denied waits for no yes")
         return self
 
     def rule(self, number: int) -> Rule:
@@ -95,7 +98,7 @@ class _RuleText(_Part):
         verdict: Verdict = "deny" if self.deny is not None else "ask"
         tools = self.deny if self.deny is not None else self.ask
         assert tools is not None
-        return Restriction(number, verdict, tools, *common, self.client)
+        return Restriction(number, verdict, tools, *common, self.client, self.wait)
 
 
 class _CapsText(_Part):

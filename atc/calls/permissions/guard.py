@@ -174,6 +174,11 @@ class Guard:
             choice=self._choice,
         )
 
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        return self.permissions.may_park
+
     def approval(self, earlier: EarlierWrites | None = None) -> Approval:
         """Return the rule for a broker; ``earlier``: what the caller's other runs did."""
         return Approval(self.asker, reads=True, earlier=earlier, policy=self)
@@ -220,7 +225,13 @@ class Guard:
         return noted
 
     async def _asked(self, request: ApprovalRequest, decision: Decision) -> tuple[Verdicts, str]:
-        answer = self._ask(replace(request, effect=decision.effect))
+        answer: Verdicts | Awaitable[Verdicts]
+        if request.decided is not None:
+            answer = request.decided
+        elif decision.waits:  # a write waits before it comes here
+            answer = Refusal("a rule wants that it waits for a yes, and a read does not wait for one")
+        else:
+            answer = self._ask(replace(request, effect=decision.effect))
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Refusal) and not answer.by_user:
@@ -292,6 +303,11 @@ class Judged:
     def denied(self) -> Refusal | None:
         """Return why no choice can allow the call."""
         return self.guard.refusal(self.decision) if self.decision.verdict == "deny" else None
+
+    @property
+    def waits(self) -> bool:
+        """Return whether the call waits for a yes that is given elsewhere."""
+        return self.ruled is None and self.decision.waits and self.decision.effect is not Effect.READ
 
     async def answer(self, request: ApprovalRequest) -> Verdicts:
         """Answer, with a question where one is needed."""

@@ -1,6 +1,7 @@
 """The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
 
-Where none does, reads are allowed and all else is asked about.
+Of two that ask, the one counts that has the call wait. Where none speaks, reads are allowed and all else is asked
+about.
 """
 
 from __future__ import annotations
@@ -87,19 +88,24 @@ class Permissions:
         if barred is not None:
             return barred
         reader = Reader()
-        verdicts: tuple[Verdict, ...] = ("deny", "ask", "allow")
-        for verdict in verdicts:
+        verdicts: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
+        for verdict, waits in verdicts:
             for rule in self.rules:
                 if (
-                    rule.verdict == verdict
+                    (rule.verdict, rule.waits) == (verdict, waits)
                     and rule.speaks_of(client, protocol, effect)
                     and rule.fits(arguments, reader)
                 ):
-                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent)
+                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent, waits=waits)
         if effect is Effect.READ:
             return Decision("allow", effect=effect)
         line = allowing(protocol.name, client.principal)
         return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent)
+
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        return any(rule.waits for rule in self.rules)
 
     def sees(self, client: Caller, protocol: Protocol) -> bool:
         """Return whether a caller can make some call of a tool. Others it need not see."""

@@ -1,0 +1,120 @@
+"""Rules that have a call wait for a yes, whatever the choice over calls is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from atc import Agent, FakeModel, tool
+from atc.calls import question
+from atc.calls.approval import ApprovalRequest
+from atc.errors import SettingsError
+from tests.support.permissions import file_of, written
+
+RULES = '[[rules]]\nask = "pay"\nwait = "park"\n[[rules]]\nask = "*"\n'
+PAY = 'answer = pay(cents=5)["paid"]'
+
+
+class Till:
+    """Tools, what they did, and agents that each stand for a process of its own."""
+
+    def __init__(self, folder: Path, rules: str = RULES) -> None:
+        self.folder, self.paid, self.asked = folder, list[int](), list[ApprovalRequest]()
+        self.rules = file_of(folder, rules)
+
+    def agent(self, *programs: str, **given: Any) -> Agent:
+        @tool(effect="write")
+        def pay(cents: int) -> dict[str, int]:
+            """Pay."""
+            self.paid.append(cents)
+            return {"paid": cents}
+
+        @tool(effect="write")
+        def book(room: str) -> str:
+            """Book a room."""
+            return room
+
+        @tool(effect="read")
+        def look(room: str) -> str:
+            """Look at a room."""
+            return room
+
+        settings = {"sentence": False, "runs_dir": self.folder / "runs", "learn": False, "max_revisions": 0}
+        settings |= {"audit": self.folder / "audit.jsonl", "permissions": self.rules}
+        replies = [f"```python\n{program}\n```" for program in programs]
+        return Agent([pay, book, look], model=FakeModel(replies), **{**settings, **given})
+
+    def ask(self, request: ApprovalRequest) -> bool:
+        """Say yes to whatever is asked here."""
+        self.asked.append(request)
+        return True
+
+
+@pytest.fixture
+def till(tmp_path: Path) -> Till:
+    return Till(tmp_path)
+
+
+@pytest.mark.parametrize("choice", ["ask", "always", "park", "function", None])
+def test_a_rule_has_a_call_wait_whatever_the_choice_is(
+    till: Till, choice: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(question, "has_terminal", lambda: choice == "ask")
+    approve = till.ask if choice == "function" else choice
+    waiting = till.agent(PAY, approve=approve).run("pay 5")
+    assert (waiting.status, [call.arguments for call in waiting.pending]) == ("waiting", [{"cents": 5}])
+    again = till.agent(approve=approve).resume(waiting.run_id)
+    assert (again.status, again.pending, till.paid, till.asked) == ("waiting", waiting.pending, [], [])
+    till.agent().approve(waiting.run_id)
+    assert (till.agent(approve=approve).resume(waiting.run_id).value, till.paid) == (5, [5])
+
+
+def test_a_never_that_was_set_stays_a_no(till: Till) -> None:
+    refused = till.agent(PAY, approve="never").run("pay 5")
+    assert (refused.status, refused.pending, till.paid) == ("denied", (), [])
+
+
+def test_the_other_rules_ask_as_before(till: Till) -> None:
+    done = till.agent('answer = book(room="4")', approve=till.ask).run("book room 4")
+    assert (done.status, len(till.asked)) == ("answered", 1)
+
+
+def test_what_needs_the_value_of_a_call_that_waits_ends_the_program_there(till: Till) -> None:
+    program = 'paid = pay(cents=5)["paid"]\nbook(room=f"{paid}")\nanswer = paid + 1'
+    waiting = till.agent(program, approve=till.ask).run("pay 5 and book")
+    assert (waiting.status, [call.tool for call in waiting.pending], till.asked) == ("waiting", ["pay"], [])
+
+
+def test_a_dry_run_plans_it_and_a_conversation_refuses_it_and_says_why(till: Till) -> None:
+    assert till.agent(PAY).run("pay 5", dry_run=True).status == "planned"
+    with till.agent(PAY, 'answer = book(room="4")', approve=till.ask) as agent:
+        conversation = agent.conversation()
+        refused = conversation.run("pay 5")
+        assert (refused.status, till.paid, till.asked) == ("denied", [], [])
+        assert "a conversation does not wait" in str(refused.calls[0].error)
+        assert conversation.run("book room 4").status == "answered"
+
+
+def test_a_read_that_a_rule_has_wait_is_refused_and_nobody_is_asked(tmp_path: Path) -> None:
+    till = Till(tmp_path, '[[rules]]\nask = "look"\nwait = "park"\n')
+    refused = till.agent('answer = look(room="4")', approve=till.ask).run("look")
+    assert (refused.status, till.asked) == ("denied", [])
+    assert "a read does not wait" in str(refused.calls[0].error)
+
+
+def test_of_two_rules_that_ask_the_one_counts_that_has_it_wait(tmp_path: Path) -> None:
+    till = Till(
+        tmp_path, '[[rules]]\nask = "*"\n[[rules]]\nask = "pay"\nwait = "park"\narguments = {cents = {min = 3}}\n'
+    )
+    assert till.agent(PAY, approve=till.ask).run("pay 5").status == "waiting"
+    assert till.agent("answer = pay(cents=2)", approve=till.ask).run("pay 2").status == "answered"
+
+
+@pytest.mark.parametrize(
+    "rule", ['allow = "pay"\nwait = "park"', 'deny = "pay"\nwait = "park"', 'ask = "pay"\nwait = "1d"']
+)
+def test_wait_stands_beside_ask_alone(tmp_path: Path, rule: str) -> None:
+    with pytest.raises(SettingsError, match="wait"):
+        written(tmp_path, f"[[rules]]\n{rule}\n")
