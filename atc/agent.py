@@ -306,7 +306,13 @@ class Agent:
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
 
     def approve(
-        self, run_id: str, *, calls: Sequence[int] | None = None, deny: bool = False, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        calls: Sequence[int] | None = None,
+        deny: bool = False,
+        by: str | None = None,
+        key: str | None = None,
     ) -> tuple[PendingCall, ...]:
         """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then goes on with it.
 
@@ -317,17 +323,21 @@ class Agent:
             calls: the numbers of the calls (``Result.pending``); ``None``: all that wait.
             deny: say no.
             by: who decides, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some: ``by`` is that approver then. By default the key of
+                the settings (``ATC_APPROVER_KEY``).
 
         Returns:
             The calls that were decided about.
 
         Raises:
-            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long.
+            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long; or
+                the permissions name approvers, and this is none of them.
             JournalError: the decision cannot be written down, or another process works on the run.
         """
-        from atc.run.approvals import decide
+        from atc.run.approvals import decide, decider_of
 
-        return decide(self.store.find(run_id), calls, yes=not deny, by=by)
+        decider = decider_of(by=by, key=key, permissions=self.permissions, settings=self.settings)
+        return decide(self.store.find(run_id), calls, yes=not deny, decider=decider)
 
     def run_program(
         self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False

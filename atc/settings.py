@@ -135,6 +135,10 @@ class Settings(BaseSettings):
         description="file of the audit log: decisions about calls; always in `atc mcp`, else if there are permissions",
     )
 
+    approver_key: SecretStr | None = Field(
+        None, description="key of an approver, who decides about calls that wait (`atc permissions approver`)"
+    )
+
     ask_user: AskUserChoice = Field(
         "never",
         description="whether programs may ask the user: `never`, `ask` (at the terminal; without one as `stop`), or "
@@ -259,7 +263,7 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> list[str]:
         """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
-        kept = (self.api_key, self.sandbox_token)
+        kept = (self.api_key, self.sandbox_token, self.approver_key)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         if self.store is None:
             return found

@@ -9,7 +9,7 @@ a terminal, and without one the answer is no.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
@@ -24,6 +24,7 @@ from atc.result import Effect
 from atc.wording import plans
 
 if TYPE_CHECKING:
+    from atc.calls.parked import ParkedCall
     from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
@@ -170,6 +171,10 @@ class Policy(Interface):
         """Decide what the rules say of a call."""
         ...
 
+    def holds(self, call: ParkedCall) -> bool:
+        """Return whether the decision about a parked call is of somebody who may decide."""
+        ...
+
     def of_run(self, run_id: str) -> Policy:
         """Return the same for one run."""
         ...
@@ -258,6 +263,13 @@ class Approval:
     def of_read(self) -> Asker | None:
         """Return who is asked about a read, if there is no policy; as a rule ``None``."""
         return self.approve if self.reads and callable(self.approve) else None
+
+    def check_decisions(self, calls: Iterable[ParkedCall]) -> None:
+        """Let no decision about a parked call count that is of nobody who may decide."""
+        for call in calls:
+            if (decision := call.decision) is not None:
+                holds = not decision.signature if self.policy is None else self.policy.holds(call)
+                call.decision = replace(decision, holds=holds)
 
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
         """Return the verdict if nobody needs to be asked, else the function that asks."""

@@ -69,8 +69,10 @@ class Parking:
             request: about the call. A yes is none to what it did not show: a warning, a repeat, another tool's place.
             attempt: the call.
         """
-        if known is None or known.decision is None or not known.decision.yes:
-            return None if known is None else known.decision
+        if known is None or known.decision is None or not known.decision.holds:
+            return None
+        if not known.decision.yes:
+            return known.decision
         is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*known.shown.warnings}
         if is_odd or self.journal.reads_again.changed or not self._is_good(known, attempt):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,7 +19,7 @@ from atc.calls.permissions.agent_permissions import permissions_file, permission
 from atc.calls.permissions.audit import AuditRecord, read_audit
 from atc.calls.permissions.conditions import shown
 from atc.calls.permissions.patterns import may_name
-from atc.calls.permissions.permissions import decided_by
+from atc.calls.permissions.permissions import decided_by, quoted
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
@@ -106,12 +107,41 @@ def explain(
     if as_json:
         print_json(_explained(decision))
     else:
-        waits = ", and it waits for a yes (`atc approvals`)" if decision.waits else ""
+        waits = ", and it waits for a yes (`atc approvals`)" if decision.parks else ""
         out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}{waits}", markup=False)
         if decision.line:
             out.print(f"this would allow it unasked:\n{clean(decision.line)}", markup=False)
     if decision.verdict == "deny":
         raise typer.Exit(DENIED)
+
+
+@app.command()
+@guarded
+def approver(
+    name: Annotated[str, typer.Argument(help="The approver's name, as decisions show it.")],
+    key_file: Annotated[
+        Path,
+        typer.Option("--key-file", metavar="<file>", help="New file for the private key, the approver's own."),
+    ],
+) -> None:
+    """Make an approver's key, and print the lines for the permissions file.
+
+    Where the file has [approvers], nobody else decides about calls that need a yes: they wait, and it takes the key of
+    an approver (`atc runs approve RUN --key-file FILE`). Keep the key where those who ask cannot read it.
+
+    Exit codes: 0, 2 the file is there already, or cannot be written.
+    """
+    from atc.calls.permissions.approvers import ApproverKey, encoded
+
+    text = ApproverKey.new()
+    try:
+        descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        raise UsageError(f"{key_file} cannot be written: {error.strerror or error}") from None
+    public = encoded(ApproverKey(text).public)
+    out.print(f"[approvers]\n{quoted(name)} = {{ public_key = {quoted(public)} }}", markup=False, highlight=False)
 
 
 def _opened(file: Path | None, read_only: bool | None) -> Permissions:
@@ -151,7 +181,7 @@ def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, An
     return {
         "tool": protocol.name,
         "effect": decision.effect.value,
-        "verdict": f"{decision.verdict}, waits" if decision.waits else decision.verdict,
+        "verdict": f"{decision.verdict}, waits" if decision.parks else decision.verdict,
         "by": decided_by(decision),
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
     }
@@ -160,7 +190,7 @@ def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, An
 def _matters(rule: Rule, decision: Decision) -> bool:
     """Whether a rule with conditions can change what is said of a call without arguments."""
     gravity = {"allow": 0, "ask": 1, "deny": 2}
-    waits = rule.waits and not decision.waits and decision.verdict == "ask"
+    waits = rule.waits and not decision.parks and decision.verdict == "ask"
     if decision.rule is not None or decision.why != "default":
         return waits or gravity[rule.verdict] > gravity[decision.verdict]
     return waits or rule.verdict != decision.verdict
@@ -183,7 +213,7 @@ def _why(decision: Decision) -> str:
 
 def _explained(decision: Decision) -> dict[str, Any]:
     rule = decision.rule.number if decision.rule is not None else None
-    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule, "waits": decision.waits}
+    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule, "waits": decision.parks}
     return {**told, "effect": decision.effect.value, "line": decision.line}
 
 

@@ -25,6 +25,7 @@ from atc.wording.findings import finding, finding_alone
 from atc.wording.outcomes import (
     approved_by,
     argument_repairs,
+    decided_before,
     denied_by,
     more_calls,
     no_credential,
@@ -51,6 +52,7 @@ __all__ = [
     "SENT_BACK",
     "answer",
     "approved_by",
+    "decided_before",
     "denied_by",
     "read_changed",
     "argument_repairs",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atc._host.invisible import visible
 from atc._records.packing import as_text
 from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, SameCall
 from atc.wording.parts import call
@@ -213,6 +214,12 @@ def to_approve(run_id: str) -> str:
 def approved_by(who: str, at: float) -> str:
     """Say who let a call through that had waited, and when: ``approved by ann, 2026-11-27 12:00``."""
     return f"approved by {who}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
+
+
+def decided_before(call: int, *, yes: bool, by: str, at: float) -> str:
+    """Say that somebody has decided about a call already: ``call 2 was approved before, by ann, 2026-11-27 12:00``."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return f"call {call} was {'approved' if yes else 'denied'} before, by {visible(by)}, {when}"
 
 
 def denied_by(who: str) -> str:

@@ -104,13 +104,12 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
     log = AuditLog(tmp_path / "audit.jsonl")
     for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
         for tool in ("book", "drop\u202e"):
-            allowed = tool == "book"
             noting = log.note(
                 Who(principal, name),
                 tool=tool,
                 effect=Effect.WRITE,
                 arguments={"n": number, "text": "\x1b]0;x\x07"},
-                allowed=allowed,
+                verdict="allowed" if tool == "book" else "refused",
                 by="user",
                 run=f"run{number}",
             )

@@ -11,6 +11,7 @@ from atc import Agent, FakeModel, tool
 from atc.calls import question
 from atc.calls.approval import ApprovalRequest
 from atc.errors import SettingsError
+from atc.run.approvals import waiting_run
 from tests.support.permissions import file_of, written
 
 RULES = '[[rules]]\nask = "pay"\nwait = "park"\n[[rules]]\nask = "*"\n'
@@ -118,3 +119,12 @@ def test_of_two_rules_that_ask_the_one_counts_that_has_it_wait(tmp_path: Path) -
 def test_wait_stands_beside_ask_alone(tmp_path: Path, rule: str) -> None:
     with pytest.raises(SettingsError, match="wait"):
         written(tmp_path, f"[[rules]]\n{rule}\n")
+
+
+def test_who_is_asked_a_second_time_is_shown_what_was_done_already(till: Till) -> None:
+    waiting = till.agent('paid = pay(cents=5)["paid"]\nanswer = pay(cents=paid + 1)').run("pay 5, then 6")
+    till.agent().approve(waiting.run_id, by="ann")
+    second = till.agent().resume(waiting.run_id)
+    found = waiting_run(till.agent().store.run(waiting.run_id))
+    assert (second.status, [call.arguments for call in found.pending]) == ("waiting", [{"cents": 6}])
+    assert [(call.tool, call.arguments) for call in found.done] == [("pay", {"cents": 5})]

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from atc._host.files import read_own
 from atc._host.trust import parse_toml
+from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decoded
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
@@ -19,6 +20,8 @@ from atc.result import Effect
 MAX_FILE = 256_000
 """Bytes of a permissions file."""
 MAX_RULES, MAX_PATTERNS, MAX_CLIENTS = 500, 200, 500
+MAX_NAME = 100
+"""Characters of an approver's name."""
 MAX_SHOWN = 5
 """Mistakes that one message names."""
 _MOST = 1_000_000
@@ -101,6 +104,19 @@ class _RuleText(_Part):
         return Restriction(number, verdict, tools, *common, self.client, self.wait)
 
 
+def _public_key(given: Any) -> bytes:
+    if isinstance(given, str) and given.startswith(PRIVATE):
+        raise _wrong("is a private key: it belongs to the approver alone. Make a new one (`atc permissions approver`)")
+    key = decoded(given, KEY_BYTES) if isinstance(given, str) else None
+    if key is None:
+        raise _wrong("is no public key, as `atc permissions approver NAME` prints it")
+    return key
+
+
+class _ApproverText(_Part):
+    public_key: Annotated[bytes, BeforeValidator(_public_key)]
+
+
 class _CapsText(_Part):
     max_calls: int | None = Field(None, ge=1, le=_MOST)
     wall_s: float | None = Field(None, gt=0, le=_MOST, allow_inf_nan=False)
@@ -137,12 +153,16 @@ class _File(_Part):
     effects: dict[str, EffectName] = Field(default_factory=dict, max_length=MAX_RULES)
     caps: _CapsText = Field(default_factory=lambda: _CapsText.model_validate({}))
     clients: dict[str, _ClientText] = Field(default_factory=dict, max_length=MAX_CLIENTS)
+    approvers: dict[str, _ApproverText] | None = Field(None, min_length=1, max_length=MAX_CLIENTS)
 
     @model_validator(mode="after")
-    def _patterns_of_effects(self) -> _File:
+    def _names(self) -> _File:
         for pattern in self.effects:
             if problem := pattern_problem(pattern):
                 raise _wrong(f"`effects`: the pattern {pattern[:60]!r} {problem}")
+        for name in self.approvers or ():
+            if not (name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_NAME):
+                raise _wrong(f"`approvers`: a name has 1 to {MAX_NAME} characters that can be seen")
         return self
 
 
@@ -154,6 +174,7 @@ class Document(_Part):
         rules: in the order of the file.
         effects: what tools are taken for, with the patterns of their names.
         sections: by principal; ``*`` is everyone who has none.
+        approvers: who may decide about calls.
     """
 
     path: str
@@ -162,6 +183,7 @@ class Document(_Part):
     effects: tuple[tuple[Patterns, Effect], ...]
     caps: Caps
     sections: dict[str, Section]
+    approvers: Approvers
 
 
 def read_document(path: Path) -> Document:
@@ -199,6 +221,7 @@ def read_document(path: Path) -> Document:
         effects=effects,
         caps=file.caps.caps(),
         sections=sections,
+        approvers=Approvers({name: each.public_key for name, each in (file.approvers or {}).items()}),
     )
 
 
@@ -209,6 +232,8 @@ def _place(location: tuple[int | str, ...]) -> str:
             return ""
         case ("rules", int() as index, *rest):
             where, rest = f"rule {index + 1}", list(rest)
+        case ("approvers", str() as name, *rest):
+            where, rest = f"approver {name[:60]!r}", list(rest)
         case ("clients", str() as principal, *rest):
             where, rest = f"client {principal[:60]!r}", list(rest)
         case (first, *rest):

@@ -147,7 +147,7 @@ class Decision:
         effect: of the tool, as the permissions take it.
         unjudged: the arguments are more than the rules could judge within their budget of work, so that rules that
             restrict count them.
-        waits: a yes to it is given elsewhere, and not by whoever runs the program.
+        waits: a yes to it, if it needs one, is given elsewhere, and not by whoever runs the program.
     """
 
     verdict: Verdict
@@ -157,6 +157,11 @@ class Decision:
     effect: Effect = Effect.UNKNOWN
     unjudged: bool = False
     waits: bool = False
+
+    @property
+    def parks(self) -> bool:
+        """Return whether it says that the call waits, of itself and without anything odd about the call."""
+        return self.verdict == "ask" and self.waits
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Interface
 
 from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Refusal, Verdicts
@@ -22,6 +22,9 @@ from atc.calls.permissions.permissions import Permissions, decided_by, oddity, r
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
+
+if TYPE_CHECKING:
+    from atc.calls.parked import ParkedCall
 
 # ----------------------------------------------------------------------------------------------------------------------
 # How often a principal calls, over all its connections and runs. It is counted in this process, by a clock that nobody
@@ -179,6 +182,10 @@ class Guard:
         """Return whether a call may have to wait for a yes that is given elsewhere."""
         return self.permissions.may_park
 
+    def holds(self, call: ParkedCall) -> bool:
+        """Return whether the decision about a parked call is of somebody who may decide."""
+        return call.decision is None or self.permissions.approvers.have_signed(self.run, call, call.decision)
+
     def approval(self, earlier: EarlierWrites | None = None) -> Approval:
         """Return the rule for a broker; ``earlier``: what the caller's other runs did."""
         return Approval(self.asker, reads=True, earlier=earlier, policy=self)
@@ -229,7 +236,7 @@ class Guard:
         if request.decided is not None:
             answer = request.decided
         elif decision.waits:  # a write waits before it comes here
-            answer = Refusal("a rule wants that it waits for a yes, and a read does not wait for one")
+            answer = Refusal("a yes to it is given elsewhere, and a read does not wait for one")
         else:
             answer = self._ask(replace(request, effect=decision.effect))
         if inspect.isawaitable(answer):
@@ -284,7 +291,7 @@ class Guard:
             tool=request.tool,
             effect=decision.effect,
             arguments=request.arguments,
-            allowed=allowed,
+            verdict="allowed" if allowed else "refused",
             by=by,
             run=self.run,
             repeats=request.repeats,
