@@ -45,7 +45,7 @@ class ApprovalRequest:
         done: the calls with effects that the task has made already.
         wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
-            nobody did.
+            nobody did. ``decided_by``: who that was.
     """
 
     tool: str
@@ -62,6 +62,7 @@ class ApprovalRequest:
     done: tuple[Invocation, ...] = field(default=(), repr=False)
     wait_s: float | None = None
     decided: bool | Refusal | None = None
+    decided_by: str = ""
 
     @property
     def is_repeat(self) -> bool:
@@ -156,6 +157,33 @@ class Judgement(Interface):
             request: about the same call; it may say more of where its arguments come from.
         """
         ...
+
+    async def note(self, request: ApprovalRequest, parked: Parked) -> None:
+        """Write down what became of the call while it waits.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Parked:
+    """Says what became of a call that waits for a yes, or waited, for a policy's record.
+
+    Attributes:
+        event: ``parked``: it waits. ``voided``: a yes to it does not hold any more. ``expired``: nobody decided in
+            time.
+        call: its number in the run.
+        who: gave the yes that does not hold.
+        why: a yes does not hold: ``tool`` (it has changed), ``reads`` (what they say has changed), ``question`` (there
+            is more to ask about), ``approver`` (it is of nobody who may decide) or ``expired``.
+    """
+
+    event: Literal["parked", "voided", "expired"]
+    call: int
+    who: str = ""
+    why: str = ""
 
 
 class Policy(Interface):

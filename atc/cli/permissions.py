@@ -7,7 +7,7 @@ import os
 from collections import deque
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -16,7 +16,7 @@ from rich.text import Text
 from atc._host.invisible import visible
 from atc.calls.permissions import Decision, Permissions, Rule, Who
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
-from atc.calls.permissions.audit import AuditRecord, read_audit
+from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
 from atc.calls.permissions.patterns import may_name
 from atc.calls.permissions.permissions import decided_by, quoted
@@ -222,7 +222,7 @@ ClientPattern = Annotated[
     str | None,
     typer.Option("--client", metavar="<pattern>", help="Only clients whose principal, or own name, fits this pattern."),
 ]
-Shown = Annotated[Literal["allowed", "refused"] | None, typer.Option("--verdict", help="Only decisions of this kind.")]
+Shown = Annotated[Verdict | None, typer.Option("--verdict", help="Only decisions of this kind.")]
 
 
 @guarded
@@ -252,7 +252,9 @@ def audit(
         table = Table("at", "verdict", "by", "who", "call", "run", box=None, header_style="bold")
         for record in found:
             repeats = f" (as run {record.repeats})" if record.repeats else ""
-            cells = (record.at[:19], record.verdict, record.by, _who(record), f"{_call(record)}{repeats}", record.run)
+            by = f"{record.by} {record.who}".rstrip() + (f" ({record.via})" if record.via else "")
+            verdict = f"{record.verdict}: {record.why}" if record.why else record.verdict
+            cells = (record.at[:19], verdict, by, _who(record), f"{_call(record)}{repeats}", record.run)
             table.add_row(*(Text(short(cell, 100)) for cell in cells))
         print_table(table)
     if damaged:

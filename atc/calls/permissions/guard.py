@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Interface
 
-from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Refusal, Verdicts
-from atc.calls.permissions.audit import AuditLog
+from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
+from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
 from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
 from atc.errors import AtcError, UsageError
@@ -225,7 +225,7 @@ class Guard:
         except BaseException:
             self._limiter.give_back(caps, writes=writes)
             with suppress(AtcError, OSError):
-                await self._write(request, decision, allowed=False, by="nobody")
+                await self._write(request, decision, "refused", "nobody")
             raise
         if noted is not True:
             self._limiter.give_back(caps, writes=writes)
@@ -277,13 +277,24 @@ class Guard:
         if allowed and decision.effect is Effect.READ and by == "default":
             return answer
         try:
-            await self._write(request, decision, allowed=allowed, by=by)
+            await self._write(request, decision, "allowed" if allowed else "refused", by)
         except (AtcError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return Refusal(f"the audit log cannot be written ({why}), so no call is made that it should have")
         return answer
 
-    async def _write(self, request: ApprovalRequest, decision: Decision, *, allowed: bool, by: str) -> None:
+    async def note(self, request: ApprovalRequest, decision: Decision, parked: Parked) -> None:
+        """Write down what became of a call that waits, or waited.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        by = "user" if parked.event == "voided" else "nobody" if parked.event == "expired" else decided_by(decision)
+        await self._write(request, decision, parked.event, by, parked)
+
+    async def _write(
+        self, request: ApprovalRequest, decision: Decision, verdict: Verdict, by: str, parked: Parked | None = None
+    ) -> None:
         if self._audit is None:
             return
         await self._audit.note(
@@ -291,10 +302,13 @@ class Guard:
             tool=request.tool,
             effect=decision.effect,
             arguments=request.arguments,
-            verdict="allowed" if allowed else "refused",
+            verdict=verdict,
             by=by,
             run=self.run,
             repeats=request.repeats,
+            who=request.decided_by if parked is None else parked.who,
+            call=0 if parked is None else parked.call,
+            why="" if parked is None else parked.why,
         )
 
 
@@ -319,6 +333,14 @@ class Judged:
     async def answer(self, request: ApprovalRequest) -> Verdicts:
         """Answer, with a question where one is needed."""
         return await self.guard.answer(request, self.decision, self.ruled)
+
+    async def note(self, request: ApprovalRequest, parked: Parked) -> None:
+        """Write down what became of the call while it waits.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        await self.guard.note(request, self.decision, parked)
 
 
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:
