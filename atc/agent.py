@@ -470,7 +470,11 @@ class Agent:
                 request.turn.result = result
             end(run, result)
             self._learn(run, request, result)
-            return result
+        if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
+            from atc.run import approval_url  # once the journal is free, for the answer may decide
+
+            await approval_url.ask(run.stored, self.settings, self.permissions)
+        return result
 
     async def _opened(
         self,

@@ -49,6 +49,9 @@ def approvals(as_json: options.Json = False) -> None:
         out.print(Text(f"no call waits for a yes in {store.where}"))
     for run in waiting:
         out.print(Text(f"{run.run_id}  {visible(run.task)}", style="bold"))
+        if run.asked is not None:
+            said = wording.asked_elsewhere(*(str(run.asked.get(name, "")) for name in ("to", "problem", "detail")))
+            out.print(Text(f"  {clean(said)}"))
         for call in run.pending:
             for line in (*plans.pending_call(call), f"     until {_day(call.until)}"):
                 out.print(Text(f"  {clean(line)}"))
@@ -143,7 +146,7 @@ async def _asked(call: PendingCall, run: WaitingRun) -> bool | None:
 
 def _as_json(run: WaitingRun) -> dict[str, object]:
     calls = {name: [each.model_dump(mode="json") for each in getattr(run, name)] for name in ("pending", "done")}
-    return {"run_id": run.run_id, "task": run.task, **calls}
+    return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked}
 
 
 def _day(at: float) -> str:

@@ -6,7 +6,7 @@ import getpass
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
@@ -29,6 +29,10 @@ Via = Literal["python", "terminal", "command", "page", "mcp", "url"]
 the answer of an approval address."""
 
 
+ASKED = "asked"
+"""The note of a run that says what came of asking at the approval URL (:mod:`atc.run.approval_url`)."""
+
+
 @dataclass(frozen=True)
 class WaitingRun:
     """A run that waits, as it ended.
@@ -37,6 +41,7 @@ class WaitingRun:
         pending: the calls that it waits for.
         done: the calls with effects that it has made already.
         decided: by the numbers of the other calls that it ended with, what was decided about them.
+        asked: what came of asking at the approval URL, as the run's note has it.
     """
 
     run_id: str
@@ -44,6 +49,7 @@ class WaitingRun:
     pending: tuple[PendingCall, ...]
     done: tuple[Invocation, ...] = ()
     decided: Mapping[int, Decision] = field(default_factory=dict)
+    asked: Mapping[str, Any] | None = None
 
 
 def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
@@ -87,7 +93,22 @@ def waiting_run(stored: StoredRun) -> WaitingRun:
             for number, call in journal.parked.of_number.items()
             if call.decision is not None and number in asked
         }
-        return WaitingRun(stored.run_id, task, pending, done, decided)
+        return WaitingRun(stored.run_id, task, pending, done, decided, stored.note(ASKED))
+    finally:
+        journal.close()
+
+
+def parked_calls(stored: StoredRun) -> list[ParkedCall]:
+    """Return the calls of :func:`waiting_run` as the journal has them.
+
+    Raises:
+        TraceError, JournalError: as there.
+    """
+    if not (asked := _asked(stored)):
+        return []
+    journal = stored.open_journal()
+    try:
+        return [call for call in journal.parked.waiting() if call.number in asked]
     finally:
         journal.close()
 
@@ -207,7 +228,7 @@ def decider_of(
     settings = settings or Settings.load()
     permissions = permissions or permissions_named(settings)
     if permissions is None or not permissions.approvers:
-        if key is not None or signatures:
+        if key is not None or any((signatures or {}).values()):
             raise UsageError("the permissions here name no [approvers], so an approver's key says nothing")
         return Decider(by or _user(), via, settings, permissions)
     if signatures and by is not None:

@@ -25,6 +25,7 @@ from atc.wording.findings import finding, finding_alone
 from atc.wording.outcomes import (
     approved_by,
     argument_repairs,
+    asked_elsewhere,
     decided_before,
     denied_by,
     more_calls,
@@ -52,6 +53,7 @@ __all__ = [
     "SENT_BACK",
     "answer",
     "approved_by",
+    "asked_elsewhere",
     "decided_before",
     "denied_by",
     "read_changed",

@@ -115,3 +115,14 @@ def test_a_task_stands_on_one_line_of_the_list(endpoint: Callable[..., Server]) 
     atc("run", "book 4\n  9. book(n=5)\x1b[2J", "--tools", "tools.py", "--approve", "park")
     listed = atc("approvals").output
     assert ("\n  9." in listed, "\x1b" in listed, "\n  1. book(n=4)" in listed) == (False, False, True)
+
+
+def test_the_list_says_what_came_of_asking_at_the_approval_url(
+    endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(says(PROGRAM))
+    monkeypatch.setenv("ATC_APPROVAL_URL", "http://127.0.0.1:9/hook?secret=word")
+    monkeypatch.setenv("ATC_APPROVAL_SECRET", "a-secret-of-the-tests")
+    assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
+    listed = atc("approvals").output
+    assert ("asked at http://127.0.0.1:9: it cannot be reached" in listed, "word" in listed) == (True, False)
