@@ -253,8 +253,8 @@ def audit(
         for record in found:
             repeats = f" (as run {record.repeats})" if record.repeats else ""
             by = f"{record.by} {record.who}".rstrip() + (f" ({record.via})" if record.via else "")
-            verdict = f"{record.verdict}: {record.why}" if record.why else record.verdict
-            cells = (record.at[:19], verdict, by, _who(record), f"{_call(record)}{repeats}", record.run)
+            what = f"{record.verdict}: {record.why}" if record.why else record.verdict
+            cells = (record.at[:19], what, by, _who(record), f"{_call(record)}{repeats}", record.run)
             table.add_row(*(Text(short(cell, 100)) for cell in cells))
         print_table(table)
     if damaged:

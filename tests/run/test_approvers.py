@@ -134,6 +134,24 @@ def test_a_record_that_no_approver_signed_sends_nothing(till: Till, forged: str)
     assert (again.status, till.paid) == ("waiting", [])
 
 
+@pytest.mark.parametrize("what", ["arguments", "tool"])
+def test_a_call_that_was_shown_as_another_one_is_not_made(till: Till, what: str) -> None:
+    waiting = till.agent(PAY).run("pay 5")
+    made = records(till, waiting.run_id)
+    parked = next(record for record in made if "pending" in record)
+    parked["shown"][what] = {"cents": 1} if what == "arguments" else "book"
+    rewrite(till, waiting.run_id, made)
+    till.agent().approve(waiting.run_id, key=ANN)  # who sees nothing of that
+    again = till.agent().resume(waiting.run_id)
+    assert (again.status, [call.arguments for call in again.pending], till.paid) == ("waiting", [{"cents": 5}], [])
+
+
+def test_arguments_in_another_unicode_form_are_the_ones_that_were_shown(till: Till) -> None:
+    waiting = till.agent('answer = book(room="cafe\u0301 \U0001f600")').run("book it")
+    till.agent().approve(waiting.run_id, key=ANN)
+    assert till.agent().resume(waiting.run_id).status == "answered"
+
+
 def test_what_was_shown_is_a_part_of_what_is_signed(till: Till) -> None:
     agent = till.agent(PAY)
     waiting = agent.run("pay 5")
