@@ -112,6 +112,19 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
     return value if isinstance(value, Answered) else Answered(value)
 
 
+@dataclass(frozen=True)
+class KeyPlace:
+    """Where a call bears its idempotency key.
+
+    Attributes:
+        kind: a header of its HTTP request, or an entry of the ``_meta`` of its MCP request.
+        name: of the header or the entry.
+    """
+
+    kind: Literal["header", "meta"]
+    name: str
+
+
 class GradedTransport(abc.ABC):
     """Mixin of a transport that takes a failure otherwise where its tool only reads: nothing can have been done."""
 

@@ -17,6 +17,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.calls.permissions.document import Section, read_document
 from atc.calls.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.calls.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
+from atc.calls.permissions.tool_tables import ToolTable
 from atc.calls.responses import MAX_ERROR
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
@@ -42,6 +43,7 @@ class Permissions:
         caps: on what every caller does.
         sections: of single principals.
         path: of the file; empty without one.
+        tools: how calls of tools are sent again, settled and undone (:mod:`.tool_tables`).
     """
 
     rules: tuple[Rule, ...] = ()
@@ -50,6 +52,7 @@ class Permissions:
     caps_of_all: Caps = field(default_factory=Caps)
     sections: Mapping[str, Section] = field(default_factory=dict)
     path: str = ""
+    tools: tuple[ToolTable, ...] = ()
 
     @classmethod
     def default(cls, *, read_only: bool = False) -> Permissions:
@@ -70,7 +73,7 @@ class Permissions:
         """
         file = read_document(Path(path))
         read_only = read_only or file.read_only
-        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path)
+        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path, file.tools)
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
