@@ -21,6 +21,8 @@ from atc.agent import Agent
 from atc.calls.permissions import Permissions
 from atc.models.fake import FakeModel
 from atc.tools.openapi import import_openapi
+from atc.tools.tool import Toolset
+from tests.support.mcp import entry, raw_server
 from tests.support.orders import Orders, key_header, taking_orders
 from tests.support.permissions import written
 
@@ -184,6 +186,7 @@ from pathlib import Path
 from atc import Agent
 from atc.models.fake import FakeModel
 from atc.tools.openapi import import_openapi
+from atc.tools.tool import Toolset
 folder = Path(sys.argv[1])
 tools = import_openapi(json.loads((folder / "document.json").read_text()))
 program = (folder / "program").read_text()
@@ -231,3 +234,24 @@ def test_a_killed_host_without_a_key_sends_nothing_again(orders: Orders, tmp_pat
     killed(orders, tmp_path, CAUGHT, after=1, declared=False)
     result = resumed(orders, tmp_path, CAUGHT)
     assert (result.status, orders.done, orders.keys) == ("in_doubt", ["tea"], [""])
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_an_mcp_call_bears_a_key_only_where_the_users_file_names_its_place(tmp_path: Path, named: bool) -> None:
+    """A server's hint that a tool is idempotent is a stranger's word, and says nothing of keys."""
+    listed = entry("pay", annotations={"idempotentHint": True, "readOnlyHint": False})
+    calls = tmp_path / "calls"
+    command = raw_server(tmp_path, [listed], calls={"pay": {"exit": 1}}, calls_file=str(calls))
+    table = '[tools.pay]\nidempotency_key = {meta = "com.example/key"}'
+    pay = "```python\nanswer = pay()\n```"
+    made = Agent(
+        Toolset.from_mcp(command),
+        model=FakeModel([pay] * 9),
+        runs_dir=tmp_path / "runs",
+        permissions=written(tmp_path, table) if named else None,
+        **QUICK,
+    )
+    assert [call.tool for call in made.run("pay").in_doubt] == ["pay"]
+    sent = [json.loads(line).get("_meta", {}).get("com.example/key") for line in calls.read_text().splitlines()]
+    assert sent == ([sent[0]] * 2 if named else [None])
+    assert not named or UUID.fullmatch(sent[0])
