@@ -397,7 +397,7 @@ class Agent:
         if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
             from atc.run.apply import apply_plan
 
-            return await apply_plan(self, stored, resumed=True, listener=listener)
+            return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)

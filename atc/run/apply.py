@@ -30,7 +30,7 @@ from atc.facts import Fault
 from atc.models.base import NoModel
 from atc.programs.program import Program
 from atc.programs.responses import invocation
-from atc.result import Call, Result
+from atc.result import Call, Effect, Result
 from atc.run.base import Ending, Strategy
 from atc.run.endings import advised, ended_by
 from atc.run.given import NAME as GIVEN
@@ -153,6 +153,7 @@ def planned_run(stored: StoredRun) -> PlannedRun:
     journal = stored.open_journal()
     try:
         plan, applied = journal.plan, journal.applied
+        began = any(entry.effect is not Effect.READ for entry in journal.entries.values())
     finally:
         journal.close()
     being_applied = is_being_applied(stored)
@@ -165,7 +166,12 @@ def planned_run(stored: StoredRun) -> PlannedRun:
         raise UsageError(
             f"run {stored.run_id} keeps no plan that could be applied: run the task without --dry-run (dry_run=True)"
         )
-    _refuse_old(stored.run_id, plan, applied)
+    since = applied.at if applied is not None and began else plan.at
+    if not -CLOCKS_S <= time.time() - since <= WAITS_S:
+        raise UsageError(
+            f"the plan of run {stored.run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new "
+            "dry run"
+        )
     program, inputs = _program_of(stored, plan)
     planned = tuple(call.shown for call in plan.calls)
     before = DryRun.model_validate(_dry_run_of(stored) or {})
@@ -177,15 +183,6 @@ def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
     """Return what the dry run found, as its trace has it: where it stopped, and what it did not see."""
     ends = (event["data"] for event in stored.latest() if event["kind"] == "run_ended")
     return next((data["dry_run"] for data in ends if isinstance(data.get("dry_run"), dict)), None)
-
-
-def _refuse_old(run_id: str, plan: Plan, applied: Decision | None) -> None:
-    """Refuse a plan that is too old: what it rests on was read long ago. One that was begun has its own days."""
-    since = plan.at if applied is None else applied.at
-    if not -CLOCKS_S <= time.time() - since <= WAITS_S:
-        raise UsageError(
-            f"the plan of run {run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new dry run"
-        )
 
 
 def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
@@ -211,7 +208,13 @@ def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
 
 
 async def apply_plan(
-    agent: Agent, stored: StoredRun, *, by: str | None = None, resumed: bool = False, listener: Listener | None = None
+    agent: Agent,
+    stored: StoredRun,
+    *,
+    by: str | None = None,
+    resumed: bool = False,
+    reply: str | None = None,
+    listener: Listener | None = None,
 ) -> Result[Any]:
     """Make what a dry run planned, and nothing else. To call this is the yes to all of it.
 
@@ -220,6 +223,7 @@ async def apply_plan(
         stored: the run.
         by: who applies it, for the record; by default the user of this process.
         resumed: go on under the yes that the journal has, where the process ended in the middle.
+        reply: the user's answer to the question that it ended with.
         listener: told of every event.
 
     Raises:
@@ -239,7 +243,7 @@ async def apply_plan(
         journal.begin_apply(yes)
         return Applying(plan, yes, redactor)
 
-    request = resumed_request(stored, started, None, agent._answer, ())
+    request = resumed_request(stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
     author = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(

@@ -566,6 +566,28 @@ def test_a_value_without_a_canonical_form_equals_nothing() -> None:
     assert plans.digest({"a": 1, "b": 2.0}) == plans.digest({"b": 2, "a": 1})
 
 
+def test_the_users_answer_in_the_dry_run_holds_for_the_plan(shop: Shop) -> None:
+    program = 'why = ask_user("why?")\ncancel(order="o1", why=why)\nanswer = 1'
+    asked = shop.agent(program, ask_user=lambda question: "late").run("cancel o1", dry_run=True)
+    assert asked.status == "planned"
+    assert shop.apply(asked, ask_user="stop").status == "answered"
+    assert shop.sent == ["o1"]
+
+
+def test_a_program_that_asks_something_new_goes_on_with_the_reply(shop: Shop) -> None:
+    program = """
+why = "late" if len(find_orders()["orders"]) == 4 else ask_user("why?")
+cancel(order="o1", why=why)
+answer = 1
+"""
+    planned = shop.plan(program, ask_user="stop")
+    shop.orders = []
+    assert (shop.apply(planned, ask_user="stop").status, shop.sent) == ("needs_input", [])
+    again = shop.agent(ask_user="stop")
+    assert difference(again.resume(planned.run_id, reply="lost")) == ("arguments", [("why", "'late'", "'lost'")])
+    assert shop.sent == []
+
+
 # -- a process that ends in the middle ---------------------------------------------------------------------------------
 
 
