@@ -11,7 +11,7 @@ import contextlib
 import getpass
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
 from atc._records.packing import unpack
@@ -245,7 +245,7 @@ async def apply_plan(
 
     request = resumed_request(stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
-    author = "caller" if started.get("strategy") == GIVEN else "model"
+    author: Literal["caller", "model"] = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(
         request,
         resumed=stored,
