@@ -7,8 +7,6 @@ crash is not done again. No model is asked, and no program is revised.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import getpass
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +20,7 @@ from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.forms import Form
 from atc.calls.journal import Journal
 from atc.calls.parked import WAITS_S, Decision, digest_of
-from atc.calls.plans import KeptCall, Plan, digest
+from atc.calls.plans import KeptCall, Plan, digest, statement
 from atc.calls.program_start import digest_of_text
 from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
 from atc.errors import JournalError, UsageError
@@ -31,6 +29,7 @@ from atc.models.base import NoModel
 from atc.programs.program import Program
 from atc.programs.responses import invocation
 from atc.result import Call, Effect, Result
+from atc.run.approvals import decider_of
 from atc.run.base import Ending, Strategy
 from atc.run.endings import advised, ended_by
 from atc.run.given import NAME as GIVEN
@@ -45,6 +44,7 @@ from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
     from atc.agent import Agent
+    from atc.calls.permissions import Permissions
 
 NAME = "apply"
 CLOCKS_S = 300.0
@@ -212,6 +212,7 @@ async def apply_plan(
     stored: StoredRun,
     *,
     by: str | None = None,
+    key: str | None = None,
     resumed: bool = False,
     reply: str | None = None,
     listener: Listener | None = None,
@@ -222,6 +223,7 @@ async def apply_plan(
         agent: whose tools, sandbox and permissions count. Its model is not asked.
         stored: the run.
         by: who applies it, for the record; by default the user of this process.
+        key: of an approver, where the permissions name some; by default the one of the settings.
         resumed: go on under the yes that the journal has, where the process ended in the middle.
         reply: the user's answer to the question that it ended with.
         listener: told of every event.
@@ -232,16 +234,20 @@ async def apply_plan(
     """
     planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
     started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
-    yes = Decision(True, by or _user(), time.time())
+    permissions = agent.permissions
+    decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
 
     def begin(journal: Journal, redactor: Redactor) -> Applying:
         plan, applied = journal.plan, journal.applied
         if plan is None or plan.at != planned.at:
             raise UsageError(f"the plan of run {stored.run_id} was changed meanwhile: look at it again")
-        if resumed and applied is not None:
-            return Applying(plan, applied, redactor)
-        journal.begin_apply(yes)
-        return Applying(plan, yes, redactor)
+        if decider is not None:
+            signature = "" if decider.signer is None else decider.signer.sign(statement(stored.run_id, plan))
+            applied = Decision(True, decider.by, time.time(), signature)
+            journal.begin_apply(applied)
+        elif applied is None or not _may_decide(permissions, stored.run_id, plan, applied):
+            raise UsageError(f"the yes to the plan of run {stored.run_id} is none of an approver: apply it again")
+        return Applying(plan, applied, redactor)
 
     request = resumed_request(stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
@@ -256,10 +262,15 @@ async def apply_plan(
     )
 
 
-def _user() -> str:
-    with contextlib.suppress(OSError, KeyError):  # a container's user may have no name
-        return getpass.getuser()
-    return "the user"
+def _may_decide(permissions: Permissions | None, run: str, plan: Plan, yes: Decision) -> bool:
+    """Return whether the yes that a journal has is of somebody who may give it: an approver, where some are named."""
+    approvers = permissions.approvers if permissions is not None else None
+    if not approvers:
+        return not yes.signature  # an approver's counts only where it can be verified
+    from atc.calls.permissions.approvers import is_signed
+
+    public = approvers.keys.get(yes.by)
+    return public is not None and is_signed(public, statement(run, plan), yes.signature)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
