@@ -370,7 +370,7 @@ class Agent:
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 
-    def apply(self, run_id: str, *, by: str | None = None) -> Result[Any]:
+    def apply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
         """Make what a dry run planned, and nothing else: to call this is the yes to all of it. Blocks.
 
         The same program runs for real, in the same run, and reads anew. A write that is not the next planned one, with
@@ -379,19 +379,21 @@ class Agent:
         Args:
             run_id: the dry run, or the beginning of its name.
             by: who says yes, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some, as for :meth:`approve`.
 
         Raises:
-            UsageError: there is no such run, it planned nothing, its plan was applied before, or is too old.
+            UsageError: there is no such run, it planned nothing, its plan was applied before, or is too old; or the
+                permissions name approvers, and this is none of them.
             JournalError: its journal is damaged, or another process works on the run.
             EnvironmentProblem: not the isolation that was asked for.
         """
-        return wait_for(self.aapply(run_id, by=by))
+        return wait_for(self.aapply(run_id, by=by, key=key))
 
-    async def aapply(self, run_id: str, *, by: str | None = None) -> Result[Any]:
+    async def aapply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
         """:meth:`apply` for asynchronous code."""
         from atc.run.apply import apply_plan  # most runs apply no plan
 
-        return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by)
+        return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
 
     async def _go_on(
         self,
@@ -409,7 +411,7 @@ class Agent:
         if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
             from atc.run.apply import apply_plan
 
-            return await apply_plan(self, stored, resumed=True, listener=listener)
+            return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
@@ -599,10 +601,8 @@ class Agent:
     def _approval_in(self, request: Request) -> Approval:
         """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked.
 
-        Where a plan is applied nothing waits: what its yes does not hold for is refused.
+        In a conversation, and where a plan is applied, nothing waits: what no yes holds for is refused.
         """
-        if request.begin_apply is not None and self._approval.parks:
-            return agent_permissions.approval_of(self.permissions, "never", self.settings)
         if request.turn is not None or request.begin_apply is not None:
             return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":

@@ -100,6 +100,11 @@ class Plan:
         return {"plan": self.program, "calls": calls, "inputs": self.inputs, "at": self.at}
 
 
+def statement(run: str, plan: Plan) -> str:
+    """Return what an approver signs: the yes to one plan of one run, exactly as it was shown."""
+    return f"atc plan 1\n{run}\n{digest(plan.record())}\nyes"
+
+
 def apply_record(last: int, yes: Decision, reads_until: int) -> Record:
     """Return the journal's record that a plan is applied from now on.
 
@@ -108,7 +113,8 @@ def apply_record(last: int, yes: Decision, reads_until: int) -> Record:
         yes: who applies it, and when.
         reads_until: no read up to this number answers a call any more.
     """
-    return {"apply": last, "by": yes.by, "at": yes.at, "reads_until": reads_until}
+    signed = {"signature": yes.signature} if yes.signature else {}
+    return {"apply": last, "by": yes.by, "at": yes.at, "reads_until": reads_until, **signed}
 
 
 def read_apply(record: Record) -> tuple[Decision, int]:
@@ -117,10 +123,11 @@ def read_apply(record: Record) -> tuple[Decision, int]:
     Raises:
         ValueError, KeyError: the record is none.
     """
-    by, at, until = record["by"], record["at"], record["reads_until"]
-    if type(record["apply"]) is not int or not isinstance(by, str) or type(until) is not int or not _is_time(at):
+    by, at, until, signature = record["by"], record["at"], record["reads_until"], record.get("signature", "")
+    numbers = type(record["apply"]) is int and type(until) is int and _is_time(at)
+    if not numbers or not (isinstance(by, str) and isinstance(signature, str)):
         raise ValueError("not the yes to a plan")
-    return Decision(True, by, at), until
+    return Decision(True, by, at, signature), until
 
 
 def read_plan(record: Record) -> Plan:

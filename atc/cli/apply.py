@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from atc.calls import question
 from atc.cli import options
+from atc.cli.approvals import read_key
 from atc.cli.console import DENIED, guarded, out
 from atc.errors import UsageError
 from atc.result import Effect
@@ -30,12 +32,19 @@ def apply(
     ] = None,
     openapi: options.OpenApi = None,
     auth: options.Auth = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="<file>", help="File with an approver's key, made by `atc permissions approver`."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Make what a dry run planned, and nothing else: the plan is shown, and you are asked once.
 
     The same program runs for real, and reads anew. A call with effects that is not the next planned one is not made,
-    and the run ends. No model is asked. Your yes needs a terminal. After a crash the same command goes on.
+    and the run ends. No model is asked. Your yes needs a terminal. After a crash the same command goes on. Where the
+    permissions name approvers, it needs the key of one (--key-file, ATC_APPROVER_KEY).
 
     Exit codes are those of `atc run`; 4 also where your answer is no.
     """
@@ -43,8 +52,12 @@ def apply(
     from atc.cli.run import Shown, finish
     from atc.cli.view import RunView
     from atc.run.apply import PlannedRun, planned_run
+    from atc.run.approvals import decider_of
 
-    stored = open_store(Settings.load()).find(run)
+    settings = Settings.load()
+    key = None if key_file is None else read_key(key_file)
+    decider_of(key=key, settings=settings)  # who may not decide is not asked
+    stored = open_store(settings).find(run)
     planned: PlannedRun = planned_run(stored)
     source = _source_of(stored, planned.started, tools)
     source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
@@ -66,7 +79,7 @@ def apply(
     view = Shown(None if as_json else RunView(out))
     agent = Agent(source.opened(), on_event=view, **given)
     with view.shown(kept=True):
-        result = asyncio.run(agent.aapply(stored.run_id))
+        result = asyncio.run(agent.aapply(stored.run_id, key=key))
     finish(result, as_json=as_json, trace=False)
 
 

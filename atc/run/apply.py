@@ -7,8 +7,6 @@ crash is not done again. No model is asked, and no program is revised.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import getpass
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +20,7 @@ from atc.calls.attempt import Attempt, cut_arguments
 from atc.calls.forms import Form
 from atc.calls.journal import Journal
 from atc.calls.parked import WAITS_S, Decision, digest_of
-from atc.calls.plans import KeptCall, Plan, digest
+from atc.calls.plans import KeptCall, Plan, digest, statement
 from atc.calls.program_start import digest_of_text
 from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
 from atc.errors import JournalError, UsageError
@@ -30,7 +28,8 @@ from atc.facts import Fault
 from atc.models.base import NoModel
 from atc.programs.program import Program
 from atc.programs.responses import invocation
-from atc.result import Call, Result
+from atc.result import Call, Effect, Result
+from atc.run.approvals import decider_of
 from atc.run.base import Ending, Strategy
 from atc.run.endings import advised, ended_by
 from atc.run.given import NAME as GIVEN
@@ -45,6 +44,7 @@ from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
     from atc.agent import Agent
+    from atc.calls.permissions import Permissions
 
 NAME = "apply"
 CLOCKS_S = 300.0
@@ -153,6 +153,7 @@ def planned_run(stored: StoredRun) -> PlannedRun:
     journal = stored.open_journal()
     try:
         plan, applied = journal.plan, journal.applied
+        began = any(entry.effect is not Effect.READ for entry in journal.entries.values())
     finally:
         journal.close()
     being_applied = is_being_applied(stored)
@@ -165,7 +166,12 @@ def planned_run(stored: StoredRun) -> PlannedRun:
         raise UsageError(
             f"run {stored.run_id} keeps no plan that could be applied: run the task without --dry-run (dry_run=True)"
         )
-    _refuse_old(stored.run_id, plan, applied)
+    since = applied.at if applied is not None and began else plan.at
+    if not -CLOCKS_S <= time.time() - since <= WAITS_S:
+        raise UsageError(
+            f"the plan of run {stored.run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new "
+            "dry run"
+        )
     program, inputs = _program_of(stored, plan)
     planned = tuple(call.shown for call in plan.calls)
     before = DryRun.model_validate(_dry_run_of(stored) or {})
@@ -177,15 +183,6 @@ def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
     """Return what the dry run found, as its trace has it: where it stopped, and what it did not see."""
     ends = (event["data"] for event in stored.latest() if event["kind"] == "run_ended")
     return next((data["dry_run"] for data in ends if isinstance(data.get("dry_run"), dict)), None)
-
-
-def _refuse_old(run_id: str, plan: Plan, applied: Decision | None) -> None:
-    """Refuse a plan that is too old: what it rests on was read long ago. One that was begun has its own days."""
-    since = plan.at if applied is None else applied.at
-    if not -CLOCKS_S <= time.time() - since <= WAITS_S:
-        raise UsageError(
-            f"the plan of run {run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new dry run"
-        )
 
 
 def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
@@ -211,7 +208,14 @@ def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
 
 
 async def apply_plan(
-    agent: Agent, stored: StoredRun, *, by: str | None = None, resumed: bool = False, listener: Listener | None = None
+    agent: Agent,
+    stored: StoredRun,
+    *,
+    by: str | None = None,
+    key: str | None = None,
+    resumed: bool = False,
+    reply: str | None = None,
+    listener: Listener | None = None,
 ) -> Result[Any]:
     """Make what a dry run planned, and nothing else. To call this is the yes to all of it.
 
@@ -219,35 +223,35 @@ async def apply_plan(
         agent: whose tools, sandbox and permissions count. Its model is not asked.
         stored: the run.
         by: who applies it, for the record; by default the user of this process.
+        key: of an approver, where the permissions name some; by default the one of the settings.
         resumed: go on under the yes that the journal has, where the process ended in the middle.
+        reply: the user's answer to the question that it ended with.
         listener: told of every event.
 
     Raises:
-        UsageError: the permissions name approvers.
         UsageError, JournalError: as :func:`planned_run`.
         EnvironmentProblem: not the isolation that was asked for.
     """
-    if agent.permissions is not None and agent.permissions.approvers:
-        raise UsageError(
-            f"run {stored.run_id} cannot be applied by who asks: the permissions name approvers, who decide about each "
-            "call. Run the task with approve='park' (--approve park), and let one of them decide"
-        )
     planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
     started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
-    yes = Decision(True, by or _user(), time.time())
+    permissions = agent.permissions
+    decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
 
     def begin(journal: Journal, redactor: Redactor) -> Applying:
         plan, applied = journal.plan, journal.applied
         if plan is None or plan.at != planned.at:
             raise UsageError(f"the plan of run {stored.run_id} was changed meanwhile: look at it again")
-        if resumed and applied is not None:
-            return Applying(plan, applied, redactor)
-        journal.begin_apply(yes)
-        return Applying(plan, yes, redactor)
+        if decider is not None:
+            signature = "" if decider.signer is None else decider.signer.sign(statement(stored.run_id, plan))
+            applied = Decision(True, decider.by, time.time(), signature)
+            journal.begin_apply(applied)
+        elif applied is None or not _may_decide(permissions, stored.run_id, plan, applied):
+            raise UsageError(f"the yes to the plan of run {stored.run_id} is none of an approver: apply it again")
+        return Applying(plan, applied, redactor)
 
-    request = resumed_request(stored, started, None, agent._answer, ())
+    request = resumed_request(stored, started, None, agent._answer, (), reply)
     request = replace(request, dry_run=False, begin_apply=begin)
-    author: Literal["model", "caller"] = "caller" if started.get("strategy") == GIVEN else "model"
+    author: Literal["caller", "model"] = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(
         request,
         resumed=stored,
@@ -258,10 +262,15 @@ async def apply_plan(
     )
 
 
-def _user() -> str:
-    with contextlib.suppress(OSError, KeyError):  # a container's user may have no name
-        return getpass.getuser()
-    return "the user"
+def _may_decide(permissions: Permissions | None, run: str, plan: Plan, yes: Decision) -> bool:
+    """Return whether the yes that a journal has is of somebody who may give it: an approver, where some are named."""
+    approvers = permissions.approvers if permissions is not None else None
+    if not approvers:
+        return not yes.signature  # an approver's counts only where it can be verified
+    from atc.calls.permissions.approvers import is_signed
+
+    public = approvers.keys.get(yes.by)
+    return public is not None and is_signed(public, statement(run, plan), yes.signature)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

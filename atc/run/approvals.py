@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from atc import wording
 from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
 from atc._records.records import Invocation, PendingCall
@@ -40,7 +41,7 @@ class WaitingRun:
     Attributes:
         pending: the calls that it waits for.
         done: the calls with effects that it has made already.
-        decided: by the numbers of the other calls that it ended with, what was decided about them.
+        decided: the other calls that it ended with, by their numbers, about which somebody has decided.
         asked: what came of asking at the approval URL, as the run's note has it.
     """
 
@@ -48,7 +49,7 @@ class WaitingRun:
     task: str
     pending: tuple[PendingCall, ...]
     done: tuple[Invocation, ...] = ()
-    decided: Mapping[int, Decision] = field(default_factory=dict)
+    decided: Mapping[int, ParkedCall] = field(default_factory=dict)
     asked: Mapping[str, Any] | None = None
 
 
@@ -89,7 +90,7 @@ def waiting_run(stored: StoredRun) -> WaitingRun:
             if entry.effect is not Effect.READ and entry.state == "done"
         )
         decided = {
-            number: call.decision
+            number: call
             for number, call in journal.parked.of_number.items()
             if call.decision is not None and number in asked
         }
@@ -170,6 +171,15 @@ class Decider:
         if not self.permissions.approvers.have_signed(run, call, decision):
             raise UsageError(f"call {call.number}: that is not the signature of approver {self.by} for this decision")
         return decision
+
+    def why_decided(self, run: str, call: ParkedCall) -> str:
+        """Say who was first to decide about a call; empty where nobody has decided."""
+        if (known := call.decision) is None:
+            return ""
+        approvers = self.permissions.approvers if self.permissions is not None else None
+        counts = approvers.have_signed(run, call, known) if approvers else not known.signature
+        said = wording.decided_before(call.number, yes=known.yes, by=known.by, at=known.at)
+        return said if counts else f"{said}: that counts for nothing here, and `atc resume {run}` asks again"
 
     def note(self, run: str, call: ParkedCall, decision: Decision) -> None:
         """Write a decision into the audit log, before it counts.
@@ -279,6 +289,10 @@ def decide(
         waiting = [call.number for call in journal.parked.waiting() if call.number in asked]
         if not waiting and numbers is None:
             raise UsageError(nothing)
+        replaced = {call.instead for call in journal.parked.of_number.values()}
+        known = [call for n, call in journal.parked.of_number.items() if n in {*(numbers or ())} - replaced]
+        if first := next(filter(None, (decider.why_decided(stored.run_id, call) for call in known)), ""):
+            raise UsageError(first)
         wanted = [journal.parked.undecided(number) for number in (waiting if numbers is None else numbers)]
         if gone := [
             call.number for call in wanted if call.number not in asked

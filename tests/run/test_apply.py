@@ -447,6 +447,33 @@ def test_a_rule_that_asks_is_answered_by_the_yes(shop: Shop, tmp_path: Path) -> 
     assert shop.apply(planned, permissions=asks, approve=None).status == "answered"
 
 
+def test_where_approvers_are_named_only_one_of_them_applies(shop: Shop, tmp_path: Path) -> None:
+    from atc.calls.permissions.approvers import ApproverKey, encoded
+
+    key, other = ApproverKey.new(), ApproverKey.new()
+    public = encoded(ApproverKey(key).public)
+    text = f'[[rules]]\nask = "cancel"\n[approvers.ann]\npublic_key = "{public}"\n'
+    given = {"permissions": rules(tmp_path, text), "approve": None}
+    planned = shop.plan(LOOP)
+    for wrong in (None, other):
+        with pytest.raises(UsageError):
+            shop.agent(**given).apply(planned.run_id, by="ann", key=wrong)
+    shop.fails_at = "o2"
+    assert shop.agent(**given).apply(planned.run_id, key=key).status == "unsolved"
+    shop.fails_at = ""
+    path = shop.journal(planned)
+    signed = path.read_text()
+    path.write_text(signed.replace('"signature": "', '"signature": "A'))
+    with pytest.raises(UsageError, match="none of an approver"):
+        shop.agent(**given).resume(planned.run_id)
+    path.write_text(signed)
+    with pytest.raises(UsageError, match="none of an approver"):
+        shop.agent().resume(planned.run_id)  # under rules that cannot verify it
+    assert shop.sent == ["o1"]
+    assert shop.agent(**given).resume(planned.run_id).status == "answered"
+    assert shop.sent == ["o1", "o2", "o3", "o4"]
+
+
 def test_a_warning_that_the_plan_did_not_show_is_not_covered(shop: Shop) -> None:
     program = 'mail(to="bob@example.org", text="hello")\nanswer = 1'
     planned = shop.agent(program, program).run("tell them", dry_run=True)
@@ -564,6 +591,28 @@ def test_a_damaged_call_of_a_plan_refuses_the_journal(shop: Shop, change: dict[s
 def test_a_value_without_a_canonical_form_equals_nothing() -> None:
     assert plans.digest(float("nan")) == ""
     assert plans.digest({"a": 1, "b": 2.0}) == plans.digest({"b": 2, "a": 1})
+
+
+def test_the_users_answer_in_the_dry_run_holds_for_the_plan(shop: Shop) -> None:
+    program = 'why = ask_user("why?")\ncancel(order="o1", why=why)\nanswer = 1'
+    asked = shop.agent(program, ask_user=lambda question: "late").run("cancel o1", dry_run=True)
+    assert asked.status == "planned"
+    assert shop.apply(asked, ask_user="stop").status == "answered"
+    assert shop.sent == ["o1"]
+
+
+def test_a_program_that_asks_something_new_goes_on_with_the_reply(shop: Shop) -> None:
+    program = """
+why = "late" if len(find_orders()["orders"]) == 4 else ask_user("why?")
+cancel(order="o1", why=why)
+answer = 1
+"""
+    planned = shop.plan(program, ask_user="stop")
+    shop.orders = []
+    assert (shop.apply(planned, ask_user="stop").status, shop.sent) == ("needs_input", [])
+    again = shop.agent(ask_user="stop")
+    assert difference(again.resume(planned.run_id, reply="lost")) == ("arguments", [("why", "'late'", "'lost'")])
+    assert shop.sent == []
 
 
 # -- a process that ends in the middle ---------------------------------------------------------------------------------
