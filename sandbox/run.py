@@ -165,7 +165,7 @@ class Channel:
                 message["unknown"] = unknown
             self._ends.send(message, f"the arguments of {tool}")
         reply = self._wait(number)
-        start.moved(reply.get("passed"))
+        start.moved(reply.get("passed"))  # type: ignore[arg-type]
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)
