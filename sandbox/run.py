@@ -166,7 +166,7 @@ class Channel:
                 message["forms"] = {key: form for key, (_, form) in unknown.items() if form is not None}
             self._ends.send(message, f"the arguments of {tool}")
         reply = self._wait(number)
-        start.moved(reply.get("passed"))
+        start.moved(reply.get("passed"))  # type: ignore[arg-type]
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)

@@ -164,7 +164,7 @@ def install() -> None:
     replaced += [(asyncio.sleep, _clock.sleep_async), (os.urandom, _draws.urandom), (os.getrandom, _draws.getrandom)]
     held = random.seed
     random.Random.seed = _draws.seeding()  # type: ignore[method-assign]
-    replaced.append((held, random._inst.seed))  # type: ignore[attr-defined]
+    replaced.append((held, random._inst.seed))
     by_id = {id(old): new for old, new in replaced}
     for module in [*sys.modules.values()]:
         names = getattr(module, "__dict__", {})
