@@ -126,6 +126,8 @@ def _text_parts(parts: tuple[Any, ...]) -> list[object] | None:
     for part in parts:
         if type(part) is str:
             made.append({"value": part})
+        elif type(part[2]) in (Unknown, UnknownText):
+            return None
         elif type(part[0]) in (Unknown, UnknownText):
             form = form_of(part[0]) if part[1] in (-1, ord("s")) and part[2] == "" else None
             if form is None:
