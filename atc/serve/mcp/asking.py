@@ -54,6 +54,16 @@ def asker_of(request: ToolRequest) -> Ask:
     return running.ask
 
 
+def waits(request: ToolRequest) -> bool:
+    """Return whether a call that needs a yes waits for it, and its run ends meanwhile: where the settings say so
+    (``approve="park"``), or where the client cannot ask its user. ``approve="never"`` refuses such a call, as does a
+    server that keeps no runs: nobody could find what waits."""
+    gateway = request.gateway
+    if not gateway.keeps_runs or gateway.settings.approve == "never":
+        return False
+    return gateway.settings.approve == "park" or bool(_cannot_ask(request))
+
+
 def carried(handler: Handler) -> Handler:
     """Let the work of a handler go on in a task of its own, which may ask the client's user by :func:`asker_of`."""
 

@@ -16,11 +16,12 @@ from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, principal_components
 
-from atc.calls.approval import EarlierWrite
+from atc.calls.approval import ApprovalRequest, EarlierWrite, Refusal, Verdicts
 from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
 from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
+from atc.traces.index import RunIndex
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
 
 # -- who calls ---------------------------------------------------------------------------------------------------------
@@ -162,6 +163,41 @@ def _is_json(line: bytes) -> bool:
     return True
 
 
+# -- runs that wait for a yes ------------------------------------------------------------------------------------------
+
+MOST_WAITING = 50
+"""Runs of one principal that may wait for a yes: they are not pruned meanwhile, and somebody shall read them."""
+
+
+class WaitingRuns:
+    """The runs of a store that wait for a yes: a client may begin any number of them."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store, self._index = store, RunIndex(store)
+        self._owners: dict[str, str] = {}
+
+    async def full(self, principal: str, run_id: str) -> bool:
+        """Return whether as many other runs of a principal wait as may, so that a call of this one must not."""
+        return await asyncio.to_thread(self._full, principal, run_id)
+
+    def _full(self, principal: str, run_id: str) -> bool:
+        for _ in self._index.refresh():
+            pass
+        waiting = [row.run_id for row in self._index.rows() if row.status == "waiting" and row.run_id != run_id]
+        if len(waiting) < MOST_WAITING:
+            return False
+        self._owners = {each: self._owners.get(each) or self._owner(each) for each in waiting}
+        return sum(owner == principal for owner in self._owners.values()) >= MOST_WAITING
+
+    def _owner(self, run_id: str) -> str:
+        return str((self._store.run(run_id).note(NOTE) or {}).get("principal", ""))
+
+
+def refuse_to_wait(request: ApprovalRequest) -> Verdicts:
+    """Refuse a call of a principal too many of whose runs wait."""
+    return Refusal(f"{MOST_WAITING} runs of yours wait for a yes already: have them decided first (`atc approvals`)")
+
+
 # -- clients, and what their runs did ----------------------------------------------------------------------------------
 
 MOST_CLIENTS, MOST_RUNS, MOST_WRITES = 1_000, 10_000, 10_000
@@ -296,7 +332,7 @@ class Clients:
     """All clients of a server, whose runs are kept in one store."""
 
     def __init__(self, store: RunStore) -> None:
-        self._store = store
+        self._store, self.waiting = store, WaitingRuns(store)
         self._clients: dict[ClientId, Client] = {}
         self._principals: dict[str, tuple[Writes, KeptRuns]] = {}
 

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc.agent import Agent
-from atc.calls.approval import Asker
+from atc.calls.approval import ApprovalRequest, Asker, Verdicts
 from atc.calls.permissions import Permissions
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.errors import AtcError, UsageError
+from atc.errors import AtcError, RunInUse, UsageError
 from atc.models.base import NoModel
 from atc.models.messages import bounded_tokens
 from atc.run.given_program import run_given
 from atc.run.resources import Resources
 from atc.sandboxes.drivers import open_sandbox
-from atc.serve.mcp.client import Client, ClientId, Clients
+from atc.serve.mcp.client import Client, ClientId, Clients, refuse_to_wait
 from atc.serve.mcp.finder import Finder, retrieval_way
 from atc.serve.mcp.guards import Guards, usable_tools
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
@@ -109,6 +111,7 @@ class Gateway:
 
     Attributes:
         notices: lines for whoever runs the server.
+        keeps_runs: runs are there after this process.
     """
 
     def __init__(
@@ -132,6 +135,7 @@ class Gateway:
                 "server was doing is not known"
             )
         self.settings = settings.model_copy(update=update)
+        self.keeps_runs = settings.keep_runs
         self.guards, self.live = Guards(permissions, self.settings), live
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
@@ -305,24 +309,26 @@ class Gateway:
     async def run_program(
         self,
         client: Client,
-        source: str,
+        source: str | None,
         *,
         inputs: Mapping[str, Any] | None = None,
         revises: str = "",
         dry_run: bool = False,
         asker: Asker,
+        parks: bool = False,
         listener: Listener | None = None,
     ) -> ProgramReport:
         """Check a program, run it in the jail, attribute its failure.
 
         Args:
             client: whose program it is.
-            source: the program.
+            source: the program; ``None``: the last one of the run that it revises, which runs again from its start.
             inputs: values for its scope by name, or references to what is kept for the client; those of the program
                 before it when not given.
             revises: id of the client's run that it is a revision of; empty for a new run.
             dry_run: calls with effects are planned, not made.
             asker: decides over calls with effects.
+            parks: such a call waits for a yes instead, and the run ends as ``waiting``.
             listener: told of every event.
 
         Raises:
@@ -342,16 +348,19 @@ class Gateway:
                 listener(event)
 
         with self.going(client, run_id):
-            done = await run_given(
-                self.agent(client, run_id, asker),
-                source,
-                author=one_line(client.id.name, 60) or "an MCP client",
-                inputs=given,
-                revises=revises or None,
-                dry_run=dry_run,
-                listener=heard,
-                run_id=run_id,
-            )
+            try:
+                done = await run_given(
+                    await self.agent(client, run_id, asker, parks=parks),
+                    source,
+                    author=one_line(client.id.name, 60) or "an MCP client",
+                    inputs=given,
+                    revises=revises or None,
+                    dry_run=dry_run,
+                    listener=heard,
+                    run_id=run_id,
+                )
+            except RunInUse:  # its message names a place of this machine
+                raise UsageError(f"another process works on run {run_id} now: try again when it has ended") from None
         return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
 
     async def own(self, client: Client, run_id: str) -> None:
@@ -379,16 +388,27 @@ class Gateway:
         finally:
             self._going_on.discard(run_id)
 
-    def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
-        """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
-        guard = self.guards.guard(client.id, asker).of_run(run_id)
+    async def agent(self, client: Client, run_id: str, asker: Asker, *, parks: bool = False, **given: Any) -> Agent:
+        """What runs a program or a task of a client.
+
+        Args:
+            client: whose it is.
+            run_id: of its run.
+            asker: decides over calls with effects, but for those that somebody decided about while the run waited.
+            parks: such a call waits for a yes, if not too many runs of the client wait already.
+            given: other arguments of :class:`atc.Agent`.
+        """
+        if parks and await self._clients.waiting.full(client.id.principal, run_id):
+            parks, asker = False, refuse_to_wait
+        guard = self.guards.guard(client.id, partial(_as_decided, asker)).of_run(run_id)
         held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
             {"model": NoModel(), "catalogue": self.seen_by(client), "sandbox": self.sandbox} | settings | given
         )
         limits = self.guards.limits(client.id, self.settings)
-        agent = Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
+        approval = guard.approval(client.earlier_writes(run_id))
+        agent = Agent(approve=replace(approval, approve="park") if parks else approval, **made | limits)
         agent.store = self.store  # one set of connections for all
         return agent
 
@@ -423,6 +443,14 @@ class Gateway:
             return
         self._old.add(task)
         task.add_done_callback(self._old.discard)
+
+
+async def _as_decided(asker: Asker, request: ApprovalRequest) -> Verdicts:
+    """Answer as somebody decided while the run waited; only where nobody did, ask."""
+    if request.decided is not None:
+        return request.decided
+    answer = asker(request)
+    return await answer if inspect.isawaitable(answer) else answer
 
 
 async def _fitted(graph: ToolGraph, names: Sequence[str], budget: int, *, plain: bool = False) -> Fit:

@@ -1,0 +1,375 @@
+"""A program of a client stops at a write, its run ends, and goes on once somebody else has said yes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from mcp import Client, MCPError
+
+from atc import Agent, Tool, UsageError
+from atc.calls import parked
+from atc.run.approvals import waiting_runs
+from atc.serve.mcp.gateway import Options
+from atc.traces.stores.files import FileStore
+from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_http import ANN, BOB, calling
+from tests.support.tools import make_tool
+
+both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
+WRITE = "answer = append_line(text='one')"
+LOOP = "answer = [append_line(text=text) for text in find_texts()]"
+TEXT = {"type": "string"}
+EVERY_TOOL = Options(extras=("run_task", "resume", "probe"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of the runs: all that one server leaves to the next."""
+    return tmp_path / "runs"
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, book: Book, *more: Tool, mode: str = MODERN, user: User | None = None, jail: bool = True, **given: Any
+) -> AsyncIterator[Client]:
+    """A client of a server of its own: each time a new process, as far as ATC can tell."""
+    given = {"runs_dir": folder, "reuse_reads_s": 0.0} | given
+    async with (
+        gateway_of(book.tool, texts(), *more, jail=jail, **given) as gateway,
+        connected(gateway, mode, user) as client,
+    ):
+        yield client
+
+
+TEXTS = ["a", "b", "c", "d"]
+
+
+def texts() -> Tool:
+    return make_tool("find_texts", lambda given: list(TEXTS), returns={"type": "array", "items": TEXT})
+
+
+def decide(folder: Path, run_id: str, **given: Any) -> None:
+    """Say yes or no as `agent.approve` does, in a process that has nothing to do with the server."""
+    agent = Agent([make_tool("nothing", lambda given: 1)], model="none", runs_dir=folder)
+    agent.approve(run_id, **given)
+
+
+async def goes_on(client: Client, run_id: str, **given: Any) -> dict[str, Any]:
+    """The report of a run that goes on without a program."""
+    result = await client.call_tool("run_program", {"run": run_id, **given})
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+@both_eras
+def test_a_write_waits_and_is_made_after_a_yes_in_another_session(folder: Path, mode: str) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book, mode=mode) as client:
+            result = await client.call_tool("run_program", {"source": LOOP})
+            assert not result.is_error
+            report = result.structured_content
+            assert report is not None
+            assert (report["status"], book.lines) == ("waiting", [])
+            assert [call["arguments"] for call in report["pending"]] == [{"text": text} for text in TEXTS]
+            first = report["pending"][0]
+            assert (first["tool"], first["line"]) == ("append_line", 1)
+            assert "find_texts (call 1)" in first["feeds"][0]
+            assert first["until"] > "2026"
+            assert f"atc runs approve {report['run']}" in report["advice"]
+            again = await goes_on(client, report["run"])
+            assert [call["call"] for call in again["pending"]] == [call["call"] for call in report["pending"]]
+        (known,) = waiting_runs(FileStore(folder), [report["run"]])
+        assert len(known.pending) == 4
+        decide(folder, report["run"])
+        async with served(folder, book, mode=mode) as client:
+            done = await goes_on(client, report["run"])
+            assert (done["status"], done["value"]) == ("answered", [{"lines": n} for n in (1, 2, 3, 4)]), done
+            assert (await goes_on(client, report["run"]))["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == TEXTS
+
+
+@both_eras
+def test_no_tool_of_the_server_decides(folder: Path, mode: str) -> None:
+    """Whatever the client's model calls, with whatever arguments: the call goes on waiting."""
+    book = Book()
+    named = {"task": "approve it", "tool": "append_line"}
+    tries = [{"approve": True}, {"decision": "yes"}, {"inputs": {"approve": True}}, {"reply": "yes"}, {"deny": False}]
+
+    async def main() -> None:
+        async with (
+            gateway_of(book.tool, runs_dir=folder, options=EVERY_TOOL, base_url="http://127.0.0.1:9/v1") as gateway,
+            connected(gateway, mode) as client,
+        ):
+            offered = [each.name for each in (await client.list_tools()).tools]
+            assert offered == ["run_program", "run_task", "resume", "probe"], "a new tool: can it decide?"
+            report = await run(client, WRITE)
+            run_id = report["run"]
+            for name in [*offered, "approve", "approvals", "decide", "append_line"]:
+                for given in tries:
+                    with suppress(MCPError):
+                        await client.call_tool(name, {**named, "run": run_id, **given})
+            for program in ("atc.approve()", "import atc", f"open('{folder}/{run_id}/journal.jsonl', 'a').write('')"):
+                await run(client, f"{program}\n{WRITE}", run=run_id)
+            assert (await goes_on(client, run_id))["status"] in ("waiting", "rejected", "unsolved")
+            report = await run(client, WRITE, run=run_id)
+            assert report["status"] == "waiting"
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
+@both_eras
+def test_a_no_raises_in_the_program_and_the_run_ends_as_denied(folder: Path, mode: str) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book, mode=mode) as client:
+            report = await run(client, LOOP)
+            numbers = [call["call"] for call in report["pending"]]
+            decide(folder, report["run"], calls=numbers[:2])
+            decide(folder, report["run"], calls=numbers[2:3], deny=True)
+            with pytest.raises(UsageError, match="denied before"):
+                decide(folder, report["run"], calls=numbers[2:3])
+            again = await goes_on(client, report["run"])
+            assert (again["status"], book.lines) == ("denied", ["a", "b"])
+            assert again["done"] == ["append_line(text='a')", "append_line(text='b')"]
+            assert again["fault"]["tool"] == "append_line"
+
+    asyncio.run(main())
+
+
+def test_what_was_approved_is_made_before_what_waits_and_nothing_after_it(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            report = await run(client, LOOP)
+            numbers = [call["call"] for call in report["pending"]]
+            decide(folder, report["run"], calls=[numbers[0], numbers[2]])
+            again = await goes_on(client, report["run"])
+            assert (again["status"], book.lines) == ("waiting", ["a"])
+            assert [call["call"] for call in again["pending"]] == [numbers[1], numbers[3]]
+            decide(folder, report["run"])
+            assert (await goes_on(client, report["run"]))["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == TEXTS
+
+
+CATCHES = """
+try:
+    append_line(text='one')
+except BaseException:
+    pass
+try:
+    done = append_line(text='two')['lines']
+except BaseException:
+    done = append_line(text='three')
+answer = done
+"""
+
+
+def test_a_program_that_catches_everything_makes_no_call(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            report = await run(client, CATCHES)
+            assert (report["status"], "value" in report, book.lines) == ("waiting", False, [])
+            decide(folder, report["run"])
+            await goes_on(client, report["run"])
+
+    asyncio.run(main())
+    assert book.lines == ["one", "two"]
+
+
+def test_a_yes_that_is_too_old_does_not_hold(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            report = await run(client, WRITE)
+            decide(folder, report["run"])
+            now = time.time() + parked.WAITS_S + 1
+            monkeypatch.setattr(time, "time", lambda: now)
+            again = await goes_on(client, report["run"])
+            assert (again["status"], again["pending"][0]["call"]) == ("waiting", report["pending"][0]["call"] + 1)
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
+def test_a_yes_is_for_one_exact_call_whichever_program_of_the_run_makes_it(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            report = await run(client, WRITE)
+            decide(folder, report["run"])
+            other = await run(client, "answer = append_line(text='other')", run=report["run"])
+            assert (other["status"], book.lines) == ("waiting", [])
+            twice = "append_line(text='one')\nanswer = append_line(text='one')"
+            again = await run(client, twice, run=report["run"])
+            assert (again["status"], book.lines) == ("waiting", ["one"]), "one yes is one call"
+            assert "answer" not in again
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
+
+
+@both_eras
+def test_who_can_be_asked_is_asked_as_before(folder: Path, mode: str) -> None:
+    """Also about what waited while another client was there; what was decided is not asked about."""
+    book, user = Book(), User()
+
+    async def main() -> None:
+        async with served(folder, book, mode=mode) as client:
+            report = await run(client, "a = append_line(text='one')\nanswer = append_line(text='two')")
+            decide(folder, report["run"], calls=[report["pending"][0]["call"]])
+        async with served(folder, book, mode=mode, user=user) as client:
+            assert (await goes_on(client, report["run"]))["status"] == "answered"
+            assert (await run(client, "answer = append_line(text='three')"))["status"] == "answered"
+
+    asyncio.run(main())
+    assert (book.lines, len(user.seen)) == (["one", "two", "three"], 2)
+
+
+def test_the_setting_parks_where_the_client_could_ask_too(folder: Path) -> None:
+    book, user = Book(), User()
+
+    async def main() -> None:
+        async with served(folder, book, user=user, approve="park") as client:
+            assert (await run(client, WRITE))["status"] == "waiting"
+
+    asyncio.run(main())
+    assert (book.lines, user.seen) == ([], [])
+
+
+def test_a_write_is_refused_where_its_run_would_be_found_no_more(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book, keep_runs=False) as client:
+            report = await run(client, WRITE)
+            assert report["status"] == "denied"
+            assert "cannot show its user a form" in str(report)
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
+@both_eras
+def test_a_run_that_waits_is_its_principals_own_over_http(folder: Path, mode: str) -> None:
+    """Another principal hears what it hears of a run that never was, and nothing of its own changes the other's."""
+    book = Book()
+
+    async def main() -> None:
+        async with gateway_of(book.tool, runs_dir=folder) as gateway, calling(behind=gateway) as caller:
+            sessions = {token: await caller.open(token) if mode == LEGACY else "" for token in (ANN, BOB)}
+
+            async def called(token: str, **given: Any) -> dict[str, Any]:
+                answered = await caller.call("run_program", given, token, sessions[token])
+                return dict(result_of(answered)["structuredContent"])
+
+            run_id = (await called(ANN, source=WRITE))["run"]
+            for given in ({"run": run_id}, {"run": run_id, "source": WRITE}):
+                told = (await called(BOB, **given))["error"]["message"]
+                never = "20200101-000000-abcdef"
+                assert told.replace(run_id, never) == (await called(BOB, **given | {"run": never}))["error"]["message"]
+            assert (await called(BOB, source=WRITE))["status"] == "waiting"
+            decide(folder, run_id)
+            assert (await called(BOB, source=WRITE))["status"] == "waiting", "a yes is for a call of one run"
+            assert book.lines == []
+            sessions[ANN] = await caller.open(ANN) if mode == LEGACY else ""
+            assert (await called(ANN, run=run_id))["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
+
+
+def result_of(answered: httpx2.Response) -> dict[str, Any]:
+    """The result of a call over HTTP: of the older protocol it comes as the last message of a stream."""
+    text = answered.text
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.startswith("data: {")]
+    return dict(json.loads(lines[-1] if lines else text)["result"])
+
+
+def test_a_run_that_somebody_else_goes_on_with_says_so(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            run_id = (await run(client, WRITE))["run"]
+            journal = FileStore(folder).run(run_id).open_journal()
+            try:
+                busy = await goes_on(client, run_id)
+            finally:
+                journal.close()
+            assert "another process works on run" in busy["error"]["message"]
+            assert str(folder) not in str(busy)
+            assert (await goes_on(client, run_id))["status"] == "waiting"
+            nothing = await client.call_tool("run_program", {})
+            assert nothing.is_error
+            assert "`source` must be a text" in str(nothing.structured_content)
+
+    asyncio.run(main())
+
+
+def test_so_many_runs_of_a_principal_wait_and_no_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("atc.serve.mcp.client.MOST_WAITING", 2)
+    book = Book()
+
+    async def main() -> None:
+        async with gateway_of(book.tool, runs_dir=folder) as gateway, calling(behind=gateway) as caller:
+
+            async def status(token: str, **given: Any) -> str:
+                answered = await caller.call("run_program", given, token)
+                return str(result_of(answered)["structuredContent"]["status"])
+
+            first = [await caller.call("run_program", {"source": WRITE}, ANN) for _ in range(2)]
+            run_id = result_of(first[0])["structuredContent"]["run"]
+            assert await status(ANN, source=WRITE) == "denied"
+            assert await status(BOB, source=WRITE) == "waiting", "others have room of their own"
+            assert await status(ANN, run=run_id) == "waiting", "one that waits already"
+            decide(folder, run_id, deny=True)
+            assert await status(ANN, run=run_id) == "denied"
+            assert await status(ANN, source=WRITE) == "waiting"
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
+def test_what_waits_is_told_in_bounded_room_and_as_it_is_to_the_user(folder: Path) -> None:
+    """A client's model gets no response that its program did not select, nor any size that it likes."""
+    book = Book()
+    people = make_tool(
+        "find_people", lambda given: [{"email": "a@x.org", "note": "private"}], returns={"type": "array"}
+    )
+    program = (
+        "append_line(text=find_people()[0]['email'])\nfor n in range(60):\n    append_line(text='x' * (2941 + n))\n"
+    )
+
+    async def main() -> None:
+        async with served(folder, book, people) as client:
+            report = await run(client, program + "answer = 1")
+            assert (report["status"], len(report["pending"]), report["more_pending"]) == ("waiting", 40, 21)
+            assert "find_people (call 1)" in report["pending"][0]["feeds"][0]
+            assert "private" not in str(report)
+            assert report["pending"][1]["cut"]
+            assert len(json.dumps(report)) < 40_000
+        (known,) = waiting_runs(FileStore(folder), [report["run"]])
+        assert (len(known.pending), len(known.pending[-1].arguments["text"])) == (61, 3000)
+
+    asyncio.run(main())
