@@ -373,3 +373,21 @@ def test_what_waits_is_told_in_bounded_room_and_as_it_is_to_the_user(folder: Pat
         assert (len(known.pending), len(known.pending[-1].arguments["text"])) == (61, 3000)
 
     asyncio.run(main())
+
+
+def test_what_another_run_did_is_not_done_again_by_a_yes_that_did_not_show_it(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            first, second = [(await run(client, WRITE))["run"] for _ in range(2)]
+            decide(folder, first)
+            decide(folder, second)
+            assert (await goes_on(client, first))["status"] == "answered"
+        async with served(folder, book) as client:
+            again = await goes_on(client, second)
+            assert again["status"] == "denied"
+            assert f"run {first} did the same" in str(again["fault"])
+
+    asyncio.run(main())
+    assert book.lines == ["one"]

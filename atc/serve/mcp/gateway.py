@@ -400,7 +400,7 @@ class Gateway:
         """
         if parks and await self._clients.waiting.full(client.id.principal, run_id):
             parks, asker = False, refuse_to_wait
-        guard = self.guards.guard(client.id, partial(_as_decided, asker)).of_run(run_id)
+        guard = self.guards.guard(client.id, partial(_as_decided, asker), parks=parks).of_run(run_id)
         held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
