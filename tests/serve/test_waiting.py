@@ -11,15 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import mcp_types as types
 import pytest
 from mcp import Client, MCPError
 
 from atc import Agent, Tool, UsageError
 from atc.calls import parked
+from atc.result import Effect
 from atc.run.approvals import waiting_runs
 from atc.serve.mcp.gateway import Options
 from atc.traces.stores.files import FileStore
-from tests.support.mcp_face import LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.mcp_http import ANN, BOB, calling
 from tests.support.tools import make_tool
 
@@ -391,3 +393,80 @@ def test_what_another_run_did_is_not_done_again_by_a_yes_that_did_not_show_it(fo
 
     asyncio.run(main())
     assert book.lines == ["one"]
+
+
+# -- a question that nobody answers ------------------------------------------------------------------------------------
+
+
+async def silent(params: Any) -> Any:
+    await asyncio.sleep(3600)
+
+
+def fails(params: Any) -> Any:
+    raise ValueError("no such method")
+
+
+TWO = "append_line(text='one')\nanswer = append_line(text='two')"
+
+
+@pytest.mark.parametrize("answering", [silent, fails])
+def test_a_call_about_which_nobody_answered_waits_and_its_jail_is_gone(folder: Path, answering: Any) -> None:
+    book, user = Book(), User([ACCEPT, answering])
+
+    async def main() -> None:
+        async with served(folder, book, mode=LEGACY, user=user, ask_wait_s=0.2) as client:
+            report = await run(client, TWO)
+            assert (report["status"], book.lines, report["done"]) == ("waiting", ["one"], ["append_line(text='one')"])
+            assert [call["arguments"] for call in report["pending"]] == [{"text": "two"}]
+            decide(folder, report["run"])
+            assert (await goes_on(client, report["run"]))["status"] == "answered"
+
+    asyncio.run(main())
+    assert (book.lines, len(user.seen)) == (["one", "two"], 2)
+
+
+def test_a_client_that_never_comes_back_leaves_a_call_that_waits(folder: Path) -> None:
+    """It has no report, but its user finds what waits, and its model goes on with the run's id."""
+    book = Book()
+
+    async def main() -> None:
+        async with (
+            gateway_of(book.tool, texts(), jail=True, runs_dir=folder, ask_wait_s=0.2) as gateway,
+            connected(gateway, MODERN, User()) as client,
+        ):
+            asked = await client.session.call_tool("run_program", {"source": WRITE}, allow_input_required=True)
+            assert isinstance(asked, types.InputRequiredResult)
+            while len(gateway.running):  # noqa: ASYNC110 - its task ends by itself
+                await asyncio.sleep(0.01)
+            (stored,) = FileStore(folder).list()
+            (waiting,) = waiting_runs(FileStore(folder), [stored.run_id])
+            assert [call.arguments for call in waiting.pending] == [{"text": "one"}]
+            decide(folder, waiting.run_id)
+            assert (await goes_on(client, waiting.run_id))["status"] == "answered"
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
+
+
+def test_a_write_that_is_being_made_is_not_stopped_by_a_question_that_lapses(folder: Path) -> None:
+    book, done = Book(), list[int]()
+
+    async def slowly(given: dict[str, Any]) -> int:
+        await asyncio.sleep(0.6)
+        done.append(1)
+        return 1
+
+    slow = make_tool("send_slowly", slowly, Effect.WRITE)
+
+    async def answers(params: types.ElicitRequestFormParams) -> types.ElicitResult:
+        return ACCEPT if "send_slowly" in params.message else await silent(params)
+
+    async def main() -> None:
+        async with served(folder, book, slow, mode=LEGACY, user=User([answers]), ask_wait_s=0.2) as client:
+            both = "answer = parallel(lambda: send_slowly(), lambda: append_line(text='one'))"
+            report = await run(client, both)
+            assert (report["status"], report["done"]) == ("waiting", ["send_slowly()"])
+            assert "in_doubt" not in report
+
+    asyncio.run(main())
+    assert (book.lines, done) == ([], [1])

@@ -198,6 +198,11 @@ def refuse_to_wait(request: ApprovalRequest) -> Verdicts:
     return Refusal(f"{MOST_WAITING} runs of yours wait for a yes already: have them decided first (`atc approvals`)")
 
 
+def refuse_unanswered(request: ApprovalRequest) -> Verdicts:
+    """Refuse what does not wait, such as a read, after a question that nobody answered."""
+    return Refusal("nobody answered an earlier question of this program")
+
+
 # -- clients, and what their runs did ----------------------------------------------------------------------------------
 
 MOST_CLIENTS, MOST_RUNS, MOST_WRITES = 1_000, 10_000, 10_000

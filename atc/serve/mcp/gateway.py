@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import logging
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from atc._host.redaction import Redactor
 from atc._records.events import Event
@@ -23,10 +23,11 @@ from atc.catalogue.graph.tool_graph import ToolGraph
 from atc.errors import AtcError, RunInUse, UsageError
 from atc.models.base import NoModel
 from atc.models.messages import bounded_tokens
-from atc.run.given_program import run_given
+from atc.result import Effect
+from atc.run.given_program import GivenRun, run_given
 from atc.run.resources import Resources
 from atc.sandboxes.drivers import open_sandbox
-from atc.serve.mcp.client import Client, ClientId, Clients, refuse_to_wait
+from atc.serve.mcp.client import Client, ClientId, Clients, refuse_to_wait, refuse_unanswered
 from atc.serve.mcp.finder import Finder, retrieval_way
 from atc.serve.mcp.guards import Guards, usable_tools
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
@@ -40,6 +41,7 @@ from atc.traces.emitter import Listener
 from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
 
+T = TypeVar("T")
 STUB_TOKENS = 450
 """Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
 
@@ -94,6 +96,8 @@ MAX_NOTICES = 100
 """Notices that are kept: a server may change its tools for ever."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
+LOOK_S = 0.05
+"""Seconds after which is looked again whether calls have ended."""
 LEAST_STUB = 15
 """Tokens of the shortest stub."""
 
@@ -316,6 +320,7 @@ class Gateway:
         dry_run: bool = False,
         asker: Asker,
         parks: bool = False,
+        lapsed: asyncio.Event | None = None,
         listener: Listener | None = None,
     ) -> ProgramReport:
         """Check a program, run it in the jail, attribute its failure.
@@ -329,6 +334,8 @@ class Gateway:
             dry_run: calls with effects are planned, not made.
             asker: decides over calls with effects.
             parks: such a call waits for a yes instead, and the run ends as ``waiting``.
+            lapsed: set once a question was left unanswered. The program is ended then, and its jail with it; it runs
+                again from its start, so that the call waits.
             listener: told of every event.
 
         Raises:
@@ -339,26 +346,35 @@ class Gateway:
             await self.own(client, revises)
         values = self.values(client)
         given = await asyncio.to_thread(values.inputs, dict(inputs)) if inputs is not None else None
-        run_id = revises or new_run_id()
+        run_id, under_way = revises or new_run_id(), set[int]()
 
         def heard(event: Event) -> None:
             if event.kind == "run_started":
                 client.begin(run_id)  # it is the client's own from now on, however it ends
+            elif event.kind == "call_started" and event.data["effect"] != Effect.READ.value:
+                under_way.add(event.data["index"])
+            elif event.kind == "call_ended":
+                under_way.discard(event.data["index"])
             if listener is not None:
                 listener(event)
 
+        async def run(source: str | None, revises: str | None, asker: Asker, *, parks: bool) -> GivenRun:
+            return await run_given(
+                await self.agent(client, run_id, asker, parks=parks),
+                source,
+                author=one_line(client.id.name, 60) or "an MCP client",
+                inputs=given,
+                revises=revises,
+                dry_run=dry_run,
+                listener=heard,
+                run_id=run_id,
+            )
+
         with self.going(client, run_id):
             try:
-                done = await run_given(
-                    await self.agent(client, run_id, asker, parks=parks),
-                    source,
-                    author=one_line(client.id.name, 60) or "an MCP client",
-                    inputs=given,
-                    revises=revises or None,
-                    dry_run=dry_run,
-                    listener=heard,
-                    run_id=run_id,
-                )
+                done = await _until(lapsed, run(source, revises or None, asker, parks=parks), under_way)
+                if done is None:
+                    done = await run(source, run_id, refuse_unanswered, parks=True)
             except RunInUse:  # its message names a place of this machine
                 raise UsageError(f"another process works on run {run_id} now: try again when it has ended") from None
         return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
@@ -443,6 +459,23 @@ class Gateway:
             return
         self._old.add(task)
         task.add_done_callback(self._old.discard)
+
+
+async def _until(lapsed: asyncio.Event | None, run: Coroutine[Any, Any, T], under_way: Collection[int]) -> T | None:
+    """Return what a run ended with; ``None`` where a question lapsed, and the run was stopped. A call with effects that
+    is being made meanwhile is not stopped: nobody would know whether it was done."""
+    if lapsed is None:
+        return await run
+    task, lapse = asyncio.create_task(run), asyncio.create_task(lapsed.wait())
+    try:
+        await asyncio.wait((task, lapse), return_when=asyncio.FIRST_COMPLETED)
+        while under_way and not task.done():
+            await asyncio.wait((task,), timeout=LOOK_S)
+        return task.result() if task.done() else None
+    finally:
+        for each in (task, lapse):
+            each.cancel()
+        await asyncio.wait((task, lapse))
 
 
 async def _as_decided(asker: Asker, request: ApprovalRequest) -> Verdicts:

@@ -16,7 +16,7 @@ from atc.result import Effect, Result
 from atc.run.given import NAME as GIVEN
 from atc.run.given import Facts
 from atc.run.given_program import GivenRun
-from atc.serve.mcp.asking import asker_of, carried, waits
+from atc.serve.mcp.asking import asker_of, carried, lapses, waits
 from atc.serve.mcp.gateway import MAX_FOUND, MAX_NAMES
 from atc.serve.mcp.probing import PROBE, probe, probe_definition
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
@@ -155,6 +155,7 @@ async def _run(request: ToolRequest) -> Answer:
             dry_run=request.switch("dry_run"),
             asker=asker_of(request),
             parks=waits(request),
+            lapsed=lapses(request),
             listener=listener,
         )
     return answer_of(request, report)
