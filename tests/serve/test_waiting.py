@@ -17,12 +17,15 @@ from mcp import Client, MCPError
 
 from atc import Agent, Tool, UsageError
 from atc.calls import parked
+from atc.models.fake import FakeModel
 from atc.result import Effect
 from atc.run.approvals import waiting_runs
+from atc.run.resources import Resources
 from atc.serve.mcp.gateway import Options
 from atc.traces.stores.files import FileStore
 from tests.support.mcp_face import ACCEPT, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.mcp_http import ANN, BOB, calling
+from tests.support.postgres import WHY_NOT, Server
 from tests.support.tools import make_tool
 
 both_eras = pytest.mark.parametrize("mode", [LEGACY, MODERN])
@@ -470,3 +473,47 @@ def test_a_write_that_is_being_made_is_not_stopped_by_a_question_that_lapses(fol
 
     asyncio.run(main())
     assert (book.lines, done) == ([], [1])
+
+
+# -- what goes on elsewhere --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT)
+def test_a_run_goes_on_on_another_machine_with_the_same_store() -> None:
+    book = Book()
+
+    async def main(store: str) -> None:
+        async with gateway_of(book.tool, store=store) as gateway, connected(gateway, MODERN) as client:
+            report = await run(client, WRITE)
+            assert report["status"] == "waiting"
+        with Agent([make_tool("nothing", lambda given: 1)], model="none", store=store) as agent:
+            agent.approve(report["run"])
+        async with gateway_of(book.tool, store=store) as gateway, connected(gateway, LEGACY) as client:
+            assert (await goes_on(client, report["run"]))["status"] == "answered"
+
+    with Server() as server:
+        asyncio.run(main(server.emptied()))
+    assert book.lines == ["one"]
+
+
+def test_a_task_of_atcs_own_model_waits_and_is_resumed(folder: Path) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with (
+            gateway_of(book.tool, jail=True, runs_dir=folder, options=EVERY_TOOL) as gateway,
+            connected(gateway, MODERN) as client,
+        ):
+            gateway.resources = Resources(gateway.settings, FakeModel([WRITE]), gateway.sandbox)
+            report = (await client.call_tool("run_task", {"task": "write one"})).structured_content
+            assert report is not None
+            assert (report["status"], report["pending"][0]["arguments"]) == ("waiting", {"text": "one"})
+            assert "call `resume` with" in report["advice"]
+            decide(folder, report["run"])
+            done = (await client.call_tool("resume", {"run": report["run"]})).structured_content
+            assert done is not None
+            assert done["status"] == "answered", done
+
+    asyncio.run(main())
+    assert book.lines == ["one"]
