@@ -78,19 +78,18 @@ async def run_given(
         JournalError: the run's journal is damaged, or another process works on it.
         EnvironmentProblem: not the isolation that was asked for.
     """
-    if source is None and revises is None:
-        raise UsageError("give a program, or the run whose program goes on")
     if source is not None:
         _check_source(source)
     stored: StoredRun | None = None
-    if revises is None:
-        assert source is not None
-        title = await asyncio.to_thread(title_of, source, agent.tools)
-        request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
-    else:
+    if revises is not None:
         stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
         inputs = before if inputs is None else inputs
-        source = await asyncio.to_thread(_last_program, stored) if source is None else source
+        program = await asyncio.to_thread(_last_program, stored) if source is None else source
+    elif source is not None:
+        program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
+        request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
+    else:
+        raise UsageError("give a program, or the run whose program goes on")
     await asyncio.to_thread(_check, agent, inputs or {})  # they may be large
     printed: dict[str, str] = {}
 
@@ -100,7 +99,7 @@ async def run_given(
         if listener is not None:
             listener(event)
 
-    strategy = Given(source, inputs)
+    strategy = Given(program, inputs)
     result = await agent._begin(
         request,
         resumed=stored,

@@ -28,7 +28,7 @@ MAX_KEPT = 100
 claims, so there is no end of them."""
 
 
-class ParksNoRepeat(AlwaysAsks):
+class ParksNoRepeat:
     """Parks what needs a yes, but for what may do again what another run did: what waits is not shown with that, so a
     yes could never hold."""
 
@@ -38,7 +38,7 @@ class ParksNoRepeat(AlwaysAsks):
             return Refusal(
                 f"nobody could be asked about that. To go on with what run {request.repeats} did, give it as `run`"
             )
-        return super().unasked(request, decision)
+        return AlwaysAsks().unasked(request, decision)
 
 
 class Guards:
