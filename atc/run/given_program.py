@@ -82,9 +82,9 @@ async def run_given(
         _check_source(source)
     stored: StoredRun | None = None
     if revises is not None:
-        stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
-        inputs = before if inputs is None else inputs
-        program = await asyncio.to_thread(_last_program, stored) if source is None else source
+        revised, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        stored, inputs = revised, before if inputs is None else inputs
+        program = await asyncio.to_thread(_last_program, revised) if source is None else source
     elif source is not None:
         program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
         request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)

@@ -23,7 +23,7 @@ from atc.run.approvals import waiting_runs
 from atc.run.resources import Resources
 from atc.serve.mcp.gateway import Options
 from atc.traces.stores.files import FileStore
-from tests.support.mcp_face import ACCEPT, LEGACY, MODERN, Book, User, connected, gateway_of, run
+from tests.support.mcp_face import ACCEPT, DECLINE, LEGACY, MODERN, Book, User, connected, gateway_of, run
 from tests.support.mcp_http import ANN, BOB, calling
 from tests.support.postgres import WHY_NOT, Server
 from tests.support.tools import make_tool
@@ -293,9 +293,9 @@ def test_a_run_that_waits_is_its_principals_own_over_http(folder: Path, mode: st
                 told = (await called(BOB, **given))["error"]["message"]
                 never = "20200101-000000-abcdef"
                 assert told.replace(run_id, never) == (await called(BOB, **given | {"run": never}))["error"]["message"]
-            assert (await called(BOB, source=WRITE))["status"] == "waiting"
+            assert (bob := await called(BOB, source=WRITE))["status"] == "waiting", "nor does it hear that Ann's waits"
             decide(folder, run_id)
-            assert (await called(BOB, source=WRITE))["status"] == "waiting", "a yes is for a call of one run"
+            assert (await called(BOB, run=bob["run"]))["status"] == "waiting", "a yes is for a call of one run"
             assert book.lines == []
             sessions[ANN] = await caller.open(ANN) if mode == LEGACY else ""
             assert (await called(ANN, run=run_id))["status"] == "answered"
@@ -343,14 +343,15 @@ def test_so_many_runs_of_a_principal_wait_and_no_more(folder: Path, monkeypatch:
                 answered = await caller.call("run_program", given, token)
                 return str(result_of(answered)["structuredContent"]["status"])
 
-            first = [await caller.call("run_program", {"source": WRITE}, ANN) for _ in range(2)]
+            programs = [f"answer = append_line(text={text!r})" for text in "abc"]
+            first = [await caller.call("run_program", {"source": each}, ANN) for each in programs[:2]]
             run_id = result_of(first[0])["structuredContent"]["run"]
-            assert await status(ANN, source=WRITE) == "denied"
+            assert await status(ANN, source=programs[2]) == "denied"
             assert await status(BOB, source=WRITE) == "waiting", "others have room of their own"
             assert await status(ANN, run=run_id) == "waiting", "one that waits already"
             decide(folder, run_id, deny=True)
             assert await status(ANN, run=run_id) == "denied"
-            assert await status(ANN, source=WRITE) == "waiting"
+            assert await status(ANN, source=programs[2]) == "waiting"
 
     asyncio.run(main())
     assert book.lines == []
@@ -385,14 +386,30 @@ def test_what_another_run_did_is_not_done_again_by_a_yes_that_did_not_show_it(fo
 
     async def main() -> None:
         async with served(folder, book) as client:
-            first, second = [(await run(client, WRITE))["run"] for _ in range(2)]
+            first = (await run(client, WRITE))["run"]
+            again = await run(client, WRITE)
+            assert again["status"] == "denied", "a model that forgot the run sends its program again"
+            assert f"run {first} waits for a yes to the same" in str(again["fault"])
             decide(folder, first)
-            decide(folder, second)
             assert (await goes_on(client, first))["status"] == "answered"
         async with served(folder, book) as client:
-            again = await goes_on(client, second)
+            again = await run(client, WRITE)
             assert again["status"] == "denied"
-            assert f"run {first} did the same" in str(again["fault"])
+            assert f"run {first} did the same before" in str(again["fault"])
+
+
+def test_a_user_who_is_asked_hears_that_another_run_waits_for_the_same(folder: Path) -> None:
+    book, user = Book(), User([DECLINE, ACCEPT])
+
+    async def main() -> None:
+        async with served(folder, book) as client:
+            first = (await run(client, WRITE))["run"]
+        async with served(folder, book, user=user) as client:
+            assert (await run(client, WRITE))["status"] == "denied"
+            assert f"an earlier run ({first}) waits for a yes to the same" in user.seen[0].message
+            decide(folder, first, deny=True)
+            assert (await run(client, WRITE))["status"] == "answered"
+            assert "earlier run" not in user.seen[1].message, "what was denied waits no more"
 
     asyncio.run(main())
     assert book.lines == ["one"]

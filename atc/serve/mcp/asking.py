@@ -212,7 +212,9 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
         )
     if request.repeats:
-        if request.in_doubt:
+        if request.waits:
+            did = "waits for a yes to the same. Yes to both does it twice."
+        elif request.in_doubt:
             did = "may have done the same: it was cut off, or is doing it now. Yes may do it twice."
         else:
             did = "did the same. Yes does it again."

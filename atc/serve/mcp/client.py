@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -16,6 +17,7 @@ from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, principal_components
 
+from atc._records.records import PendingCall
 from atc.calls.approval import ApprovalRequest, EarlierWrite, Refusal, Verdicts
 from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
@@ -23,6 +25,7 @@ from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
 from atc.traces.index import RunIndex
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
+from atc.traces.summary import RunSummary
 
 # -- who calls ---------------------------------------------------------------------------------------------------------
 
@@ -175,22 +178,66 @@ class WaitingRuns:
     def __init__(self, store: RunStore) -> None:
         self._store, self._index = store, RunIndex(store)
         self._owners: dict[str, str] = {}
+        self._calls: dict[str, tuple[Hashable, frozenset[CallKey]]] = {}
 
     async def full(self, principal: str, run_id: str) -> bool:
         """Return whether as many other runs of a principal wait as may, so that a call of this one must not."""
         return await asyncio.to_thread(self._full, principal, run_id)
 
     def _full(self, principal: str, run_id: str) -> bool:
+        return len(self._of(principal, run_id)) >= MOST_WAITING
+
+    async def find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
+        """Return the run of a principal that waits for a yes to the same call, and began before this one: of two that
+        wait for the same, one goes on."""
+        return await asyncio.to_thread(self._find, principal, key, run_id)
+
+    def _find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
+        waiting = self._of(principal, run_id)
+        mine = self._index.row(run_id)
+        began = math.inf if mine is None or mine.began is None else mine.began
+        for row in sorted(waiting, key=lambda row: row.run_id):
+            run = self._store.run(row.run_id)
+            is_earlier = (row.began or 0.0, row.run_id) < (began, run_id)
+            if is_earlier and self._asked(run) & {*key.handles} and _parked(run) & {*key.handles}:
+                return EarlierWrite(row.run_id, waits=True)
+        return None
+
+    def _of(self, principal: str, run_id: str) -> list[RunSummary]:
+        """Return the other runs of a principal that wait."""
         for _ in self._index.refresh():
             pass
-        waiting = [row.run_id for row in self._index.rows() if row.status == "waiting" and row.run_id != run_id]
-        if len(waiting) < MOST_WAITING:
-            return False
-        self._owners = {each: self._owners.get(each) or self._owner(each) for each in waiting}
-        return sum(owner == principal for owner in self._owners.values()) >= MOST_WAITING
+        waiting = [row for row in self._index.rows() if row.status == "waiting" and row.run_id != run_id]
+        self._owners = {each.run_id: self._owners.get(each.run_id) or self._owner(each.run_id) for each in waiting}
+        return [each for each in waiting if self._owners[each.run_id] == principal]
 
     def _owner(self, run_id: str) -> str:
         return str((self._store.run(run_id).note(NOTE) or {}).get("principal", ""))
+
+    def _asked(self, run: StoredRun) -> frozenset[CallKey]:
+        """Return what :func:`_parked` does, as it was read first since the run ended: a no since then is not known."""
+        version = run.version()
+        known = self._calls.get(run.run_id)
+        if known is None or known[0] != version:
+            if len(self._calls) > MOST_RECENT:
+                self._calls.clear()
+            known = self._calls[run.run_id] = version, _parked(run)
+        return known[1]
+
+
+def _parked(run: StoredRun) -> frozenset[CallKey]:
+    """Return the calls that a run ended with and that nobody said no to, by each of their handles."""
+    asked = {call.index for call in map(PendingCall.model_validate, (run.last("run_ended") or {}).get("pending", ()))}
+    found: dict[int, CallKey] = {}
+    for line in run.peeked():
+        if not line.startswith((b'{"pending": ', b'{"decision": ')):
+            continue
+        record = json.loads(line)
+        if "pending" in record and record["pending"] in asked:
+            found[record["pending"]] = CallKey(record["tool"], record["key"], source_of(record.get("source")))
+        elif record.get("yes") is False:
+            found.pop(record["decision"], None)
+    return frozenset(handle for key in found.values() for handle in key.handles)
 
 
 def refuse_to_wait(request: ApprovalRequest) -> Verdicts:
@@ -304,13 +351,14 @@ class Client:
         id: who it is.
         runs: ids of its runs in this process.
         writes: calls with effects that runs of its principal made, or may have made.
-        kept: runs of its principal that are in the store.
+        kept: runs of its principal that are in the store. ``waiting``: all that wait for a yes.
     """
 
     id: ClientId
     runs: set[str] = field(default_factory=set)
     writes: Writes = field(default_factory=Writes)
     kept: KeptRuns | None = None
+    waiting: WaitingRuns | None = None
 
     def owns(self, run_id: str) -> bool:
         """Whether a run is one that it may name: its own, or one that its principal began earlier."""
@@ -330,7 +378,7 @@ class Client:
 
     def earlier_writes(self, run_id: str) -> WritesOfOthers:
         """What the principal's other runs did, as one of the client's runs sees it."""
-        return WritesOfOthers(self.writes, run_id)
+        return WritesOfOthers(self.writes, run_id, self.id.principal, self.waiting)
 
 
 class Clients:
@@ -351,7 +399,7 @@ class Clients:
                 kept = KeptRuns(self._store, who.principal)
                 self._principals[who.principal] = Writes(kept), kept
             writes, kept = self._principals[who.principal]
-            client = Client(who, writes=writes, kept=kept)
+            client = Client(who, writes=writes, kept=kept, waiting=self.waiting)
         self._clients[who] = client
         return client
 
@@ -367,11 +415,16 @@ class WritesOfOthers:
 
     writes: Writes
     run_id: str
+    principal: str = ""
+    waiting: WaitingRuns | None = None
 
     async def find(self, key: CallKey) -> EarlierWrite | None:
-        """The same call of another run, if one did it or may have done it."""
+        """The same call of another run, if one did it, may have done it, or waits for a yes to it."""
         await self.writes.refresh()
-        return self.writes.of_others(key, self.run_id)
+        found = self.writes.of_others(key, self.run_id)
+        if found is not None or self.waiting is None:
+            return found
+        return await self.waiting.find(self.principal, key, self.run_id)
 
     def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
         """Note that this run is about to make a call, unless a run has taken it that was not asked about."""

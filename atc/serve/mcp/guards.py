@@ -29,15 +29,14 @@ claims, so there is no end of them."""
 
 
 class ParksNoRepeat:
-    """Parks what needs a yes, but for what may do again what another run did: what waits is not shown with that, so a
-    yes could never hold."""
+    """Parks what needs a yes, but for what another run did, or waits for a yes to do: what waits is not shown with
+    that, so a yes could never hold."""
 
     def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
         """Return a no to such a call, else what always holds."""
         if request.repeats and decision.effect is not Effect.READ:
-            return Refusal(
-                f"nobody could be asked about that. To go on with what run {request.repeats} did, give it as `run`"
-            )
+            what = "that run" if request.waits else f"what run {request.repeats} did"
+            return Refusal(f"nobody could be asked about that. To go on with {what}, give it as `run`")
         return AlwaysAsks().unasked(request, decision)
 
 
