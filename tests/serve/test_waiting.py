@@ -398,6 +398,21 @@ def test_what_another_run_did_is_not_done_again_by_a_yes_that_did_not_show_it(fo
             assert f"run {first} did the same before" in str(again["fault"])
 
 
+@pytest.mark.parametrize("junk", ['{"pending": ', '{"pending": 1}', '{"decision": 9, "yes": 0}', "[" * 5000])
+def test_a_run_that_waits_and_cannot_be_read_is_in_no_ones_way(folder: Path, junk: str) -> None:
+    book = Book()
+
+    async def main() -> None:
+        async with served(folder, book, jail=False) as client:
+            first = (await run(client, WRITE))["run"]
+            journal = folder / first / "journal.jsonl"
+            journal.write_text(f"{junk}\n")
+            assert (await run(client, WRITE))["status"] == "waiting"
+
+    asyncio.run(main())
+    assert book.lines == []
+
+
 def test_a_user_who_is_asked_hears_that_another_run_waits_for_the_same(folder: Path) -> None:
     book, user = Book(), User([DECLINE, ACCEPT])
 

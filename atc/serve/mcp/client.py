@@ -21,7 +21,7 @@ from atc._records.records import PendingCall
 from atc.calls.approval import ApprovalRequest, EarlierWrite, Refusal, Verdicts
 from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
-from atc.errors import EnvironmentProblem, UsageError
+from atc.errors import AtcError, EnvironmentProblem, UsageError
 from atc.result import Effect
 from atc.traces.index import RunIndex
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
@@ -226,7 +226,15 @@ class WaitingRuns:
 
 
 def _parked(run: StoredRun) -> frozenset[CallKey]:
-    """Return the calls that a run ended with and that nobody said no to, by each of their handles."""
+    """Return the calls that a run ended with and that nobody said no to, by each of their handles; none where that
+    cannot be read: such a run cannot go on, either."""
+    try:
+        return _read_parked(run)
+    except (AtcError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        return frozenset()
+
+
+def _read_parked(run: StoredRun) -> frozenset[CallKey]:
     asked = {call.index for call in map(PendingCall.model_validate, (run.last("run_ended") or {}).get("pending", ()))}
     found: dict[int, CallKey] = {}
     for line in run.peeked():
