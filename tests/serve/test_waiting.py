@@ -333,7 +333,7 @@ def test_a_run_that_somebody_else_goes_on_with_says_so(folder: Path) -> None:
 
 
 def test_so_many_runs_of_a_principal_wait_and_no_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("atc.serve.mcp.client.MOST_WAITING", 2)
+    monkeypatch.setattr("atc.serve.mcp.waiting.MOST_WAITING", 2)
     book = Book()
 
     async def main() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import math
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
@@ -17,15 +16,13 @@ from mcp.server import ServerRequestContext
 from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import AccessToken, principal_components
 
-from atc._records.records import PendingCall
-from atc.calls.approval import ApprovalRequest, EarlierWrite, Refusal, Verdicts
+from atc.calls.approval import EarlierWrite
 from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
-from atc.errors import AtcError, EnvironmentProblem, UsageError
+from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
-from atc.traces.index import RunIndex
+from atc.serve.mcp.waiting import WaitingRuns
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
-from atc.traces.summary import RunSummary
 
 # -- who calls ---------------------------------------------------------------------------------------------------------
 
@@ -124,7 +121,12 @@ class KeptRuns:
             return []
 
     def _is_owned(self, run: StoredRun) -> bool:
-        return (run.note(NOTE) or {}).get("principal") == self._principal
+        return owner_of(run) == self._principal
+
+
+def owner_of(run: StoredRun) -> str:
+    """Return the principal of a run; empty where none is known."""
+    return str((run.note(NOTE) or {}).get("principal", ""))
 
 
 def _made(where: str, lines: Iterable[bytes]) -> _Made:
@@ -164,98 +166,6 @@ def _is_json(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return False
     return True
-
-
-# -- runs that wait for a yes ------------------------------------------------------------------------------------------
-
-MOST_WAITING = 50
-"""Runs of one principal that may wait for a yes: they are not pruned meanwhile, and somebody shall read them."""
-
-
-class WaitingRuns:
-    """The runs of a store that wait for a yes: a client may begin any number of them."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._store, self._index = store, RunIndex(store)
-        self._owners: dict[str, str] = {}
-        self._calls: dict[str, tuple[Hashable, frozenset[CallKey]]] = {}
-
-    async def full(self, principal: str, run_id: str) -> bool:
-        """Return whether as many other runs of a principal wait as may, so that a call of this one must not."""
-        return await asyncio.to_thread(self._full, principal, run_id)
-
-    def _full(self, principal: str, run_id: str) -> bool:
-        return len(self._of(principal, run_id)) >= MOST_WAITING
-
-    async def find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
-        """Return the run of a principal that waits for a yes to the same call, and began before this one: of two that
-        wait for the same, one goes on."""
-        return await asyncio.to_thread(self._find, principal, key, run_id)
-
-    def _find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
-        waiting = self._of(principal, run_id)
-        mine = self._index.row(run_id)
-        began = math.inf if mine is None or mine.began is None else mine.began
-        for row in sorted(waiting, key=lambda row: row.run_id):
-            run = self._store.run(row.run_id)
-            is_earlier = (row.began or 0.0, row.run_id) < (began, run_id)
-            if is_earlier and self._asked(run) & {*key.handles} and _parked(run) & {*key.handles}:
-                return EarlierWrite(row.run_id, waits=True)
-        return None
-
-    def _of(self, principal: str, run_id: str) -> list[RunSummary]:
-        """Return the other runs of a principal that wait."""
-        for _ in self._index.refresh():
-            pass
-        waiting = [row for row in self._index.rows() if row.status == "waiting" and row.run_id != run_id]
-        self._owners = {each.run_id: self._owners.get(each.run_id) or self._owner(each.run_id) for each in waiting}
-        return [each for each in waiting if self._owners[each.run_id] == principal]
-
-    def _owner(self, run_id: str) -> str:
-        return str((self._store.run(run_id).note(NOTE) or {}).get("principal", ""))
-
-    def _asked(self, run: StoredRun) -> frozenset[CallKey]:
-        """Return what :func:`_parked` does, as it was read first since the run ended: a no since then is not known."""
-        version = run.version()
-        known = self._calls.get(run.run_id)
-        if known is None or known[0] != version:
-            if len(self._calls) > MOST_RECENT:
-                self._calls.clear()
-            known = self._calls[run.run_id] = version, _parked(run)
-        return known[1]
-
-
-def _parked(run: StoredRun) -> frozenset[CallKey]:
-    """Return the calls that a run ended with and that nobody said no to, by each of their handles; none where that
-    cannot be read: such a run cannot go on, either."""
-    try:
-        return _read_parked(run)
-    except (AtcError, OSError, ValueError, LookupError, TypeError, RecursionError):
-        return frozenset()
-
-
-def _read_parked(run: StoredRun) -> frozenset[CallKey]:
-    asked = {call.index for call in map(PendingCall.model_validate, (run.last("run_ended") or {}).get("pending", ()))}
-    found: dict[int, CallKey] = {}
-    for line in run.peeked():
-        if not line.startswith((b'{"pending": ', b'{"decision": ')):
-            continue
-        record = json.loads(line)
-        if "pending" in record and record["pending"] in asked:
-            found[record["pending"]] = CallKey(record["tool"], record["key"], source_of(record.get("source")))
-        elif record.get("yes") is False:
-            found.pop(record["decision"], None)
-    return frozenset(handle for key in found.values() for handle in key.handles)
-
-
-def refuse_to_wait(request: ApprovalRequest) -> Verdicts:
-    """Refuse a call of a principal too many of whose runs wait."""
-    return Refusal(f"{MOST_WAITING} runs of yours wait for a yes already: have them decided first (`atc approvals`)")
-
-
-def refuse_unanswered(request: ApprovalRequest) -> Verdicts:
-    """Refuse what does not wait, such as a read, after a question that nobody answered."""
-    return Refusal("nobody answered an earlier question of this program")
 
 
 # -- clients, and what their runs did ----------------------------------------------------------------------------------
@@ -393,7 +303,7 @@ class Clients:
     """All clients of a server, whose runs are kept in one store."""
 
     def __init__(self, store: RunStore) -> None:
-        self._store, self.waiting = store, WaitingRuns(store)
+        self._store, self.waiting = store, WaitingRuns(store, owner_of)
         self._clients: dict[ClientId, Client] = {}
         self._principals: dict[str, tuple[Writes, KeptRuns]] = {}
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import tempfile
-from collections.abc import Collection, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc.agent import Agent
-from atc.calls.approval import ApprovalRequest, Asker, Verdicts
+from atc.calls.approval import Asker
 from atc.calls.permissions import Permissions
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
@@ -27,12 +26,13 @@ from atc.result import Effect
 from atc.run.given_program import GivenRun, run_given
 from atc.run.resources import Resources
 from atc.sandboxes.drivers import open_sandbox
-from atc.serve.mcp.client import Client, ClientId, Clients, refuse_to_wait, refuse_unanswered
+from atc.serve.mcp.client import Client, ClientId, Clients
 from atc.serve.mcp.finder import Finder, retrieval_way
 from atc.serve.mcp.guards import Guards, usable_tools
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
 from atc.serve.mcp.running import Runs
 from atc.serve.mcp.values import LARGE, Shelf, Values
+from atc.serve.mcp.waiting import as_decided, refuse_to_wait, refuse_unanswered, until_lapsed
 from atc.settings import Settings
 from atc.tools.mcp.live import LiveTools
 from atc.tools.stub_budget import Fit, Fitter
@@ -41,7 +41,6 @@ from atc.traces.emitter import Listener
 from atc.traces.stores import open_store
 from atc.traces.stores.base import new_run_id
 
-T = TypeVar("T")
 STUB_TOKENS = 450
 """Tokens that the stubs of all tools may take in the description of ``run_program``, if nobody says otherwise."""
 
@@ -96,8 +95,6 @@ MAX_NOTICES = 100
 """Notices that are kept: a server may change its tools for ever."""
 MAX_ABOUT = 120
 """Characters of the line that says what a tool does."""
-LOOK_S = 0.05
-"""Seconds after which is looked again whether calls have ended."""
 LEAST_STUB = 15
 """Tokens of the shortest stub."""
 
@@ -372,7 +369,7 @@ class Gateway:
 
         with self.going(client, run_id):
             try:
-                done = await _until(lapsed, run(source, revises or None, asker, parks=parks), under_way)
+                done = await until_lapsed(lapsed, run(source, revises or None, asker, parks=parks), under_way)
                 if done is None:
                     done = await run(source, run_id, refuse_unanswered, parks=True)
             except RunInUse:  # its message names a place of this machine
@@ -416,7 +413,7 @@ class Gateway:
         """
         if parks and await self._clients.waiting.full(client.id.principal, run_id):
             parks, asker = False, refuse_to_wait
-        guard = self.guards.guard(client.id, partial(_as_decided, asker), parks=parks).of_run(run_id)
+        guard = self.guards.guard(client.id, partial(as_decided, asker), parks=parks).of_run(run_id)
         held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
@@ -459,31 +456,6 @@ class Gateway:
             return
         self._old.add(task)
         task.add_done_callback(self._old.discard)
-
-
-async def _until(lapsed: asyncio.Event | None, run: Coroutine[Any, Any, T], under_way: Collection[int]) -> T | None:
-    """Return what a run ended with; ``None`` where a question lapsed, and the run was stopped. A call with effects that
-    is being made meanwhile is not stopped: nobody would know whether it was done."""
-    if lapsed is None:
-        return await run
-    task, lapse = asyncio.create_task(run), asyncio.create_task(lapsed.wait())
-    try:
-        await asyncio.wait((task, lapse), return_when=asyncio.FIRST_COMPLETED)
-        while under_way and not task.done():
-            await asyncio.wait((task,), timeout=LOOK_S)
-        return task.result() if task.done() else None
-    finally:
-        for each in (task, lapse):
-            each.cancel()
-        await asyncio.wait((task, lapse))
-
-
-async def _as_decided(asker: Asker, request: ApprovalRequest) -> Verdicts:
-    """Answer as somebody decided while the run waited; only where nobody did, ask."""
-    if request.decided is not None:
-        return request.decided
-    answer = asker(request)
-    return await answer if inspect.isawaitable(answer) else answer
 
 
 async def _fitted(graph: ToolGraph, names: Sequence[str], budget: int, *, plain: bool = False) -> Fit:
