@@ -334,7 +334,7 @@ def test_a_run_that_somebody_else_goes_on_with_says_so(folder: Path) -> None:
 
 def test_so_many_runs_of_a_principal_wait_and_no_more(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("atc.serve.mcp.waiting.MOST_WAITING", 2)
-    book = Book()
+    book, later = Book(), time.time() + 2 * parked.WAITS_S
 
     async def main() -> None:
         async with gateway_of(book.tool, runs_dir=folder) as gateway, calling(behind=gateway) as caller:
@@ -343,7 +343,7 @@ def test_so_many_runs_of_a_principal_wait_and_no_more(folder: Path, monkeypatch:
                 answered = await caller.call("run_program", given, token)
                 return str(result_of(answered)["structuredContent"]["status"])
 
-            programs = [f"answer = append_line(text={text!r})" for text in "abc"]
+            programs = [f"answer = append_line(text={text!r})" for text in "abcde"]
             first = [await caller.call("run_program", {"source": each}, ANN) for each in programs[:2]]
             run_id = result_of(first[0])["structuredContent"]["run"]
             assert await status(ANN, source=programs[2]) == "denied"
@@ -352,6 +352,9 @@ def test_so_many_runs_of_a_principal_wait_and_no_more(folder: Path, monkeypatch:
             decide(folder, run_id, deny=True)
             assert await status(ANN, run=run_id) == "denied"
             assert await status(ANN, source=programs[2]) == "waiting"
+            assert await status(ANN, source=programs[3]) == "denied"
+            monkeypatch.setattr("atc.serve.mcp.waiting.time.time", lambda: later)
+            assert await status(ANN, source=programs[4]) == "waiting", "what expired takes nobody's place"
 
     asyncio.run(main())
     assert book.lines == []

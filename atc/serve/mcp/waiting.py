@@ -1,4 +1,4 @@
-"""Runs of clients that wait for a yes: how many may, what they wait for, and how a program ends to let its call wait."""
+"""Runs of clients that wait for a yes: how many may, what they wait for, and how a program ends to let a call wait."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import inspect
 import json
 import math
+import time
 from collections.abc import Callable, Collection, Coroutine, Hashable
 from typing import Any, TypeVar
 
@@ -44,7 +45,10 @@ class WaitingRuns:
         return await asyncio.to_thread(self._full, principal, run_id)
 
     def _full(self, principal: str, run_id: str) -> bool:
-        return len(self._of(principal, run_id)) >= MOST_WAITING
+        waiting = self._of(principal, run_id)
+        if len(waiting) < MOST_WAITING:
+            return False
+        return sum(bool(_parked(self._store.run(row.run_id))) for row in waiting) >= MOST_WAITING
 
     async def find(self, principal: str, key: CallKey, run_id: str) -> EarlierWrite | None:
         """Return the run of a principal that waits for a yes to the same call, and began before this one: of two that
@@ -85,8 +89,8 @@ class WaitingRuns:
 
 
 def _parked(run: StoredRun) -> frozenset[CallKey]:
-    """Return the calls that a run ended with and that nobody said no to, by each of their handles; none where that
-    cannot be read: such a run cannot go on, either."""
+    """Return the calls that a run ended with, by each of their handles, without those that somebody said no to and the
+    expired ones; none where that cannot be read: such a run cannot go on, either."""
     try:
         return _read_parked(run)
     except (AtcError, OSError, ValueError, LookupError, TypeError, RecursionError):
@@ -94,7 +98,8 @@ def _parked(run: StoredRun) -> frozenset[CallKey]:
 
 
 def _read_parked(run: StoredRun) -> frozenset[CallKey]:
-    asked = {call.index for call in map(PendingCall.model_validate, (run.last("run_ended") or {}).get("pending", ()))}
+    pending = map(PendingCall.model_validate, (run.last("run_ended") or {}).get("pending", ()))
+    asked = {call.index for call in pending if call.until > time.time()}
     found: dict[int, CallKey] = {}
     for line in run.peeked():
         if not line.startswith((b'{"pending": ', b'{"decision": ')):
