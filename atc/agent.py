@@ -29,7 +29,7 @@ from atc.models.images import Images
 from atc.result import Result, T
 from atc.run.ask_user import NAME as ASK_USER
 from atc.run.ask_user import Questions
-from atc.run.base import Strategy, open_strategy, resumed_strategy
+from atc.run.base import GIVEN, Strategy, open_strategy, resumed_strategy
 from atc.run.request import (
     Request,
     RunOptions,
@@ -342,7 +342,12 @@ class Agent:
         return decide(self.store.find(run_id), calls, yes=not deny, decider=decider)
 
     def run_program(
-        self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
+        self,
+        source: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """Check a program, run it in the sandbox over the agent's tools, and trace its failure. Blocks.
 
@@ -350,7 +355,8 @@ class Agent:
         check refused, the last of ``revisions`` has the findings.
 
         Args:
-            source: Python that calls tools by name and leaves its result in ``answer``.
+            source: Python that calls tools by name and leaves its result in ``answer``; with ``run`` it may be left
+                out: then the run's last program runs again, with what was approved meanwhile.
             inputs: JSON values and bytes that stand in its scope, by name. A revision that gives none has those before.
             run: id of a run of such a program: this one is its revision, and what succeeded is not repeated.
             dry_run: calls with effects are planned, not made.
@@ -363,7 +369,12 @@ class Agent:
         return wait_for(self.arun_program(source, inputs=inputs, run=run, dry_run=dry_run))
 
     async def arun_program(
-        self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
+        self,
+        source: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """:meth:`run_program` for asynchronous code."""
         from atc.run.given_program import run_given  # the checker comes with it
@@ -414,6 +425,11 @@ class Agent:
             return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
+        if started.get("strategy") == GIVEN and not given:
+            from atc.run.given_program import run_given  # the checker comes with it
+
+            dry_run = bool(started.get("dry_run"))
+            return (await run_given(self, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
         request = replace(request, seconds=seconds)

@@ -39,6 +39,7 @@ class ApprovalRequest:
         instead_of: the tools that it replaces: they failed, and surely did nothing.
         repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
+        waits: that run did not do it, but waits for a yes to it.
         same_as: a call of this run that did, or may have done, the same.
         protocol: of the tool.
         feeds: where its arguments come from, as far as that can be followed (:class:`atc._records.records.Feed`).
@@ -56,6 +57,7 @@ class ApprovalRequest:
     instead_of: tuple[str, ...] = ()
     repeats: str = ""
     in_doubt: bool = False
+    waits: bool = False
     same_as: SameCall | None = None
     protocol: Protocol | None = field(default=None, compare=False, repr=False)
     feeds: tuple[Feed, ...] = field(default=(), repr=False)
@@ -102,10 +104,12 @@ class EarlierWrite:
     Attributes:
         run: its id.
         in_doubt: nobody knows whether the call was done: the run was cut off, or is making it now.
+        waits: it was not made, but waits for a yes.
     """
 
     run: str
     in_doubt: bool = False
+    waits: bool = False
 
 
 class EarlierWrites(Interface):
@@ -240,7 +244,7 @@ def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[st
     again = ""
     if request.is_repeat:
         run = question.visible_name(request.repeats) if request.repeats else ""
-        again = f" again ({wording.repeat(run, request.in_doubt, request.same_as)})"
+        again = f" again ({wording.repeat(run, request.in_doubt, request.same_as, request.waits)})"
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"

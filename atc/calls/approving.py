@@ -198,7 +198,7 @@ class Approving:
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
-                request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
+                request = replace(request, repeats=known.run, in_doubt=known.in_doubt, waits=known.waits)
             if self.applying is not None:
                 decision = self.applying.decision(request)
             else:
@@ -323,8 +323,8 @@ class Approving:
             return
         assert verdict != "parked", "what waits is parked before anybody is asked"
         if verdict == "denied" and request.is_repeat:
-            did = wording.repeat(request.repeats, request.in_doubt, request.same_as)
-            raise _not_approved(f"{did} before, and nobody could be asked about that")
+            did = wording.repeat(request.repeats, request.in_doubt, request.same_as, request.waits)
+            raise _not_approved(f"{did}{'' if request.waits else ' before'}, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":

@@ -335,7 +335,7 @@ def _read_back(
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
         dry_run=bool(started.get("dry_run")),  # it stays one
         sentence=_said_as_before(started),
-        parks=_parked_before(started),
+        parks=parked_before(started),
     )
 
 
@@ -346,7 +346,7 @@ def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
     return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
 
 
-def _parked_before(started: Mapping[str, Any]) -> bool:
+def parked_before(started: Mapping[str, Any]) -> bool:
     """Whether a resumed run was begun with calls that wait for a yes."""
     settings = started.get("settings")
     return isinstance(settings, Mapping) and settings.get("approve") == "park"

@@ -260,14 +260,17 @@ def read_changed(change: ChangedRead) -> str:
     return f"{now}, at {where}" if where else now
 
 
-def repeat(run: str, in_doubt: bool, same: SameCall | None) -> str:
+def repeat(run: str, in_doubt: bool, same: SameCall | None, waits: bool = False) -> str:
     """Say what a write would repeat.
 
     Args:
         run: that did, or may have done, the same; empty where a call of this one did.
         in_doubt: nobody knows whether that run did it.
         same: the call of this run.
+        waits: that run did not do it, but waits for a yes to it.
     """
+    if run and waits:
+        return f"run {run} waits for a yes to the same"
     if run or same is None:
         return f"run {run} {'may have done' if in_doubt else 'did'} the same"
     if same.was_read:

@@ -268,7 +268,8 @@ def _too_much(decision: Decision) -> str:
 def oddity(request: ApprovalRequest) -> str:
     """Return why a call wants a person though a rule allows such calls."""
     if request.is_repeat:
-        return f"{wording.repeat(request.repeats, request.in_doubt, request.same_as)} before"
+        did = wording.repeat(request.repeats, request.in_doubt, request.same_as, request.waits)
+        return did if request.waits else f"{did} before"
     if request.instead_of:
         return f"it takes the place of {', '.join(request.instead_of)}"
     return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"
