@@ -25,6 +25,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 from unittest.mock import patch
@@ -202,9 +203,8 @@ def _kept(path: Path | None) -> Found:
     if path is None or not path.exists():
         return Found()
     known = json.loads(path.read_text())
-    return Found(
-        known["runs"], *(Counter(known[name]) for name in ("kills", "ends", "lines", "decisions")), known["doubtful"]
-    )
+    counted = {name: Counter(known[name]) for name in ("kills", "ends", "lines", "decisions")}
+    return Found(known["runs"], **counted, doubtful=known["doubtful"])
 
 
 # -- what is counted ---------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class _Run:
             self.told[name] = verdict
             moment = self._moment("decider")
             order = self.rng.sample(KEYS, len(KEYS))
-            started.append((self._start(lambda n=name, v=verdict, o=order: self._says(n, v, o), moment), moment))
+            started.append((self._start(partial(self._says, name, verdict, order), moment), moment))
         for pid, moment in started:
             self._wait("decider", pid, moment)
 
@@ -368,14 +368,14 @@ class _Run:
         """Decide about all that waits, in this order, one call at a time."""
         try:
             stored = self._store().find(self.run_id)
-            waiting = {str(call.arguments["key"]): call.index for call in _once_free(lambda: undecided(stored))}
+            waiting = {str(call.arguments["key"]): call.index for call in _once_free(partial(undecided, stored))}
         except UsageError:
             return
         for key in order:
             if key in waiting:
                 number, yes = waiting[key], verdict[key]
                 with contextlib.suppress(UsageError):  # somebody has decided before
-                    _once_free(lambda n=number, y=yes: decide(stored, [n], yes=y, by=name))
+                    _once_free(partial(decide, stored, [number], yes=yes, by=name))
                     line = json.dumps([number, key, yes, name]).encode() + b"\n"
                     descriptor = os.open(self.folder / "heard", os.O_WRONLY | os.O_APPEND)
                     os.write(descriptor, line)
@@ -428,7 +428,7 @@ class _Run:
 
     def _look(self) -> tuple[str, int, int]:
         """How the run ended last (empty: it did not), how many calls wait, and how many are decided."""
-        with self._opened() as store:
+        with contextlib.closing(self._store()) as store:
             stored = store.run(self.run_id)
             status, waiting = "", list[int]()
             for event in stored.events() if stored.exists else ():
@@ -440,18 +440,9 @@ class _Run:
         decided = {each.number for each in self._recorded()[0]}
         return status, len(set(waiting) - decided), len(decided)
 
-    @contextlib.contextmanager
-    def _opened(self) -> Any:
-        store = self._store()
-        try:
-            yield store
-        finally:
-            if self.server is not None:
-                store.close()  # type: ignore[attr-defined]
-
     def _recorded(self) -> tuple[list[Heard], int]:
         """The decisions in the lines of the journal, and how many calls were asked about again."""
-        with self._opened() as store:
+        with contextlib.closing(self._store()) as store:
             stored = store.run(self.run_id)
             lines = list(stored.peeked()) if stored.has_journal else []
         keys: dict[int, str] = {}
@@ -479,7 +470,7 @@ class _Run:
         heard = [Heard(*json.loads(line)) for line in (self.folder / "heard").read_text().splitlines()]
         self.found.decisions += count_decisions(recorded, heard, self.told)
         self.found.decisions["asked about again"] += again
-        with self._opened() as store:
+        with contextlib.closing(self._store()) as store:
             said, doubtful = said_of(store.run(self.run_id).events())
         yes = {each.key for each in recorded if each.yes}
         done = Counter(line for side in self._sides() for line in side.read_text().splitlines())

@@ -77,8 +77,17 @@ def waits(run: str, tool: str, arguments: Mapping[str, Any]) -> str:
     return f"waits for a yes: {made} ({how})"
 
 
+def pending(result: Result[Any]) -> str:
+    """Say which calls of a run wait for a yes."""
+    calls = [call(Invocation(tool=each.tool, arguments=each.arguments)) for each in result.pending[:MAX_CALLS]]
+    more = [f"and {len(result.pending) - MAX_CALLS:,} more calls"] if len(result.pending) > MAX_CALLS else []
+    return "; ".join((*calls, *more))
+
+
 def run_failed(result: Result[Any]) -> str:
     """Say why a run has no value, what to do about it, and what it has changed all the same."""
+    if result.pending:
+        return f"run {result.run_id} waits for a yes: {pending(result)} ({to_approve(result.run_id)})"
     fault = f": {result.fault.message}" if result.fault else ""
     if result.fault is not None and result.fault.hint:
         fault += f" ({result.fault.hint})"
