@@ -134,6 +134,8 @@ class Agent:
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._approval = agent_permissions.approval_of(self.permissions, approve, self.settings)
+        if self._approval.parks and not self.settings.keep_runs:
+            raise UsageError("approve='park' lets a run wait in the store: it needs keep_runs")
         self._chose_approval = approve is not None or self.settings.approve is not None
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:

@@ -400,10 +400,12 @@ class ChangedRead(Record):
         call: number of the read in the run, as it was made first, and ``tool`` its tool.
         path: leads to the first difference: keys, and positions in lists.
         before: what stood there, as text of bounded length, and ``after`` what stands there now.
+        is_new: the read was not made before at all; ``call`` is its number now.
     """
 
     tool: str
     call: int
+    is_new: bool = False
     path: tuple[str | int, ...] = ()
     before: str = ""
     after: str = ""

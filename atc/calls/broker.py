@@ -436,8 +436,9 @@ class Broker:
         """Note where a read that is made again says something else than before its run waited."""
         if not attempt.reads:
             return
-        changed = self.journal.reads_again.compare(attempt.key, value, failed=failed)
-        if changed is not None:
+        parked, reads_again = self.journal.parked, self.journal.reads_again
+        changed = reads_again.compare(attempt.number, attempt.key, value, parked.rounds(), failed=failed)
+        if changed is not None and not changed.is_new:
             attempt.notes.append(wording.read_changed(changed))
 
     def _begun(self, request: CallRequest) -> Attempt:

@@ -239,6 +239,7 @@ class Journal:
             JournalError: it cannot be written; the call is neither made nor asked about.
         """
         self._append(call.record(), sync=True)
+        call.round = self.reads_again.round
         self.parked.add(call)
 
     def decide(self, number: int, decision: Decision) -> None:
@@ -269,22 +270,17 @@ class Journal:
         after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
         last = max(max(self.entries, default=0), self.parked.last)
         self._append(reads_again_record(last, after), sync=False)
-        dropped = [entry for _, of_key in self._drop_reads(last, after) for entry in of_key]
-        reads = (entry for entry in self.entries.values() if entry.effect is Effect.READ)
-        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
-        for entry in sorted((*dropped, *failed), key=lambda entry: entry.number):
-            if not entry.after_parked:
-                self.reads_again.before.setdefault(entry.key, []).append(entry)
+        self._begin_round(last, after)
 
-    def _drop_reads(self, last: int, after: int) -> list[tuple[CallKey, list[CallEntry]]]:
-        """Let no read answer a call any more whose number is in this range; return those that did."""
-        found = []
-        for key, recorded in [*self._successes.items()]:
-            dropped = [e for e in recorded if e.effect is Effect.READ and after < e.number <= last]
-            if dropped:
-                self._successes[key] = [entry for entry in recorded if entry not in dropped]
-                found.append((key, dropped))
-        return found
+    def _begin_round(self, last: int, after: int) -> None:
+        """Let no read answer a call any more whose number is in this range."""
+        reads = [entry for entry in self.entries.values() if entry.effect is Effect.READ and not entry.after_parked]
+        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
+        answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
+        self.reads_again.begin_round([*failed, *(entry for entry in answering if not entry.after_parked)])
+        for key in {entry.key for entry in answering if after < entry.number <= last}:
+            kept = (e for e in self._successes[key] if e.effect is not Effect.READ or not after < e.number <= last)
+            self._successes[key] = [*kept]
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
@@ -297,6 +293,7 @@ class Journal:
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
         self.attempt += 1
+        self.reads_again.begin_program()
         self._forget_claims()
 
     def claim(self, key: CallKey) -> CallEntry | None:
@@ -311,6 +308,8 @@ class Journal:
         entry, known = min(found, key=lambda pair: pair[0].number)
         self._claimed[known] += 1
         self._claims.add(entry.number)
+        if entry.effect is Effect.READ:
+            self.reads_again.note_answered(key)
         return entry
 
     def committed(self, key: CallKey) -> CallEntry | None:
@@ -570,9 +569,9 @@ class Journal:
             self._apply_ban(record)
             return
         if "reads_again" in record:
-            self._drop_reads(*read_reads_again(record))
+            self._begin_round(*read_reads_again(record))
             return
-        if self.parked.apply(record):
+        if self.parked.apply(record, self.reads_again.round):
             return
         number = record["call"]
         if "begin" in record:
