@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from atc.batch.book import TaskResult
     from atc.batch.limits import Limits
     from atc.batch.work import Executor
+    from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
     from atc.run.conversation import Conversation, Upcoming
@@ -502,13 +503,14 @@ class Agent:
         trace = stored.open_trace() if stored is not None else NoTrace()
         stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
+        approval = self._approval_in(request).of_run(run_id)
         run: Run  # it is made with the broker, which asks it about the calls that a program makes
         broker = Broker(
             tools=Toolset(),
             journal=journal,
             emit=emit,
             policy=self._policy,
-            approval=self._approval_in(request).of_run(run_id),
+            approval=approval,
             redactor=redactor,
             task=request.preamble.words_with(request.task),
             keep_traceback=stored.keep_traceback if stored else None,
@@ -517,6 +519,7 @@ class Agent:
             repairer=lambda complaint: run.repaired(complaint),
             alike=lambda tool, by: run.recovery.alike(tool, by),
             feeds_of=lambda call: run.feeds_of(call),
+            elsewhere=self._waits_elsewhere(approval, stored),
         )
         if turn is not None:
             turn.begin(broker, self.tools)
@@ -558,6 +561,14 @@ class Agent:
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval
         return agent_permissions.approval_of(self.permissions, "park", self.settings)
+
+    def _waits_elsewhere(self, approval: Approval, stored: StoredRun | None) -> Elsewhere | None:
+        """Return what finds an equal call that waits in another run; not where other principals have runs here, too."""
+        if not approval.parks or stored is None or approval.earlier is not None:
+            return None
+        from atc.run.waiting_elsewhere import WaitingElsewhere  # most runs do not wait
+
+        return WaitingElsewhere(self.store, stored.run_id).find
 
     def _asked_in(self, request: Request) -> AskUser:
         """Return who answers what the programs of a run ask."""

@@ -33,7 +33,7 @@ from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
 from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision
-from atc.calls.parking import Parking
+from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
 from atc.result import Call, Effect, RefusedBy
@@ -96,6 +96,7 @@ class Approving:
         feeds_of: says where the arguments of a call came from; ``None``: that is unknown.
         writes: returns the calls with effects that the task has made already.
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
+        elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
     """
 
     journal: Journal
@@ -108,12 +109,13 @@ class Approving:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None
     writes: Callable[[], Sequence[CallEntry]]
     until: Callable[[], float | None]
+    elsewhere: Elsewhere | None = None
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
-        self.parking = Parking(self.journal, self.redactor, self._explained)
+        self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""

@@ -28,6 +28,7 @@ from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
+from atc.calls.parking import Elsewhere
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
@@ -62,6 +63,7 @@ class Broker:
         repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
+        elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -104,6 +106,7 @@ class Broker:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
     all_tools: Toolset | None = None
+    elsewhere: Elsewhere | None = None
 
     def __post_init__(self) -> None:
         self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
@@ -121,6 +124,7 @@ class Broker:
             feeds_of=self.feeds_of,
             writes=lambda: self.writes,
             until=lambda: self.until,
+            elsewhere=self.elsewhere,
         )
         self._sender = Sender(
             clock=self.clock,

@@ -98,7 +98,7 @@ def approve(
 async def _asked(call: PendingCall) -> bool | None:
     heading = f"allow {question.visible_name(call.tool)}? effect: {call.effect}"
     about = question.About(plans.origins(call.feeds, call.arguments))
-    changed = [plans.read_again(each) for each in call.changed]
+    changed = [plans.read_again(each) for each in call.changed] + ([plans.waits_in(call.same_as)] * bool(call.same_as))
     return await question.ask(heading, call.arguments, [*call.warnings, *changed], about)
 
 

@@ -32,6 +32,7 @@ from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Tool
 from atc.traces.index import RunIndex
 from atc.traces.stores.base import prune
+from atc.traces.stores.files import FileStore
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -555,6 +556,53 @@ def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
     shop.outcome = outcome
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
+
+
+# -- the same call in another run --------------------------------------------------------------------------------------
+
+
+def test_a_call_that_waits_in_another_run_is_asked_about_with_that_run(shop: Shop) -> None:
+    first, second = shop.run(LOOP), shop.run('cancel(order="o9")\ncancel(order="o2")\nbook(order="o3")')
+    assert [call.same_as for call in first.pending] == [""] * 4
+    assert [call.same_as for call in second.pending] == ["", first.run_id, ""]  # another tool is another call
+    third = shop.run('cancel(order="o2")')
+    assert third.pending[0].same_as == first.run_id
+    assert shop.resume(third).pending == third.pending
+    assert [run.pending[0].same_as for run in waiting_runs(shop.agent().store, [third.run_id])] == [first.run_id]
+
+
+@pytest.mark.parametrize("how", ["denied", "made", "expired"])
+def test_what_does_not_wait_any_more_is_no_such_call(shop: Shop, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shop.run('cancel(order="o1")')
+    if how == "expired":
+        later = time.time() + parked.WAITS_S + 1
+        monkeypatch.setattr(time, "time", lambda: later)
+    else:
+        shop.agent().approve(first.run_id, deny=how == "denied")
+        assert shop.run('cancel(order="o1")').pending[0].same_as == (first.run_id if how == "made" else "")
+        shop.resume(first)
+    second = shop.run('cancel(order="o1")')
+    assert second.pending[0].same_as != first.run_id
+
+
+def test_another_runs_damaged_journal_keeps_no_run_from_asking(shop: Shop) -> None:
+    first = shop.run('cancel(order="o1")')
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    journal.write_bytes(
+        b'[1, "pending": ]\n["pending"]\n{"pending": {}}\n' + journal.read_bytes() + b'{"pending": 7, "t'
+    )
+    assert shop.run('cancel(order="o1")').pending[0].same_as == first.run_id
+    journal.write_bytes(b"\xff" * 100)
+    assert len(shop.run('cancel(order="o1")').pending) == 1
+
+
+def test_a_loop_of_calls_that_wait_reads_the_other_runs_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.run(LOOP)
+    looked: list[int] = []
+    recent = FileStore.recent
+    monkeypatch.setattr(FileStore, "recent", lambda *given: looked.append(1) or recent(*given))
+    assert all(call.same_as for call in shop.run(LOOP).pending)
+    assert looked == [1]
 
 
 # -- a journal or trace that was damaged -------------------------------------------------------------------------------
