@@ -185,8 +185,6 @@ class Agent:
     def conversation(self) -> Conversation:
         """Begin a conversation: tasks that may each refer to earlier ones
         (:class:`atc.run.conversation.Conversation`)."""
-        if self._approval.parks:
-            raise UsageError("a conversation does not wait for a yes: approve='park' is for tasks of their own")
         from atc.run.conversation import Conversation
 
         return Conversation(self)
@@ -372,13 +370,17 @@ class Agent:
         seconds: float | None = None,
         model: Model | None = None,
         listener: Listener | None = None,
+        turn: Upcoming | None = None,
     ) -> Result[Any]:
-        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own."""
+        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own.
+
+        ``turn``: its place in a conversation that is open.
+        """
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
-        request = replace(request, seconds=seconds)
+        request = replace(request, seconds=seconds, turn=turn)
         return await self._begin(
             request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener
         )

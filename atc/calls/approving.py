@@ -159,7 +159,7 @@ class Approving:
         )
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
-        parked = self.journal.parked.ask(attempt.key) if self.journal.parked else None
+        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:

@@ -20,6 +20,8 @@ from atc.traces.stores.base import RunStore, StoredRun
 
 MOST_RUNS, MOST_BYTES = 100, 20_000_000
 """The newest runs that are looked at, and the bytes of their journals that are read."""
+_Known = tuple[str, str]
+"""What a call is known by: the digests of its arguments and of its tool."""
 _OF_INTEREST = (b'"pending": ', b'"decision": ', b'"approved": ')
 
 
@@ -33,16 +35,16 @@ class WaitingElsewhere:
 
     def __init__(self, store: RunStore, run_id: str) -> None:
         self._store, self._run_id = store, run_id
-        self._first: asyncio.Future[dict[tuple[str, str], str]] | None = None
+        self._first: asyncio.Future[dict[_Known, tuple[float, str]]] | None = None
 
     async def find(self, key: CallKey, tool_digest: str) -> str:
         """Return the id of the first run in which an equal call of an equal tool waits; empty without one."""
         if self._first is None:
             self._first = asyncio.ensure_future(asyncio.to_thread(self._read))
-        return (await asyncio.shield(self._first)).get((key.digest, tool_digest), "")
+        return (await asyncio.shield(self._first)).get((key.digest, tool_digest), (0.0, ""))[1]
 
-    def _read(self) -> dict[tuple[str, str], str]:
-        found: dict[tuple[str, str], str] = {}
+    def _read(self) -> dict[_Known, tuple[float, str]]:
+        found: dict[_Known, tuple[float, str]] = {}
         left = MOST_BYTES
         with contextlib.suppress(OSError, EnvironmentProblem):  # to tell of another run is a help, and no condition
             for stored, _ in self._store.recent(MOST_RUNS, WAITS_S):
@@ -50,9 +52,8 @@ class WaitingElsewhere:
                     continue
                 lines, read = _lines(stored, left)
                 left -= read
-                found.update(
-                    dict.fromkeys(_waiting(lines), stored.run_id)
-                )  # the latest come first: the first one stays
+                for known, at in _waiting(lines):
+                    found[known] = min(found.get(known, (at, stored.run_id)), (at, stored.run_id))
                 if left <= 0:
                     break
         return found
@@ -71,9 +72,9 @@ def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
     return found, read
 
 
-def _waiting(lines: Iterable[bytes]) -> list[tuple[str, str]]:
-    """Return what the calls are that wait, with or without a yes: the digests of their arguments and of their tools."""
-    waiting: dict[int, tuple[str, str]] = {}
+def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
+    """Return the calls that wait, with or without a yes, and since when."""
+    waiting: dict[int, tuple[_Known, float]] = {}
     now = time.time()
     for line in lines:
         try:
@@ -81,7 +82,8 @@ def _waiting(lines: Iterable[bytes]) -> list[tuple[str, str]]:
             if "pending" in record:
                 waiting.pop(record["instead"], None)
                 if record["until"] > now:
-                    waiting[record["pending"]] = str(record["key"]), str(record["tool_digest"])
+                    known = str(record["key"]), str(record["tool_digest"])
+                    waiting[record["pending"]] = known, float(record["at"])
             elif "decision" in record and not record["yes"]:
                 waiting.pop(record["decision"], None)
             elif "approved" in record:  # it was made
