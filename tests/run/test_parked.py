@@ -630,7 +630,8 @@ def test_a_task_of_a_conversation_waits_and_the_next_one_says_for_what(shop: Sho
 def test_two_tasks_of_a_conversation_wait_one_after_the_other(shop: Shop) -> None:
     with shop.agent(CANCEL, CANCEL).conversation() as talk:
         for _ in range(2):
-            assert arguments(talk.run("cancel the first order")) == [{"order": "o1"}]  # a yes is for one task
+            waiting = talk.run("cancel the first order")
+            assert (arguments(waiting), waiting.pending[0].changed) == ([{"order": "o1"}], ())  # a yes is for one task
             shop.agent().approve(talk.id)
             assert talk.resume().status == "answered"
             shop.orders[0]["state"] = "cancelled"  # what a task before read says nothing about the next one
@@ -642,8 +643,9 @@ def test_what_was_decided_for_one_task_is_not_for_the_next(shop: Shop) -> None:
         first = talk.run("cancel the first order")
         shop.agent().approve(talk.id, deny=True)
         assert (talk.resume().status, talk.pending) == ("denied", ())
+        shop.orders[0]["state"] = "late"
         again = talk.run("cancel it, please")
-        assert (again.status, arguments(again)) == ("waiting", arguments(first))
+        assert (again.status, arguments(again), again.pending[0].changed) == ("waiting", arguments(first), ())
         assert again.pending[0].index != first.pending[0].index
         shop.agent().approve(talk.id)
         assert (talk.resume().status, shop.sent) == ("answered", ["o1"])
