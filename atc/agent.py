@@ -307,7 +307,13 @@ class Agent:
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
 
     def approve(
-        self, run_id: str, *, calls: Sequence[int] | None = None, deny: bool = False, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        calls: Sequence[int] | None = None,
+        deny: bool = False,
+        by: str | None = None,
+        key: str | None = None,
     ) -> tuple[PendingCall, ...]:
         """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then goes on with it.
 
@@ -318,17 +324,21 @@ class Agent:
             calls: the numbers of the calls (``Result.pending``); ``None``: all that wait.
             deny: say no.
             by: who decides, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some: ``by`` is that approver then. By default the key of
+                the settings (``ATC_APPROVER_KEY``).
 
         Returns:
             The calls that were decided about.
 
         Raises:
-            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long.
+            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long; or
+                the permissions name approvers, and this is none of them.
             JournalError: the decision cannot be written down, or another process works on the run.
         """
-        from atc.run.approvals import decide
+        from atc.run.approvals import decide, decider_of
 
-        return decide(self.store.find(run_id), calls, yes=not deny, by=by)
+        decider = decider_of(by=by, key=key, permissions=self.permissions, settings=self.settings)
+        return decide(self.store.find(run_id), calls, yes=not deny, decider=decider)
 
     def run_program(
         self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
@@ -359,6 +369,31 @@ class Agent:
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 
+    def apply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
+        """Make what a dry run planned, and nothing else: to call this is the yes to all of it. Blocks.
+
+        The same program runs for real, in the same run, and reads anew. A write that is not the next planned one, with
+        its arguments, ends the run before it (``denied``; ``fault.difference``). No model is asked.
+
+        Args:
+            run_id: the dry run, or the beginning of its name.
+            by: who says yes, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some, as for :meth:`approve`.
+
+        Raises:
+            UsageError: there is no such run, it planned nothing, its plan was applied before, or is too old; or the
+                permissions name approvers, and this is none of them.
+            JournalError: its journal is damaged, or another process works on the run.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.aapply(run_id, by=by, key=key))
+
+    async def aapply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
+        """:meth:`apply` for asynchronous code."""
+        from atc.run.apply import apply_plan  # most runs apply no plan
+
+        return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
+
     async def _go_on(
         self,
         stored: StoredRun,
@@ -376,6 +411,10 @@ class Agent:
 
         ``turn``: its place in a conversation that is open.
         """
+        if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
+            from atc.run.apply import apply_plan
+
+            return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
@@ -465,7 +504,11 @@ class Agent:
                 request.turn.result = result
             end(run, result)
             self._learn(run, request, result)
-            return result
+        if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
+            from atc.run import approval_url  # once the journal is free, for the answer may decide
+
+            await approval_url.ask(run.stored, self.settings, self.permissions)
+        return result
 
     async def _opened(
         self,
@@ -502,6 +545,7 @@ class Agent:
         stack.callback(journal.close)
         if resumed is not None:
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
+        applying = None if request.begin_apply is None else request.begin_apply(journal, redactor)
         trace = stored.open_trace() if stored is not None else NoTrace()
         stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
@@ -522,6 +566,7 @@ class Agent:
             alike=lambda tool, by: run.recovery.alike(tool, by),
             feeds_of=lambda call: run.feeds_of(call),
             elsewhere=self._waits_elsewhere(approval, stored),
+            applying=applying,
         )
         if turn is not None:
             turn.begin(broker, self.tools)
@@ -559,14 +604,20 @@ class Agent:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _approval_in(self, request: Request) -> Approval:
-        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked."""
+        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked.
+
+        Where a plan is applied, and in a conversation in memory, nothing waits: what no yes holds for is refused.
+        """
+        in_memory = request.turn is not None and not self.settings.keep_runs
+        if in_memory or request.begin_apply is not None:
+            return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval
         return agent_permissions.approval_of(self.permissions, "park", self.settings)
 
     def _waits_elsewhere(self, approval: Approval, stored: StoredRun | None) -> Elsewhere | None:
         """Return what finds an equal call that waits in another run; not where other principals have runs here, too."""
-        if not approval.parks or stored is None or approval.earlier is not None:
+        if not approval.may_park or stored is None or approval.earlier is not None:
             return None
         from atc.run.waiting_elsewhere import WaitingElsewhere  # most runs do not wait
 

@@ -25,6 +25,8 @@ from atc.wording.findings import finding, finding_alone
 from atc.wording.outcomes import (
     approved_by,
     argument_repairs,
+    asked_elsewhere,
+    decided_before,
     denied_by,
     more_calls,
     no_credential,
@@ -33,6 +35,7 @@ from atc.wording.outcomes import (
     read_changed,
     repeat,
     same_call,
+    sent_again,
 )
 from atc.wording.parts import (
     HIDDEN,
@@ -51,6 +54,8 @@ __all__ = [
     "SENT_BACK",
     "answer",
     "approved_by",
+    "asked_elsewhere",
+    "decided_before",
     "denied_by",
     "read_changed",
     "argument_repairs",
@@ -74,6 +79,7 @@ __all__ = [
     "outcome",
     "repeat",
     "same_call",
+    "sent_again",
     "short",
     "stated",
     "steps",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -10,15 +11,27 @@ from pydantic_core import PydanticCustomError
 
 from atc._host.files import read_own
 from atc._host.trust import parse_toml
+from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decoded
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
+from atc.calls.permissions.tool_tables import (
+    CallText,
+    Settle,
+    ToolTable,
+    call_text,
+    outcome_conditions,
+    place_of,
+)
 from atc.errors import SettingsError, UsageError
 from atc.result import Effect
+from atc.tools.keys import IdempotencyKey
 
 MAX_FILE = 256_000
 """Bytes of a permissions file."""
 MAX_RULES, MAX_PATTERNS, MAX_CLIENTS = 500, 200, 500
+MAX_NAME = 100
+"""Characters of an approver's name."""
 MAX_SHOWN = 5
 """Mistakes that one message names."""
 _MOST = 1_000_000
@@ -58,6 +71,22 @@ def _condition(path: str, value: Any) -> Condition:
         raise _wrong(f"`{path[:80]}`: {error}") from None
 
 
+def _outcome(given: Any) -> tuple[Condition, ...]:
+    try:
+        return outcome_conditions(given)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
+def _call(given: Any, *, response: bool) -> CallText:
+    if not isinstance(given, str):
+        raise _wrong('takes a call as text, such as "get_order(order_id=$order_id)"')
+    try:
+        return call_text(given, response=response)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
 PatternsOf = Annotated[Patterns, BeforeValidator(_patterns)]
 EffectName = Literal["read", "write", "unknown"]
 
@@ -75,6 +104,7 @@ class _RuleText(_Part):
     arguments: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
     principal: PatternsOf | None = None
     client: PatternsOf | None = None
+    wait: Literal["park"] | None = None
 
     @model_validator(mode="after")
     def _one_verdict(self) -> _RuleText:
@@ -86,6 +116,8 @@ class _RuleText(_Part):
                 "`client` stands beside `ask` and `deny` alone: what a client calls itself is a claim and no right. "
                 "`principal` is who it was proved to be"
             )
+        if said != ["ask"] and self.wait is not None:
+            raise _wrong("`wait` stands beside `ask` alone: what is allowed or denied waits for no yes")
         return self
 
     def rule(self, number: int) -> Rule:
@@ -95,7 +127,20 @@ class _RuleText(_Part):
         verdict: Verdict = "deny" if self.deny is not None else "ask"
         tools = self.deny if self.deny is not None else self.ask
         assert tools is not None
-        return Restriction(number, verdict, tools, *common, self.client)
+        return Restriction(number, verdict, tools, *common, self.client, self.wait)
+
+
+def _public_key(given: Any) -> bytes:
+    if isinstance(given, str) and given.startswith(PRIVATE):
+        raise _wrong("is a private key: it belongs to the approver alone. Make a new one (`atc permissions approver`)")
+    key = decoded(given, KEY_BYTES) if isinstance(given, str) else None
+    if key is None:
+        raise _wrong("is no public key, as `atc permissions approver NAME` prints it")
+    return key
+
+
+class _ApproverText(_Part):
+    public_key: Annotated[bytes, BeforeValidator(_public_key)]
 
 
 class _CapsText(_Part):
@@ -112,6 +157,50 @@ class _CapsText(_Part):
 class _ClientText(_CapsText):
     tools: PatternsOf | None = None
     read_only: bool = False
+
+
+Outcome = Annotated[tuple[Condition, ...], BeforeValidator(_outcome)]
+
+
+class _KeyText(_Part):
+    header: str | None = None
+    meta: str | None = None
+    window_s: float | None = Field(None, ge=0, le=_MOST, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> _KeyText:
+        try:
+            place_of(self.header, self.meta)
+        except ValueError as error:
+            raise _wrong(str(error)) from None
+        return self
+
+    def key(self) -> IdempotencyKey:
+        return IdempotencyKey(place_of(self.header, self.meta), self.window_s)
+
+
+class _SettleText(_Part):
+    read: Annotated[CallText, BeforeValidator(partial(_call, response=False))]
+    done: Outcome = ()
+    not_done: Outcome = ()
+
+    @model_validator(mode="after")
+    def _some_outcome(self) -> _SettleText:
+        if not (self.done or self.not_done):
+            raise _wrong("takes `done`, `not_done` or both: by what the read's answer says so")
+        return self
+
+
+class _ToolText(_Part):
+    idempotency_key: _KeyText | None = None
+    settle: _SettleText | None = None
+    undo: Annotated[CallText, BeforeValidator(partial(_call, response=True))] | None = None
+
+    def table(self, pattern: str) -> ToolTable:
+        given = self.settle
+        settle = None if given is None else Settle(given.read, given.done, given.not_done)
+        key = None if self.idempotency_key is None else self.idempotency_key.key()
+        return ToolTable(patterns_of([pattern]), key, settle, self.undo)
 
 
 class Section(_Part):
@@ -134,12 +223,18 @@ class _File(_Part):
     effects: dict[str, EffectName] = Field(default_factory=dict, max_length=MAX_RULES)
     caps: _CapsText = Field(default_factory=lambda: _CapsText.model_validate({}))
     clients: dict[str, _ClientText] = Field(default_factory=dict, max_length=MAX_CLIENTS)
+    approvers: dict[str, _ApproverText] | None = Field(None, min_length=1, max_length=MAX_CLIENTS)
+    tools: dict[str, _ToolText] = Field(default_factory=dict, max_length=MAX_RULES)
 
     @model_validator(mode="after")
-    def _patterns_of_effects(self) -> _File:
-        for pattern in self.effects:
-            if problem := pattern_problem(pattern):
-                raise _wrong(f"`effects`: the pattern {pattern[:60]!r} {problem}")
+    def _names(self) -> _File:
+        for table in ("effects", "tools"):
+            for pattern in getattr(self, table):
+                if problem := pattern_problem(pattern):
+                    raise _wrong(f"`{table}`: the pattern {pattern[:60]!r} {problem}")
+        for name in self.approvers or ():
+            if not (name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_NAME):
+                raise _wrong(f"`approvers`: a name has 1 to {MAX_NAME} characters that can be seen")
         return self
 
 
@@ -151,6 +246,8 @@ class Document(_Part):
         rules: in the order of the file.
         effects: what tools are taken for, with the patterns of their names.
         sections: by principal; ``*`` is everyone who has none.
+        approvers: who may decide about calls.
+        tools: how calls of tools are sent again, settled and undone, in the order of the file.
     """
 
     path: str
@@ -159,6 +256,8 @@ class Document(_Part):
     effects: tuple[tuple[Patterns, Effect], ...]
     caps: Caps
     sections: dict[str, Section]
+    approvers: Approvers
+    tools: tuple[ToolTable, ...]
 
 
 def read_document(path: Path) -> Document:
@@ -196,6 +295,8 @@ def read_document(path: Path) -> Document:
         effects=effects,
         caps=file.caps.caps(),
         sections=sections,
+        approvers=Approvers({name: each.public_key for name, each in (file.approvers or {}).items()}),
+        tools=tuple(each.table(pattern) for pattern, each in file.tools.items()),
     )
 
 
@@ -206,8 +307,12 @@ def _place(location: tuple[int | str, ...]) -> str:
             return ""
         case ("rules", int() as index, *rest):
             where, rest = f"rule {index + 1}", list(rest)
+        case ("approvers", str() as name, *rest):
+            where, rest = f"approver {name[:60]!r}", list(rest)
         case ("clients", str() as principal, *rest):
             where, rest = f"client {principal[:60]!r}", list(rest)
+        case ("tools", str() as pattern, *rest):
+            where, rest = f"tools {pattern[:60]!r}", list(rest)
         case (first, *rest):
             where, rest = f"`{first}`", list(rest)
     keys = [str(step)[:60] for step in rest if step != "[key]"]
