@@ -37,7 +37,7 @@ PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills parked-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -124,6 +124,9 @@ bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir
 
 store-kills: $(VENV)/.test  ## workers and a PostgreSQL server are killed at random: nothing twice, nothing lost; KILLS=100, SEED=0
 	$(BIN)/python -m benchmarks.store_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),0)
+
+parked-kills: $(VENV)/.test  ## runs whose writes wait for a yes are killed while they ask, are decided and go on: KILLS=150, SEED=0
+	$(BIN)/python -m benchmarks.parked_kills --kills $(or $(KILLS),150) --seed $(or $(SEED),0) $(ARGS)
 
 batch-kills: $(VENV)/.test  ## batches whose processes are killed, here and on a Ray cluster of two nodes on this machine (docs/batch.md): KILLS=100
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[ray]'

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from atc.batch.book import TaskResult
     from atc.batch.limits import Limits
     from atc.batch.work import Executor
+    from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
     from atc.run.conversation import Conversation, Upcoming
@@ -184,8 +185,6 @@ class Agent:
     def conversation(self) -> Conversation:
         """Begin a conversation: tasks that may each refer to earlier ones
         (:class:`atc.run.conversation.Conversation`)."""
-        if self._approval.parks:
-            raise UsageError("a conversation does not wait for a yes: approve='park' is for tasks of their own")
         from atc.run.conversation import Conversation
 
         return Conversation(self)
@@ -417,8 +416,12 @@ class Agent:
         seconds: float | None = None,
         model: Model | None = None,
         listener: Listener | None = None,
+        turn: Upcoming | None = None,
     ) -> Result[Any]:
-        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own."""
+        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own.
+
+        ``turn``: its place in a conversation that is open.
+        """
         if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
             from atc.run.apply import apply_plan
 
@@ -432,7 +435,7 @@ class Agent:
             return (await run_given(self, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
-        request = replace(request, seconds=seconds)
+        request = replace(request, seconds=seconds, turn=turn)
         return await self._begin(
             request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener
         )
@@ -562,13 +565,14 @@ class Agent:
         trace = stored.open_trace() if stored is not None else NoTrace()
         stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
+        approval = self._approval_in(request).of_run(run_id)
         run: Run  # it is made with the broker, which asks it about the calls that a program makes
         broker = Broker(
             tools=Toolset(),
             journal=journal,
             emit=emit,
             policy=self._policy,
-            approval=self._approval_in(request).of_run(run_id),
+            approval=approval,
             redactor=redactor,
             task=request.preamble.words_with(request.task),
             keep_traceback=stored.keep_traceback if stored else None,
@@ -577,6 +581,7 @@ class Agent:
             repairer=lambda complaint: run.repaired(complaint),
             alike=lambda tool, by: run.recovery.alike(tool, by),
             feeds_of=lambda call: run.feeds_of(call),
+            elsewhere=self._waits_elsewhere(approval, stored),
             applying=applying,
         )
         if turn is not None:
@@ -617,13 +622,22 @@ class Agent:
     def _approval_in(self, request: Request) -> Approval:
         """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked.
 
-        In a conversation, and where a plan is applied, nothing waits: what no yes holds for is refused.
+        Where a plan is applied, and in a conversation in memory, nothing waits: what no yes holds for is refused.
         """
-        if request.turn is not None or request.begin_apply is not None:
+        in_memory = request.turn is not None and not self.settings.keep_runs
+        if in_memory or request.begin_apply is not None:
             return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval
         return agent_permissions.approval_of(self.permissions, "park", self.settings)
+
+    def _waits_elsewhere(self, approval: Approval, stored: StoredRun | None) -> Elsewhere | None:
+        """Return what finds an equal call that waits in another run; not where other principals have runs here, too."""
+        if not approval.may_park or stored is None or approval.earlier is not None:
+            return None
+        from atc.run.waiting_elsewhere import WaitingElsewhere  # most runs do not wait
+
+        return WaitingElsewhere(self.store, stored.run_id).find
 
     def _asked_in(self, request: Request) -> AskUser:
         """Return who answers what the programs of a run ask."""

@@ -428,6 +428,7 @@ class PendingCall(Record):
         feeds: where arguments come from.
         warnings: what the check warned about and the call depends on.
         changed: reads that answered something else than before an earlier yes, which does not hold any more.
+        same_as: the first other run of the store in which an equal call waits; empty without one.
         until: when it is too late for a yes, in seconds since 1970.
     """
 
@@ -439,6 +440,7 @@ class PendingCall(Record):
     feeds: tuple[Feed, ...] = ()
     warnings: tuple[str, ...] = ()
     changed: tuple[ChangedRead, ...] = ()
+    same_as: str = ""
     until: float = 0.0
 
 

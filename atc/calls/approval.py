@@ -263,7 +263,7 @@ class Approval:
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
         policy: decides in place of all that, and knows of it what it needs.
-        can_wait: the run may end as ``waiting``. A task of a conversation does not.
+        can_wait: the run may end as ``waiting``. Not where a plan is applied, nor in memory.
     """
 
     approve: Approve = "never"

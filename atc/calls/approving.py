@@ -35,7 +35,7 @@ from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
 from atc.calls.own_exceptions import OwnExceptions
 from atc.calls.parked import Decision, ParkedCall, digest_of
-from atc.calls.parking import Parking
+from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
 from atc.errors import AtcError, CallRefused
 from atc.result import Call, Effect, RefusedBy
@@ -49,7 +49,8 @@ AFTER_LOOK = "it was written after a `look` at values, and no program before tha
 _ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
 _NO_WAIT = (
-    "it has to wait for a yes, and neither a conversation nor the applying of a plan waits: give it a task of its own"
+    "it has to wait for a yes, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
+    "task of its own"
 )
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
 
@@ -104,6 +105,7 @@ class Approving:
         feeds_of: says where the arguments of a call came from; ``None``: that is unknown.
         writes: returns the calls with effects that the task has made already.
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
+        elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
         applying: has the one yes to the plan that is applied; ``None`` where none is.
     """
 
@@ -117,13 +119,14 @@ class Approving:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None
     writes: Callable[[], Sequence[CallEntry]]
     until: Callable[[], float | None]
+    elsewhere: Elsewhere | None = None
     applying: Applying | None = None
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
-        self.parking = Parking(self.journal, self.redactor, self._explained)
+        self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
@@ -193,7 +196,7 @@ class Approving:
         )
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
-        parked = self.journal.parked.ask(attempt.key) if self.journal.parked else None
+        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
         is_void = False
         while True:
             request = replace(ordinary, same_as=self.same(attempt))

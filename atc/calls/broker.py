@@ -30,6 +30,7 @@ from atc.calls.idempotency import SentKey, new_key
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
 from atc.calls.parked import digest_of
+from atc.calls.parking import Elsewhere
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
@@ -67,6 +68,7 @@ class Broker:
         repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
+        elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
         applying: holds the writes to a plan that is applied; ``None`` where none is.
 
     Attributes:
@@ -111,6 +113,7 @@ class Broker:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
     all_tools: Toolset | None = None
+    elsewhere: Elsewhere | None = None
     applying: Applying | None = None
     planned: list[Attempt] = field(default_factory=list)
 
@@ -132,6 +135,7 @@ class Broker:
             feeds_of=self.feeds_of,
             writes=lambda: self.writes,
             until=lambda: self.until,
+            elsewhere=self.elsewhere,
             applying=self.applying,
         )
         self._sender = Sender(

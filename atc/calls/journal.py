@@ -627,6 +627,7 @@ class Journal:
             self._left = self._left | self._committed
         self._left |= {entry.key: entry for entry in done if entry.effect is not Effect.READ}
         self._reads.end_task(self.entries)
+        self.reads_again = ReadsAgain()  # what a task before had read when it waited is nothing to this one
         self._begin_stage({}, False, inputs)
         self._successes, self._committed = {}, {}
         self.task_inputs, self._requests, self._repeated = inputs, 0, 0

@@ -177,11 +177,16 @@ class ParkedCalls:
         """Let the next program ask for all of them again."""
         self._asked.clear()
 
-    def ask(self, key: CallKey) -> ParkedCall | None:
-        """Return the parked call that equals one which the program makes: the n-th equals the n-th."""
+    def ask(self, key: CallKey, request: int) -> ParkedCall | None:
+        """Return the parked call that equals one which the program makes: the n-th equals the n-th.
+
+        Args:
+            key: of the call.
+            request: number of the task of a conversation that makes it: no decision about another task is for it.
+        """
         used = self._used()
         for number, call in self.of_number.items():
-            if number in self._asked or number in self._replaced or number in used:
+            if call.request != request or number in self._asked or number in self._replaced or number in used:
                 continue
             if call.key.digest == key.digest and same_tool(call.key, key):
                 self._asked.add(number)

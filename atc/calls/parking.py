@@ -16,11 +16,13 @@ from atc._records.records import ChangedRead, PendingCall
 from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt
 from atc.calls.contract import CallReply
+from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
 from atc.calls.json_values import canonical
 from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
 from atc.errors import CallRefused
 
+Elsewhere = Callable[[CallKey, str], Awaitable[str]]
 _ENDED = "the run waits for a yes to an earlier call: nothing is called until then"
 
 
@@ -32,11 +34,13 @@ class Parking:
         journal: of the run.
         redactor: of the run.
         explained: adds to a request what helps a person to answer it.
+        elsewhere: returns the first other run in which an equal call waits, by its key and its tool's digest.
     """
 
     journal: Journal
     redactor: Redactor
     explained: Callable[[Attempt, ApprovalRequest], Awaitable[ApprovalRequest]]
+    elsewhere: Elsewhere | None = None
 
     def __post_init__(self) -> None:
         self.has_begun = False
@@ -99,6 +103,8 @@ class Parking:
         self.has_begun = True
         if known is None or not self._goes_on(known, request, attempt):
             request = await self.explained(attempt, request)
+            digest = digest_of(attempt.granted)
+            same_as = await self.elsewhere(attempt.key, digest) if self.elsewhere is not None else ""
             now = time.time()
             shown = PendingCall(
                 index=attempt.number,
@@ -109,13 +115,14 @@ class Parking:
                 feeds=request.feeds,
                 warnings=tuple(map(self.redactor.text, request.warnings)),
                 changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
+                same_as=same_as,
                 until=now + WAITS_S,
             )
             self.journal.park(
                 ParkedCall(
                     number=attempt.number,
                     key=attempt.key,
-                    tool_digest=digest_of(attempt.granted),
+                    tool_digest=digest,
                     at=now,
                     until=shown.until,
                     shown=shown,

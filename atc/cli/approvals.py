@@ -140,7 +140,7 @@ def read_key(path: Path) -> str:
 async def _asked(call: PendingCall, run: WaitingRun) -> bool | None:
     heading = f"allow {question.visible_name(call.tool)}? effect: {call.effect}"
     about = question.About(plans.origins(call.feeds, call.arguments), [wording.call(each) for each in run.done])
-    changed = [plans.read_again(each) for each in call.changed]
+    changed = [plans.read_again(each) for each in call.changed] + ([plans.waits_in(call.same_as)] * bool(call.same_as))
     return await question.ask(heading, call.arguments, [*call.warnings, *changed], about)
 
 

@@ -251,9 +251,10 @@ async def journal_of(request: Request, stored: StoredRun | None, *, resumed: boo
     Raises:
         JournalError: it is damaged or lacks a call, or another process works on the run.
     """
-    if request.turn is not None:
+    if request.turn is not None and not resumed:
         return request.turn.open_journal(stored)
-    return Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+    journal = Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+    return journal if request.turn is None else request.turn.take(journal)
 
 
 async def _in_a_thread(stored: StoredRun, *, resumed: bool) -> Journal:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from atc._host.invisible import visible
 from atc._records.packing import as_text
-from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, SameCall
+from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, PendingCall, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
@@ -78,8 +78,30 @@ def waits(run: str, tool: str, arguments: Mapping[str, Any]) -> str:
     return f"waits for a yes: {made} ({how})"
 
 
+def pending(waiting: Sequence[PendingCall]) -> str:
+    """Say which calls wait for a yes."""
+    calls = [call(Invocation(tool=each.tool, arguments=each.arguments)) for each in waiting[:MAX_CALLS]]
+    more = [f"and {len(waiting) - MAX_CALLS:,} more calls"] if len(waiting) > MAX_CALLS else []
+    return "; ".join((*calls, *more))
+
+
+def conversation_waits(run_id: str, number: int, waiting: Sequence[PendingCall], then: str) -> str:
+    """Say why the next task of a conversation does not begin: calls of the last one wait for a yes.
+
+    Args:
+        run_id: of the conversation.
+        number: of the task that waits.
+        waiting: its calls.
+        then: what goes on with it once they are decided.
+    """
+    how = f"`atc runs approve {run_id}` decides (--deny: no), and {then} then goes on with it"
+    return f"task {number} waits for a yes: {pending(waiting)} ({how})"
+
+
 def run_failed(result: Result[Any]) -> str:
     """Say why a run has no value, what to do about it, and what it has changed all the same."""
+    if result.pending:
+        return f"run {result.run_id} waits for a yes: {pending(result.pending)} ({to_approve(result.run_id)})"
     fault = f": {result.fault.message}" if result.fault else ""
     if result.fault is not None and result.fault.hint:
         fault += f" ({result.fault.hint})"

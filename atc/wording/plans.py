@@ -157,7 +157,13 @@ def pending_call(call: PendingCall) -> list[str]:
     lines += [f"     {fed(feed, call.arguments)}" for feed in call.feeds]
     lines += [f"     warning: {visible(text)}" for text in call.warnings]
     lines += [f"     {read_again(each)}" for each in call.changed]
+    lines += [f"     {waits_in(call.same_as)}"] if call.same_as else []
     return lines
+
+
+def waits_in(run_id: str) -> str:
+    """Say that an equal call waits in another run."""
+    return f"the same call waits in run {visible(run_id)}: approve one of them, unless it is to be made twice"
 
 
 def read_again(change: ChangedRead) -> str:

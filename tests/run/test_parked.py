@@ -32,6 +32,7 @@ from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Tool
 from atc.traces.index import RunIndex
 from atc.traces.stores.base import prune
+from atc.traces.stores.files import FileStore
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -557,6 +558,132 @@ def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
 
 
+# -- the same call in another run --------------------------------------------------------------------------------------
+
+
+def test_a_call_that_waits_in_another_run_is_asked_about_with_that_run(shop: Shop) -> None:
+    first, second = shop.run(LOOP), shop.run('cancel(order="o9")\ncancel(order="o2")\nbook(order="o3")')
+    assert [call.same_as for call in first.pending] == [""] * 4
+    assert [call.same_as for call in second.pending] == ["", first.run_id, ""]  # another tool is another call
+    third = shop.run('cancel(order="o2")')
+    assert third.pending[0].same_as == first.run_id
+    assert shop.resume(third).pending == third.pending
+    assert [run.pending[0].same_as for run in waiting_runs(shop.agent().store, [third.run_id])] == [first.run_id]
+
+
+@pytest.mark.parametrize("how", ["denied", "made", "expired"])
+def test_what_does_not_wait_any_more_is_no_such_call(shop: Shop, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shop.run('cancel(order="o1")')
+    if how == "expired":
+        later = time.time() + parked.WAITS_S + 1
+        monkeypatch.setattr(time, "time", lambda: later)
+    else:
+        shop.agent().approve(first.run_id, deny=how == "denied")
+        assert shop.run('cancel(order="o1")').pending[0].same_as == (first.run_id if how == "made" else "")
+        shop.resume(first)
+    second = shop.run('cancel(order="o1")')
+    assert second.pending[0].same_as != first.run_id
+
+
+def test_another_runs_damaged_journal_keeps_no_run_from_asking(shop: Shop) -> None:
+    first = shop.run('cancel(order="o1")')
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    journal.write_bytes(
+        b'[1, "pending": ]\n["pending"]\n{"pending": {}}\n' + journal.read_bytes() + b'{"pending": 7, "t'
+    )
+    assert shop.run('cancel(order="o1")').pending[0].same_as == first.run_id
+    journal.write_bytes(b"\xff" * 100)
+    assert len(shop.run('cancel(order="o1")').pending) == 1
+
+
+def test_a_loop_of_calls_that_wait_reads_the_other_runs_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.run(LOOP)
+    looked: list[int] = []
+    recent = FileStore.recent
+    monkeypatch.setattr(FileStore, "recent", lambda *given: looked.append(1) or recent(*given))
+    assert all(call.same_as for call in shop.run(LOOP).pending)
+    assert looked == [1]
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+CANCEL = 'answer = cancel(order=find_orders()["orders"][0]["id"])["receipt"]'
+
+
+def test_a_task_of_a_conversation_waits_and_the_next_one_says_for_what(shop: Shop) -> None:
+    with shop.agent(CANCEL, "answer = answer_1 + '!'").conversation() as talk:
+        first = talk.run("cancel the first order")
+        assert (first.status, arguments(first), talk.pending) == ("waiting", [{"order": "o1"}], first.pending)
+        assert (talk.turns[0].status, talk.turns[0].problem) == ("waiting", "waits for a yes: cancel(order='o1')")
+        with pytest.raises(UsageError, match=rf"task 1 waits for a yes: cancel\(order='o1'\) .*approve {talk.id}"):
+            talk.run("and shout")
+        assert (talk.resume().status, shop.sent) == ("waiting", [])
+        shop.agent().approve(talk.id)
+        done = talk.resume()
+        assert (done.status, done.value, shop.sent, talk.pending) == ("answered", "r-o1", ["o1"], ())
+        assert talk.run("and shout").value == "r-o1!"
+        assert [(turn.number, turn.status) for turn in talk.turns] == [(1, "answered"), (2, "answered")]
+        with pytest.raises(UsageError, match="no task of this conversation waits"):
+            talk.resume()
+
+
+def test_two_tasks_of_a_conversation_wait_one_after_the_other(shop: Shop) -> None:
+    with shop.agent(CANCEL, CANCEL).conversation() as talk:
+        for _ in range(2):
+            waiting = talk.run("cancel the first order")
+            assert (arguments(waiting), waiting.pending[0].changed) == ([{"order": "o1"}], ())  # a yes is for one task
+            shop.agent().approve(talk.id)
+            assert talk.resume().status == "answered"
+            shop.orders[0]["state"] = "cancelled"  # what a task before read says nothing about the next one
+    assert shop.sent == ["o1", "o1"]  # it was asked for twice, and approved twice
+
+
+def test_what_was_decided_for_one_task_is_not_for_the_next(shop: Shop) -> None:
+    with shop.agent(CANCEL, CANCEL).conversation() as talk:
+        first = talk.run("cancel the first order")
+        shop.agent().approve(talk.id, deny=True)
+        assert (talk.resume().status, talk.pending) == ("denied", ())
+        shop.orders[0]["state"] = "late"
+        again = talk.run("cancel it, please")
+        assert (again.status, arguments(again), again.pending[0].changed) == ("waiting", arguments(first), ())
+        assert again.pending[0].index != first.pending[0].index
+        shop.agent().approve(talk.id)
+        assert (talk.resume().status, shop.sent) == ("answered", ["o1"])
+
+
+def test_a_yes_that_its_task_did_not_use_lets_no_call_of_the_next_one_through(shop: Shop) -> None:
+    program = 'if find_orders()["orders"][0]["state"] == "open":\n    cancel(order="o1")\nanswer = 1'
+    with shop.agent(program, 'cancel(order="o1")\nanswer = 1').conversation() as talk:
+        talk.run("cancel the first order, if it is open")
+        shop.agent().approve(talk.id)
+        shop.orders[0]["state"] = "sent"
+        assert (talk.resume().status, shop.sent) == ("answered", [])
+        assert (talk.run("cancel it all the same").status, shop.sent) == ("waiting", [])
+
+
+def test_a_conversation_that_went_on_elsewhere_is_closed(shop: Shop) -> None:
+    with shop.agent(CANCEL).conversation() as talk:
+        talk.run("cancel the first order")
+        shop.agent().approve(talk.id)
+        assert shop.agent().resume(talk.id).status == "answered"
+        with pytest.raises(UsageError, match="went on elsewhere"):
+            talk.resume()
+        with pytest.raises(UsageError, match="is closed"):
+            talk.run("another one")
+    assert shop.sent == ["o1"]
+
+
+def test_a_conversation_waits_on_where_its_run_is_in_use(shop: Shop) -> None:
+    with shop.agent(CANCEL).conversation() as talk:
+        talk.run("cancel the first order")
+        shop.agent().approve(talk.id)
+        journal = shop.agent().store.run(talk.id).open_journal()
+        with pytest.raises(JournalError, match="in use"):
+            talk.resume()
+        journal.close()
+        assert (talk.resume().status, shop.sent) == ("answered", ["o1"])
+
+
 # -- a journal or trace that was damaged -------------------------------------------------------------------------------
 
 
@@ -625,7 +752,5 @@ def test_a_run_that_waits_is_not_pruned_before_its_time(shop: Shop, monkeypatch:
 def test_what_cannot_wait_says_so(shop: Shop) -> None:
     with pytest.raises(UsageError, match="keep_runs"):
         Agent([make_tool("pay", None, Effect.WRITE)], model=FakeModel([]), approve="park", keep_runs=False)
-    with pytest.raises(UsageError, match="conversation does not wait"):
-        shop.agent().conversation()
     with pytest.raises(UsageError, match="probing does not wait"):
         Prober(shop.tools(), approve="park")

@@ -99,13 +99,21 @@ def test_what_needs_the_value_of_a_call_that_waits_ends_the_program_there(till: 
     assert (waiting.status, [call.tool for call in waiting.pending], till.asked) == ("waiting", ["pay"], [])
 
 
-def test_a_dry_run_plans_it_and_a_conversation_refuses_it_and_says_why(till: Till) -> None:
+def test_a_dry_run_plans_it_and_a_conversation_that_is_not_kept_refuses_it_and_says_why(till: Till) -> None:
     assert till.agent(PAY).run("pay 5", dry_run=True).status == "planned"
-    with till.agent(PAY, 'answer = book(room="4")', approve=till.ask) as agent:
+    with till.agent(PAY, 'answer = book(room="4")', approve=till.ask, keep_runs=False) as agent:
         conversation = agent.conversation()
         refused = conversation.run("pay 5")
         assert (refused.status, till.paid, till.asked) == ("denied", [], [])
-        assert "neither a conversation" in str(refused.calls[0].error)
+        assert "a conversation that is not kept" in str(refused.calls[0].error)
+        assert conversation.run("book room 4").status == "answered"
+
+
+def test_a_task_of_a_conversation_waits_by_a_rule(till: Till) -> None:
+    with till.agent(PAY, 'answer = book(room="4")', approve=till.ask) as agent, agent.conversation() as conversation:
+        assert (conversation.run("pay 5").status, till.asked) == ("waiting", [])
+        till.agent().approve(conversation.id)
+        assert (conversation.resume().value, till.paid) == (5, [5])
         assert conversation.run("book room 4").status == "answered"
 
 
