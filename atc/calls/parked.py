@@ -22,6 +22,7 @@ from atc._records.records import ChangedRead, PendingCall
 from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
+from atc.calls.settled import LAST_TIME
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -31,8 +32,6 @@ WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
-LAST_TIME = 253_402_300_800.0
-"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
 AN_ERROR = "an error"
 """What a read that failed answers. How errors are worded differs from one time to the next."""
 

@@ -34,7 +34,7 @@ from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
-from atc.wording import outcomes, plans, sketches
+from atc.wording import doubts, outcomes, plans, sketches
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -296,6 +296,12 @@ class RunView:
 
     def _on_substituted(self, data: dict[str, Any]) -> None:
         self.line(f"{data['by']} took the place of {data['tool']}", "dim")
+
+    def _on_call_settled(self, data: dict[str, Any]) -> None:
+        self.line(clean(doubts.settled_event(data["index"], data["tool"], data["outcome"], data["by"])), "yellow")
+
+    def _on_call_undone(self, data: dict[str, Any]) -> None:
+        self.line(clean(f"call {data['index']} ({data['tool']}) was undone by run {data['run']}"), "yellow")
 
     def _on_answered(self, data: dict[str, Any]) -> None:
         if data.get("unresolved"):

@@ -190,11 +190,13 @@ class Tool:
 
     Attributes:
         drifted: whether it answers differently from its document; a program that follows the document will likely fail.
+        undo: the call that undoes one of it, in the user's own words; a stranger's document has none.
     """
 
     protocol: Protocol
     transport: Transport | None = None
     drifted: bool = False
+    undo: str = ""
 
     @property
     def name(self) -> str:

@@ -33,6 +33,8 @@ from atc.wording.outcomes import (
     read_changed,
     repeat,
     same_call,
+    settled,
+    settled_as_not_done,
 )
 from atc.wording.parts import (
     HIDDEN,
@@ -74,6 +76,8 @@ __all__ = [
     "outcome",
     "repeat",
     "same_call",
+    "settled",
+    "settled_as_not_done",
     "short",
     "stated",
     "steps",
