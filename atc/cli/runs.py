@@ -101,6 +101,8 @@ def runs(
         calls = f"{row['calls']}, {row['replayed']} replayed" if row["replayed"] else str(row["calls"])
         table.add_row(row["run_id"], _status(row), calls, str(row["revisions"]), *cost, task)
     print_table(table)
+    if any(row["status"] == "in_doubt" for row in rows):
+        out.print("in_doubt: `atc runs settle RUN` finds out whether the call was done", markup=False)
 
 
 def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:

@@ -337,6 +337,8 @@ class RunView:
             made = [_invocations(data.get(name, ())) for name in ("done", "not_done")]
             for line in outcomes.effects(*made, in_doubt=data["status"] == "in_doubt"):
                 self.line(line, "yellow")
+        if data["status"] == "in_doubt" and data.get("trace"):
+            self.line(doubts.to_settle(data["run_id"]), "yellow")
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
             self.line(f"value: {_short(data['value'], 2000)}")

@@ -64,18 +64,12 @@ def how_to_name(tool: str) -> str:
     return f'`settle` of [tools."{_cut(tool)}"] in the permissions file names one (docs/approval.md)'
 
 
-def to_settle(run_id: str, index: int, read: str | None, tool: str) -> str:
-    """Say what would settle a call in doubt.
-
-    Args:
-        run_id: of its run.
-        index: of the call.
-        read: that is named for it, as the user's file writes it.
-        tool: of the call.
-    """
-    how = f"asks {_cut(read)}" if read is not None else f"needs a read: {how_to_name(tool)}"
-    hand = f"`atc runs settle {run_id} --call {index} --done` (or --not-done) takes your word"
-    return f"`atc runs settle {run_id}` {how}; {hand}"
+def to_settle(run_id: str) -> str:
+    """Say what settles the calls in doubt of a run."""
+    return (
+        f"`atc runs settle {run_id}` asks the read that your permissions file names for the call, or says how to name "
+        "one; with --call and --done or --not-done it takes your word"
+    )
 
 
 def undone_call(found: UndoneCall) -> list[str]:

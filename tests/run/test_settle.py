@@ -16,8 +16,10 @@ import pytest
 from atc import Agent, FakeModel, Result
 from atc._records.records import SettledCall
 from atc.calls.approval import ApprovalRequest
-from atc.calls.journal import Journal
+from atc.calls.journal import Journal, call_key
+from atc.calls.settled import Settlement
 from atc.errors import JournalError, RunInUse, UsageError
+from atc.result import Effect
 from atc.run import settling
 from atc.run.settling import settle_by_hand
 from atc.tools.openapi.importer import import_openapi
@@ -317,3 +319,19 @@ def test_what_was_settled_is_read_back_and_a_damaged_record_refuses_the_journal(
     journal = Journal(path)
     assert journal.in_doubt() is not None
     journal.close()
+
+
+def test_what_an_earlier_task_of_a_conversation_did_after_all_is_not_done_again() -> None:
+    journal = Journal()
+    journal.begin_attempt()
+    for number in (1, 2):
+        key = call_key("pay", {"order": str(number)})
+        entry = journal.begin(number, key, {"order": str(number)}, Effect.WRITE)
+        journal.fail(entry, surely_not_done=False, message="lost")
+    journal.begin_request(answered=False)
+    for number, done in ((1, True), (2, False)):
+        journal.settle(number, Settlement(done, "ann", person=True, at=0.0))
+    assert journal.left(call_key("pay", {"order": "1"})) is journal.entries[1]
+    assert journal.claim(call_key("pay", {"order": "1"})) is None
+    assert journal.left(call_key("pay", {"order": "2"})) is None
+    assert [entry.number for entry in journal.equal_writes(call_key("pay", {"order": "2"}))] == [2]
