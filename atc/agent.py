@@ -330,7 +330,9 @@ class Agent:
 
         return decide(self.store.find(run_id), calls, yes=not deny, by=by)
 
-    def settle(self, run_id: str, *, calls: Sequence[int] | None = None) -> tuple[SettledCall, ...]:
+    def settle(
+        self, run_id: str, *, calls: Sequence[int] | None = None, done: bool | None = None, by: str | None = None
+    ) -> tuple[SettledCall, ...]:
         """Find out whether calls in doubt of a run were done, by the reads that the permissions name for them.
 
         Nothing is sent again: :meth:`resume` goes on with the run.
@@ -338,21 +340,28 @@ class Agent:
         Args:
             run_id: the run, or the beginning of its name.
             calls: the numbers of the calls (``Result.in_doubt``); ``None``: all that are in doubt.
+            done: takes the word of a person in place of a read: the ``calls`` were done, or they were not.
+            by: who says so, for the record; by default the user of this process.
 
         Returns:
             What came of each: ``done``, ``not_done``, or ``in_doubt`` still, and why.
 
         Raises:
-            UsageError: there is no such run, or a call of it is not in doubt.
+            UsageError: there is no such run, a call of it is not in doubt, or ``done`` is given without ``calls``.
             JournalError: its journal is damaged, or another process works on the run.
         """
-        return wait_for(self.asettle(run_id, calls=calls))
+        return wait_for(self.asettle(run_id, calls=calls, done=done, by=by))
 
-    async def asettle(self, run_id: str, *, calls: Sequence[int] | None = None) -> tuple[SettledCall, ...]:
+    async def asettle(
+        self, run_id: str, *, calls: Sequence[int] | None = None, done: bool | None = None, by: str | None = None
+    ) -> tuple[SettledCall, ...]:
         """:meth:`settle` for asynchronous code."""
-        from atc.run.settling import settle_run
+        from atc.run.settling import settle_by_hand, settle_run
 
-        return await settle_run(self, run_id, calls)
+        if done is None:
+            return await settle_run(self, run_id, calls)
+        stored = await asyncio.to_thread(self.store.find, run_id)
+        return await asyncio.to_thread(settle_by_hand, stored, calls, done=done, by=by)
 
     def undo(self, run_id: str, *, dry_run: bool = False) -> UndoneRun:
         """Undo what a run did, by the inverses that the permissions or ``@tool(undo=…)`` name, the newest first.

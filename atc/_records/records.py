@@ -469,9 +469,10 @@ class SettledCall(Record):
     said: str = ""
 
 
-UndoReason = Literal["", "no_inverse", "no_tool", "masked", "no_value", "in_doubt", "undone", "undo_in_doubt"]
-"""Why a call is not undone: it has no inverse; the inverse's tool is not there; a credential of the call, or another
-value that the inverse needs, is not in the journal; the call is in doubt; it was undone before; it may have been."""
+UndoReason = Literal["", "no_inverse", "no_tool", "a_read", "masked", "no_value", "in_doubt", "undone", "undo_in_doubt"]
+"""Why a call is not undone: it has no inverse; the inverse's tool is not there, or is a read; a credential of the call,
+or another value that the inverse needs, is not in the journal; it is in doubt; it was undone before; or may have been.
+"""
 
 
 class UndoneCall(Record):

@@ -12,6 +12,9 @@ from atc.calls.entry import CallEntry, call_key
 from atc.calls.permissions.tool_tables import CallText, Reference
 from atc.schemas.protocol import Protocol, original_arguments
 
+MAX_BITS, MAX_DIGITS = 128, 40
+"""Of a number that is written as text, or was."""
+
 
 class NoValue(Exception):
     """Says that a call cannot be filled in. ``what`` is the value that is not there, as the file names it."""
@@ -55,6 +58,30 @@ def filled(
         else:
             made[name] = _at(response[0], ("", *given.path), given)
     return made
+
+
+def encoded(arguments: Mapping[str, Any], protocol: Protocol) -> dict[str, Any]:
+    """Return the arguments of a named call as its tool takes them: by its own names, and a number as the text of it, or
+    the other way round, where its schema says so. Nothing else is changed: it would be another value.
+    """
+    properties = protocol.parameters.get("properties", {})
+    made = original_arguments(protocol, dict(arguments))
+    return {name: _encoded(value, properties.get(name)) for name, value in made.items()}
+
+
+def _encoded(value: Any, schema: Any) -> Any:
+    wanted = schema.get("type") if isinstance(schema, dict) else None
+    if wanted == "string" and type(value) is int and value.bit_length() <= MAX_BITS:
+        return str(value)
+    if wanted == "integer" and isinstance(value, str) and _is_integer(value):
+        return int(value)
+    return value
+
+
+def _is_integer(text: str) -> bool:
+    """Return whether a text is how a whole number is written, and no other text is that."""
+    digits = text.removeprefix("-")
+    return len(text) <= MAX_DIGITS and digits.isascii() and digits.isdigit() and str(int(text)) == text
 
 
 def _named(arguments: Mapping[str, Any], name: str, protocol: Protocol | None) -> Any:

@@ -83,7 +83,7 @@ def _by_hand(stored: StoredRun, call: list[int] | None, *, done: bool) -> tuple[
     if not question.has_terminal():
         raise UsageError(
             "your word needs a terminal, where a person sees the call: run it there, or call "
-            "atc.run.settling.settle_by_hand in a program of yours"
+            "agent.settle(run_id, calls=[…], done=…) in a program of yours"
         )
     found: tuple[SettledCall, ...] = ()
     for each in _chosen(stored, call):

@@ -26,7 +26,7 @@ from atc.calls.broker import Broker
 from atc.calls.contract import CallRequest
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
-from atc.calls.named_calls import NoValue, filled, sent_arguments
+from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
 from atc.calls.permissions.conditions import Condition
 from atc.calls.permissions.guard import Guard
 from atc.calls.permissions.patterns import Reader
@@ -173,7 +173,8 @@ class Settling:
             doubt.stays("masked")
         else:
             try:
-                doubt.arguments, doubt.tool = filled(doubt.settle.read, arguments, written), read
+                doubt.arguments = encoded(filled(doubt.settle.read, arguments, written), read.protocol)
+                doubt.tool = read
             except NoValue as missing:
                 doubt.stays("no_value", missing.what)
         return doubt
@@ -189,7 +190,7 @@ class Settling:
             tools = Toolset([doubt.tool])
             await stack.enter_async_context(tools.opened())
             self._broker.grant(tools)
-        except AtcError as error:
+        except Exception as error:  # a server of the user's may fail to start in any way
             doubt.tool = None
             doubt.stays("failed", self._redactor.text(str(error)))
 
@@ -313,7 +314,7 @@ async def settle_resumed(agent: Agent, journal: Journal, stored: StoredRun, emit
 
 
 def settle_by_hand(
-    stored: StoredRun, numbers: Sequence[int], *, done: bool, by: str | None = None
+    stored: StoredRun, numbers: Sequence[int] | None, *, done: bool, by: str | None = None
 ) -> tuple[SettledCall, ...]:
     """Take the word of a person for calls in doubt.
 
@@ -324,9 +325,11 @@ def settle_by_hand(
         by: who says so; by default the user of this process.
 
     Raises:
-        UsageError: it has no journal, or one of the calls is not in doubt.
+        UsageError: it has no journal, no call is named, or one of them is not in doubt.
         JournalError: its journal is damaged, or another process works on the run.
     """
+    if not numbers:
+        raise UsageError("a person's word is about calls that were looked at: name them by their numbers")
     journal, who = opened(stored), by or _user()
     try:
         found = []

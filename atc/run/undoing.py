@@ -15,7 +15,7 @@ from atc._records.events import Event
 from atc._records.records import Feed, PlannedCall, UndoneCall, UndoneRun, UndoReason
 from atc.calls.entry import CallEntry, call_key
 from atc.calls.journal import Journal
-from atc.calls.named_calls import NoValue, filled, sent_arguments
+from atc.calls.named_calls import NoValue, encoded, filled, sent_arguments
 from atc.calls.permissions.tool_tables import CallText, Reference, call_text, undo_of
 from atc.calls.settled import Undo
 from atc.errors import JournalError, UsageError
@@ -102,6 +102,8 @@ class Undoing:
         by, arguments = self.agent.tools.get(inverse.tool), sent_arguments(entry)
         if by is None or by.transport is None:
             step.stays("no_tool", inverse.tool)
+        elif by.protocol.effect is Effect.READ:
+            step.stays("a_read", inverse.tool)
         elif arguments is None:
             step.stays("masked")
         else:
@@ -115,7 +117,7 @@ class Undoing:
         return step
 
     def _plan(self, step: Step, inverse: CallText, by: Tool, given: dict[str, Any]) -> None:
-        step.arguments = original_arguments(by.protocol, given)
+        step.arguments = encoded(given, by.protocol)
         step.undo = Undo("", "begun", by.name, call_key(by.name, step.arguments).digest)
         entry, names = step.entry, original_arguments(by.protocol, {name: name for name, _ in inverse.arguments})
         named = dict(inverse.arguments)

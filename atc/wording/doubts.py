@@ -79,16 +79,15 @@ def undone_call(found: UndoneCall) -> list[str]:
         return [heading, f"     not undone: {_why_not(found)}"]
     said = f": {_cut(found.said)}" if found.said else ""
     came = {
-        "planned": "",
         "undone": "undone",
         "denied": "not approved",
         "not_done": "not undone",
         "in_doubt": "in doubt",
     }
     lines = [heading, f"     ↶ {planned_call(found.inverse)}"]
-    if came[found.outcome]:
-        lines.append(f"     {came[found.outcome]}{said}")
-    return lines + [f"         {fed(feed, found.inverse.arguments)}" for feed in found.inverse.feeds]
+    if found.outcome != "planned":
+        return [*lines, f"       {came[found.outcome]}{said}"]
+    return lines + [f"       {fed(feed, found.inverse.arguments)}" for feed in found.inverse.feeds]
 
 
 def _why_not(found: UndoneCall) -> str:
@@ -96,6 +95,8 @@ def _why_not(found: UndoneCall) -> str:
     match found.why:
         case "no_tool":
             return f"there is no tool {said} that could be called"
+        case "a_read":
+            return f"{said} is a read, and undoes nothing"
         case "masked":
             return "a credential among its arguments is not in the journal"
         case "no_value":

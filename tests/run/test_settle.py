@@ -16,7 +16,9 @@ import pytest
 from atc import Agent, FakeModel, Result
 from atc._records.records import SettledCall
 from atc.calls.approval import ApprovalRequest
+from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal, call_key
+from atc.calls.named_calls import sent_arguments
 from atc.calls.settled import Settlement
 from atc.errors import JournalError, RunInUse, UsageError
 from atc.result import Effect
@@ -286,11 +288,12 @@ def test_a_run_that_somebody_works_on_is_not_settled(place: Place) -> None:
 def test_a_person_may_settle_by_hand(place: Place) -> None:
     lost = place.lost()
     with place.agent() as agent:
-        stored = agent.store.find(lost.run_id)
-        (found,) = settle_by_hand(stored, [1], done=True, by="ann")
+        (found,) = agent.settle(lost.run_id, calls=[1], done=True, by="ann")
         assert found == SettledCall(index=1, tool="pay", arguments={"order_id": "o'1\""}, outcome="done", by="ann")
         with pytest.raises(UsageError, match="call 1 is not in doubt"):
-            settle_by_hand(stored, [1], done=False)
+            agent.settle(lost.run_id, calls=[1], done=False)
+        with pytest.raises(UsageError, match="name them by their numbers"):
+            agent.settle(lost.run_id, done=False)
         assert agent.resume(lost.run_id).value == "paid"
     assert (len(place.server.asked), place.server.read) == (1, [])
 
@@ -335,3 +338,9 @@ def test_what_an_earlier_task_of_a_conversation_did_after_all_is_not_done_again(
     assert journal.claim(call_key("pay", {"order": "1"})) is None
     assert journal.left(call_key("pay", {"order": "2"})) is None
     assert [entry.number for entry in journal.equal_writes(call_key("pay", {"order": "2"}))] == [2]
+
+
+def test_a_call_whose_credential_the_journal_masks_is_not_asked_about() -> None:
+    entry = CallEntry(1, call_key("pay", {"token": "s3cret"}), {"token": "***"}, Effect.WRITE, 0)
+    assert sent_arguments(entry) is None
+    assert sent_arguments(CallEntry(1, call_key("pay", {"n": 1.0}), {"n": 1}, Effect.WRITE, 0)) == {"n": 1}

@@ -204,6 +204,35 @@ def test_the_users_file_comes_before_the_function(calendar: Calendar) -> None:
     assert (calendar.did, found.calls[0].said) == (["e-tue", "e-mon"], "$result.id")
 
 
+def test_a_number_is_written_as_text_where_the_inverse_takes_text_and_a_read_undoes_nothing(calendar: Calendar) -> None:
+    made: list[Any] = []
+
+    @tool(effect="write", undo="delete(event=$result.id, nth=$result.nth, day=$result.day)")
+    def create() -> dict[str, Any]:
+        """Create an event."""
+        return {"id": 17, "nth": "-3", "day": "03"}
+
+    @tool(effect="write")
+    def delete(event: str, nth: int, day: str) -> None:
+        """Delete an event."""
+        made.append((event, nth, day))
+
+    @tool(effect="write", undo="look(event=1)")
+    def note() -> None:
+        """Note something."""
+
+    @tool(effect="read")
+    def look(event: int) -> None:
+        """Look at an event."""
+        made.append(event)
+
+    given: Any = {"sentence": False, "approve": "always", "runs_dir": calendar.folder / "runs", "learn": False}
+    with Agent([create, delete, note, look], model=FakeModel(["create()\nnote()\nanswer = 1"]), **given) as agent:
+        run = agent.run("create")
+        assert outcomes(agent.undo(run.run_id)) == [(2, "not_done", "a_read"), (1, "undone", "")]
+    assert made == [("17", -3, "03")]
+
+
 def test_a_call_in_doubt_is_listed_and_one_that_was_settled_needs_no_answer(calendar: Calendar) -> None:
     from atc.run.settling import settle_by_hand
 
