@@ -136,6 +136,8 @@ class Approving:
         """
         if attempt.reads:
             await self._approve_read(approval, attempt)
+        elif attempt.again is not None:
+            await self._approve_again(approval, attempt)
         elif (waits := await self._approve_write(approval, attempt)) is not None:
             return waits
         attempt.approved = True
@@ -148,6 +150,30 @@ class Approving:
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
         elif (asker := approval.of_read()) is not None:
             await self._ask(asker, request, attempt)
+
+    async def _approve_again(self, approval: Approval, attempt: Attempt) -> None:
+        """Let a call in doubt be sent again unasked: its yes was for this call. A rule that denies it now comes first.
+
+        Raises:
+            CallRefused: a rule denies it, or another run of the caller made the same call, with a key of its own.
+        """
+        if approval.policy is not None:
+            request = replace(_request_about(attempt), decided=True)
+            judgement = approval.policy.judge(request)
+            attempt.refused_by = "user" if judgement.denied is None else "rule"
+            answer = await judgement.answer(request)
+            if answer is not True:
+                raise _refused(answer if isinstance(answer, Refusal) else Refusal("the user did not approve this call"))
+            attempt.refused_by = None
+        earlier = approval.earlier
+        known = None if earlier is None else await earlier.find(attempt.key) or earlier.take(attempt.key, None)
+        if known is not None:
+            did = wording.repeat(known.run, known.in_doubt, None)
+            raise CallRefused(
+                f"the same call was begun before and its outcome is unknown, and {did}; it is not sent again",
+                status="in_doubt",
+                cause="in_doubt",
+            )
 
     async def _approve_write(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         ordinary = replace(
@@ -212,10 +238,11 @@ class Approving:
         if approval.earlier is None or attempt.reads or not attempt.approved:
             return
         entry = attempt.entry
-        if entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent):
+        unsent = entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent)
+        if unsent and attempt.again is None:
             approval.earlier.settle(attempt.key, "refused")
         else:
-            approval.earlier.settle(attempt.key, "done" if entry.state == "done" else "unknown")
+            approval.earlier.settle(attempt.key, "done" if entry is not None and entry.state == "done" else "unknown")
 
     def refuse_denied(self, approval: Approval, attempt: Attempt) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.

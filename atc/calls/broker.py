@@ -21,13 +21,15 @@ from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
 from atc.calls.approving import AFTER_LOOK, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
-from atc.calls.at_most_once import refuse_repetition, same_call
+from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
+from atc.calls.idempotency import SentKey, new_key
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
+from atc.calls.parked import digest_of
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
@@ -344,6 +346,7 @@ class Broker:
         if entry is not None:
             self._responses.note_error(attempt, entry.value)
             return attempt.replayed(entry)
+        attempt.again = self._to_send_again(attempt)
         refuse_repetition(self.journal, attempt)
         return None
 
@@ -378,8 +381,11 @@ class Broker:
         refuse_effect(attempt.effect, dry_run=self.dry_run)
         if attempt.reads:
             self._approving.parking.note_read()
+        attempt.idempotency = self._key_of(attempt)
         masked = self.redactor.value(attempt.arguments)
-        if (same := self._same(attempt)) is not None:
+        if attempt.again is not None:
+            attempt.notes.append(wording.sent_again(attempt.again.number))
+        elif (same := self._same(attempt)) is not None:
             attempt.notes.append(wording.same_call(same))
         attempt.entry = self.journal.begin(
             attempt.number,
@@ -390,6 +396,8 @@ class Broker:
             attempt.repaired_for,
             attempt.yes,
             attempt.reads and self._approving.parking.has_begun,
+            None if attempt.reads else attempt.idempotency,
+            0 if attempt.again is None else attempt.again.number,
         )
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", attempt.started(pack(masked)))
@@ -447,6 +455,22 @@ class Broker:
     def _same(self, attempt: Attempt) -> SameCall | None:
         """Return a call of the run that did, or may have done, what a write asks for."""
         return None if attempt.reads else same_call(self.journal, attempt.key, self.name_now)
+
+    def _to_send_again(self, attempt: Attempt) -> CallEntry | None:
+        """Return the call in doubt that a write sends again with its idempotency key; ``None`` where none may be."""
+        if attempt.reads or self.dry_run or self._approving.parking.has_begun:
+            return None
+        rule = attempt.granted.key_rule
+        if rule is None or self.journal.doubtful(attempt.key) is None:
+            return None
+        return self.journal.to_send_again(attempt.key, rule, digest_of(attempt.granted), time.time())
+
+    def _key_of(self, attempt: Attempt) -> SentKey | None:
+        """Return the idempotency key that a call bears: its own, or that of the call which it sends again."""
+        if attempt.again is not None:
+            return attempt.again.idempotency
+        rule = attempt.granted.key_rule
+        return None if rule is None else new_key(rule, digest_of(attempt.granted), time.time())
 
     def _warnings(self, tool: str) -> tuple[str, ...]:
         """Return what is unresolved about the program of a call of this tool, and about the call itself."""
@@ -508,7 +532,7 @@ class Broker:
         failure = self._responses.failure(error, attempt, sent=entry.sent)
         self.journal.fail(entry, surely_not_done=failure.outcome == "refused", message=failure.message)
         self._compare(attempt, None, failed=True)
-        return failure
+        return failure if attempt.again is None else still_in_doubt(attempt, failure)
 
     def _cut_off(self, attempt: Attempt) -> None:
         """Record a call that was begun and whose outcome nobody will learn; one that was not sent did nothing."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
+from atc.calls.idempotency import SentKey
 from atc.calls.json_values import canonical
 from atc.calls.settled import Settlement
 from atc.result import Effect
@@ -108,6 +109,9 @@ class CallEntry:
         approved: number of the parked call whose yes let it through (:mod:`atc.calls.parked`); 0: none.
         settled: of a call that was in doubt, who said since whether it was done; ``None`` where nobody did.
         after_parked: of a read, whether its program had parked a write before: it did not see what that would change.
+        idempotency: the idempotency key that a write bears; ``None``: none.
+        again: number of the call in doubt that this one sends again, with its key; 0: none.
+        settled_by: of a call that was in doubt, the number of the call that sent it again and was answered; 0: none.
     """
 
     number: int
@@ -127,6 +131,9 @@ class CallEntry:
     approved: int = 0
     after_parked: bool = False
     settled: Settlement | None = field(default=None, compare=False)
+    idempotency: SentKey | None = None
+    again: int = 0
+    settled_by: int = 0
 
     @property
     def tool(self) -> str:
@@ -151,7 +158,7 @@ class CallEntry:
     @property
     def is_unknown(self) -> bool:
         """Return whether its tool may have received the call, and its outcome is unknown."""
-        return self.state == "unknown" or (self.state == "open" and self.sent)
+        return not self.settled_by and (self.state == "unknown" or (self.state == "open" and self.sent))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 A revised program runs from its start; a call that already succeeded is answered from here. The n-th success of a tool
 (:mod:`atc.calls.entry` says which tools are the same) with the same canonical arguments answers the n-th such call of a
-later program. A call with effects whose outcome was never learned is *in doubt*: it is reported, and never made again.
+later program. A call with effects whose outcome was never learned is *in doubt*: it is reported, and never made again,
+but with the idempotency key that it bore (:mod:`atc.calls.idempotency`).
 A call that was begun and never handed to its tool (it waited for a connection, say) is *not done*, and may be made
 again.
 
@@ -46,6 +47,7 @@ from atc.calls.entry import (
     call_key,
     same_tool,
 )
+from atc.calls.idempotency import SentKey
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.journal_records import (
     Records,
@@ -74,6 +76,7 @@ from atc.calls.settled import SETTLED, Settlement, Undo, read_settled, read_undo
 from atc.errors import CallRefused, JournalError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
+from atc.tools.keys import KeyRule
 from atc.tools.tool import NextPage
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
@@ -355,6 +358,27 @@ class Journal:
                 return entry
         return None
 
+    def to_send_again(self, key: CallKey, rule: KeyRule | None, tool: str, now: float) -> CallEntry | None:
+        """Return the same call in doubt that an earlier program of this request began, if it may be sent again with its
+        idempotency key: each once by the program that runs.
+
+        Args:
+            key: of the call.
+            rule: how its tool's calls bear a key now.
+            tool: the digest of the tool.
+            now: in seconds since 1970.
+        """
+        equal = [entry for entry in self._equal.get(key.digest, ()) if same_tool(entry.key, key)]
+        taken = {entry.again for entry in equal if not self._is_earlier(entry)}
+        for entry in equal:
+            mine = entry.number > self.before and not self.new_request and entry.number not in taken
+            if entry.again or not mine or not entry.in_doubt or not self._is_earlier(entry):
+                continue
+            if entry.idempotency is not None and entry.idempotency.holds(rule, tool, now):
+                self._met.update(each.number for each in equal if entry.number in (each.number, each.again))
+                return entry
+        return None
+
     def in_doubt(self) -> CallEntry | None:
         """Return the first call with effects whose outcome is unknown, of any task and process."""
         return next((entry for entry in self.entries.values() if entry.in_doubt), None)
@@ -428,6 +452,8 @@ class Journal:
         repaired_for: RepairedFor = "",
         approved: int = 0,
         after_parked: bool = False,
+        idempotency: SentKey | None = None,
+        again: int = 0,
     ) -> CallEntry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects.
 
@@ -440,10 +466,12 @@ class Journal:
             repaired_for: who had refused them, where the model repaired them.
             approved: number of the parked call whose yes lets it through.
             after_parked: of a read, whether its program has parked a write before.
+            idempotency: the key that a write bears.
+            again: number of the call in doubt that this one sends again.
         """
         entry = CallEntry(number, key, arguments, effect, self.attempt, self.stage)
         entry.original, entry.repaired_for, entry.approved = original, repaired_for, approved
-        entry.after_parked = after_parked
+        entry.after_parked, entry.idempotency, entry.again = after_parked, idempotency, again
         has_effects = effect is not Effect.READ
         record = begin_record(entry, self._boot if has_effects else "")
         self._append(record, sync=has_effects)
@@ -535,8 +563,18 @@ class Journal:
     def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
         self._reads.note(entry)
+        self._settle_tries(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
             self._successes.setdefault(entry.key, []).append(entry)
+
+    def _settle_tries(self, entry: CallEntry) -> None:
+        """Note that a call was done which was sent again, or is one that was: nobody doubts the other tries any more."""
+        if not (entry.again or entry.settled):
+            return
+        tried = entry.again or entry.number
+        for each in self._equal[entry.key.digest]:
+            if each is not entry and tried in (each.number, each.again):
+                each.settled_by = entry.number
 
     def _end_doubt(self, entry: CallEntry, found: Settlement) -> None:
         entry.settled, entry.sent = found, True
@@ -547,6 +585,7 @@ class Journal:
             self._done(entry, None, None, Unread(said, SETTLED))
         else:  # of an earlier task, which ended without an answer
             entry.state, entry.unread = "done", Unread(said, SETTLED)
+            self._settle_tries(entry)
             self._left[entry.key] = entry
 
     # -- conversations -------------------------------------------------------------------------------------------------
@@ -641,7 +680,7 @@ class Journal:
 
     def _apply_settled(self, number: int, found: Settlement) -> None:
         entry = self.entries[number]
-        if entry.effect is Effect.READ or entry.state not in ("open", "unknown"):
+        if entry.effect is Effect.READ or entry.settled_by or entry.state not in ("open", "unknown"):
             raise ValueError(f"call {number} cannot have been in doubt")
         self._waiting.pop(number, None)
         self._end_doubt(entry, found)
@@ -661,6 +700,9 @@ class Journal:
             raise ValueError("not the beginning of a new call")
         if entry.stage != self.stage:
             raise ValueError(f"a call of another stage than {self.stage}")
+        base = self.entries.get(entry.again)
+        if entry.again and (base is None or base.again or base.key.digest != entry.key.digest):
+            raise ValueError("it sends another call again")
         self._note(entry)
         self.attempt = max(self.attempt, entry.attempt)
         entry.sent = not boot  # without it there are no marks, so it may have been

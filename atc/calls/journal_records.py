@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, get_args
 from atc._records.packing import pack, unpack
 from atc._records.records import Replacement
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
+from atc.calls.idempotency import read_key
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
@@ -92,6 +93,8 @@ def begin_record(entry: CallEntry, boot: str) -> Record:
         **({"repaired_for": entry.repaired_for} if entry.repaired_for else {}),
         **({"approved": entry.approved} if entry.approved else {}),
         **({"after_parked": True} if entry.after_parked else {}),
+        **({} if entry.idempotency is None else {"idempotency": entry.idempotency.record()}),
+        **({"again": entry.again} if entry.again else {}),
     }
 
 
@@ -118,6 +121,11 @@ def read_begin(record: Record) -> tuple[CallEntry, str]:
     entry.after_parked = record.get("after_parked", False)
     if type(entry.after_parked) is not bool:
         raise ValueError("not whether a write was parked before")
+    if "idempotency" in record:
+        entry.idempotency = read_key(record["idempotency"])
+    entry.again = record.get("again", 0)
+    if type(entry.again) is not int or (entry.again and entry.idempotency is None):
+        raise ValueError("not the number of a call that is sent again")
     return entry, boot
 
 

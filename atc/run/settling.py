@@ -225,6 +225,8 @@ class Settling:
     def _end(self, doubt: Doubt, *, done: bool) -> None:
         doubt.ends(done=done)
         found = doubt.found
+        if not doubt.entry.in_doubt:  # it was sent again with its key, and that try was settled before
+            return
         self.journal.settle(found.index, Settlement(done, found.by, person=False, at=time.time()))
         self.noted(found)
 

@@ -21,6 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
+from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
 class Transport(Interface):
@@ -112,19 +113,6 @@ async def answer_of(transport: Transport, arguments: dict[str, Any], sending: Se
     return value if isinstance(value, Answered) else Answered(value)
 
 
-@dataclass(frozen=True)
-class KeyPlace:
-    """Where a call bears its idempotency key.
-
-    Attributes:
-        kind: a header of its HTTP request, or an entry of the ``_meta`` of its MCP request.
-        name: of the header or the entry.
-    """
-
-    kind: Literal["header", "meta"]
-    name: str
-
-
 class GradedTransport(abc.ABC):
     """Mixin of a transport that takes a failure otherwise where its tool only reads: nothing can have been done."""
 
@@ -191,12 +179,14 @@ class Tool:
     Attributes:
         drifted: whether it answers differently from its document; a program that follows the document will likely fail.
         undo: the call that undoes one of it, in the user's own words; a stranger's document has none.
+        said_key: what the user's permissions say of the idempotency keys of its calls.
     """
 
     protocol: Protocol
     transport: Transport | None = None
     drifted: bool = False
     undo: str = ""
+    said_key: IdempotencyKey | None = None
 
     @property
     def name(self) -> str:
@@ -212,6 +202,34 @@ class Tool:
         """The tool under a name that has its source in front; its plain name is kept in its protocol."""
         source = self.protocol.source.model_copy(update={"name": self.protocol.plain_name})
         return replace(self, protocol=self.protocol.model_copy(update={"name": name, "source": source}))
+
+    @property
+    def key_rule(self) -> KeyRule | None:
+        """How its calls bear an idempotency key; ``None`` where they bear none."""
+        transport, said = self.transport, self.said_key or IdempotencyKey()
+        if not isinstance(transport, KeyedTransport):
+            return None
+        place = said.place or transport.key_place
+        if place is None or place.kind != transport.key_kind:
+            return None
+        return KeyRule(place, WINDOW_S if said.window_s is None else said.window_s)
+
+    def bearing(self, said: IdempotencyKey | None) -> Tool:
+        """The tool whose calls bear an idempotency key as the user says. What stands there is no argument any more."""
+        if said is None:
+            return self
+        made, place = replace(self, said_key=said), said.place
+        argument = None
+        if place is not None and isinstance(self.transport, KeyedTransport):
+            argument = self.transport.argument_at(place)
+        parameters = self.protocol.parameters
+        if argument is None or argument not in parameters.get("properties", {}):
+            return made
+        left = {name: each for name, each in parameters["properties"].items() if name != argument}
+        required = [name for name in parameters.get("required", ()) if name != argument]
+        parameters = {key: each for key, each in parameters.items() if key != "required"} | {"properties": left}
+        parameters |= {"required": required} if required else {}
+        return replace(made, protocol=self.protocol.model_copy(update={"parameters": parameters}))
 
     def graded(self, effect: Effect) -> Tool:
         """The tool with this effect; itself if it has this effect already."""

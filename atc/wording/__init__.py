@@ -33,6 +33,7 @@ from atc.wording.outcomes import (
     read_changed,
     repeat,
     same_call,
+    sent_again,
     settled,
     settled_as_not_done,
 )
@@ -78,6 +79,7 @@ __all__ = [
     "same_call",
     "settled",
     "settled_as_not_done",
+    "sent_again",
     "short",
     "stated",
     "steps",

@@ -222,6 +222,11 @@ def settled(done: bool, by: str, at: float) -> str:
     )
 
 
+def sent_again(number: int) -> str:
+    """Say that a call in doubt was sent again: ``sent again for call 7, with its idempotency key``."""
+    return f"sent again for call {number}, with its idempotency key"
+
+
 def to_approve(run_id: str) -> str:
     """Say how a run goes on that waits for a yes."""
     return f"`atc runs approve {run_id}` decides, `atc resume {run_id}` then goes on with it"

@@ -344,3 +344,19 @@ def test_a_call_whose_credential_the_journal_masks_is_not_asked_about() -> None:
     entry = CallEntry(1, call_key("pay", {"token": "s3cret"}), {"token": "***"}, Effect.WRITE, 0)
     assert sent_arguments(entry) is None
     assert sent_arguments(CallEntry(1, call_key("pay", {"n": 1.0}), {"n": 1}, Effect.WRITE, 0)) == {"n": 1}
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+def test_one_word_settles_a_call_that_was_sent_again_with_its_key(number: int) -> None:
+    journal, key = Journal(), call_key("pay", {"order": "4"})
+    for again in (0, 1, 1):
+        journal.begin_attempt()
+        entry = journal.begin(len(journal.entries) + 1, key, {"order": "4"}, Effect.WRITE, again=again)
+        journal.fail(entry, surely_not_done=False, message="lost")
+    journal.begin_attempt()
+    journal.settle(number, Settlement(True, "ann", person=True, at=0.0))
+    assert journal.in_doubt() is None
+    assert journal.claim(key) is journal.entries[number]
+    assert journal.unasked("pay") is None
+    with pytest.raises(UsageError, match="is not in doubt"):
+        journal.settle(number % 3 + 1, Settlement(False, "ann", person=True, at=0.0))

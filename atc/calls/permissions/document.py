@@ -16,7 +16,6 @@ from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
 from atc.calls.permissions.tool_tables import (
     CallText,
-    IdempotencyKey,
     Settle,
     ToolTable,
     call_text,
@@ -25,6 +24,7 @@ from atc.calls.permissions.tool_tables import (
 )
 from atc.errors import SettingsError, UsageError
 from atc.result import Effect
+from atc.tools.keys import IdempotencyKey
 
 MAX_FILE = 256_000
 """Bytes of a permissions file."""

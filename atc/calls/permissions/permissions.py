@@ -17,11 +17,11 @@ from atc.calls.approval import ApprovalRequest
 from atc.calls.permissions.document import Section, read_document
 from atc.calls.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.calls.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
-from atc.calls.permissions.tool_tables import ToolTable
+from atc.calls.permissions.tool_tables import ToolTable, idempotency_of
 from atc.calls.responses import MAX_ERROR
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
@@ -134,9 +134,13 @@ class Permissions:
         return graded if len(open_) == len(graded) else Toolset(open_)
 
     def graded(self, tools: Toolset) -> Toolset:
-        """Return all tools, each with the effect that the permissions take it for; the same set where none differs."""
-        made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
+        """Return all tools, each with the effect that the permissions take it for, and with what they say of its
+        idempotency keys; the same set where none differs."""
+        made = [self._keyed(tool.graded(self.effect(tool.protocol))) for tool in tools.values()]
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
+
+    def _keyed(self, tool: Tool) -> Tool:
+        return tool.bearing(idempotency_of(self.tools, tool.protocol)) if self.tools else tool
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """Return the rules that speak of some calls of a tool, by their arguments."""

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.patterns import Patterns, surely_names
 from atc.schemas.protocol import Protocol
-from atc.tools.tool import KeyPlace
+from atc.tools.keys import IdempotencyKey, KeyPlace
 
 MAX_CALL_TEXT = 2_000
 """Characters of a call in a table."""
@@ -78,20 +78,6 @@ class Settle:
     read: CallText
     done: tuple[Condition, ...] = ()
     not_done: tuple[Condition, ...] = ()
-
-
-@dataclass(frozen=True)
-class IdempotencyKey:
-    """How the calls of a tool bear an idempotency key.
-
-    Attributes:
-        place: where it is sent; ``None``: where the tool's own document declares it.
-        window_s: seconds after the first sending within which a call in doubt is sent again with its key; 0: never.
-            ``None``: the default.
-    """
-
-    place: KeyPlace | None = None
-    window_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, InputRequiredResult
 
 from atc.errors import Outcome, ToolError, ToolImportError
+from atc.tools.keys import KeyedTransport, KeyPlace
 from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.exchange import NOT_SENT, Exchange
 from atc.tools.mcp.failures import (
@@ -38,18 +39,34 @@ _NO_READ = "its server says now that it does more than read: look it up again, a
 
 
 @dataclass(frozen=True, eq=False)
-class McpTransport(AnnouncingTransport, GradedTransport):
+class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport):
     """Calls one tool over the server's conversation. It never retries: that is the broker's business.
 
     Attributes:
         name: the tool's name at the server.
         reads: whether the tool is taken for a read.
         server: the conversation, which all tools of the server share.
+        meta: what a call bears in ``_meta``: an idempotency key.
     """
 
     name: str
     reads: bool
     server: McpServer = field(repr=False)
+    meta: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key_kind(self) -> Literal["meta"]:
+        """An entry of ``_meta``."""
+        return "meta"
+
+    @property
+    def key_place(self) -> KeyPlace | None:
+        """None: no server can declare one. A hint that a tool is idempotent says nothing of keys."""
+        return None
+
+    def keyed(self, place: KeyPlace, key: str) -> McpTransport:
+        """The same, for one call that bears this key."""
+        return replace(self, meta=((place.name, key),))
 
     @property
     def label(self) -> str:
@@ -99,7 +116,7 @@ class McpTransport(AnnouncingTransport, GradedTransport):
         server, exchange = self.server, Exchange()
         spec = server.spec
         try:
-            result = await connection.call(client, self.name, arguments, exchange)
+            result = await connection.call(client, self.name, arguments, exchange, dict(self.meta))
         except TimeoutError:
             raise
         except Exception as error:  # whatever the SDK raises, the run goes on

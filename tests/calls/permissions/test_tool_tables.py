@@ -11,7 +11,7 @@ from atc.calls.permissions.patterns import Reader
 from atc.calls.permissions.tool_tables import Reference, idempotency_of, settle_of, undo_of
 from atc.errors import SettingsError
 from atc.schemas.protocol import Protocol, Source
-from atc.tools.tool import KeyPlace
+from atc.tools.keys import KeyPlace
 from tests.support.permissions import written
 
 FILE = """
