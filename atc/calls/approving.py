@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from atc import wording
 from atc._host.redaction import Redactor
@@ -38,6 +38,9 @@ from atc.calls.responses import MAX_ERROR
 from atc.errors import CallRefused
 from atc.result import Call, Effect, RefusedBy
 from atc.wording import plans
+
+if TYPE_CHECKING:
+    from atc.calls.applying import Applying
 
 AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
 """The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
@@ -96,6 +99,7 @@ class Approving:
         feeds_of: says where the arguments of a call came from; ``None``: that is unknown.
         writes: returns the calls with effects that the task has made already.
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
+        applying: has the one yes to the plan that is applied; ``None`` where none is.
     """
 
     journal: Journal
@@ -108,6 +112,7 @@ class Approving:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None
     writes: Callable[[], Sequence[CallEntry]]
     until: Callable[[], float | None]
+    applying: Applying | None = None
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -188,7 +193,10 @@ class Approving:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
                 request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
-            decision = self.parking.decision(parked, request, attempt)
+            if self.applying is not None:
+                decision = self.applying.decision(request)
+            else:
+                decision = self.parking.decision(parked, request, attempt)
             waits = self.parking.has_begun or (decision is None and self._waits(approval, request))
             if waits and (decision is None or decision.yes):
                 return await self.parking.park(attempt, request, parked)

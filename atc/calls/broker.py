@@ -1,6 +1,6 @@
 """The broker: the one door through which every tool call passes. Credentials live here.
 
-granted → arguments → replay → limits → plan → approval → begin → send → response → outcome. That is the list
+granted → arguments → turn → replay → limits → plan → approval → begin → send → response → outcome. That is the list
 :attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc import wording
 from atc._host.redaction import Redactor
@@ -37,6 +37,9 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
 from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:
+    from atc.calls.applying import Applying
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -64,6 +67,7 @@ class Broker:
         repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
+        applying: holds the writes to a plan that is applied; ``None`` where none is.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -76,6 +80,7 @@ class Broker:
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
         all_tools: the tools that there are, granted or not (:meth:`know`).
+        planned: the calls that a dry run planned, in order.
         repairs: repairs arguments by rule, and with the model's help.
 
     Raises:
@@ -106,6 +111,8 @@ class Broker:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
     all_tools: Toolset | None = None
+    applying: Applying | None = None
+    planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
@@ -123,6 +130,7 @@ class Broker:
             feeds_of=self.feeds_of,
             writes=lambda: self.writes,
             until=lambda: self.until,
+            applying=self.applying,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -136,6 +144,7 @@ class Broker:
         self.stages: list[Stage] = [
             self._granted,
             self._arguments,
+            self._turn,
             self._replay,
             self._limits,
             self._plan,
@@ -145,7 +154,7 @@ class Broker:
             self._response,
             self._outcome,
         ]
-        self._numbers = max(max(self.journal.entries, default=0), self.journal.parked.last)
+        self._numbers = self.journal.last
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -177,6 +186,10 @@ class Broker:
             return None
         known = self.source_of(tool)
         return tool if source is None or known is None else None
+
+    def reads(self, tool: str) -> bool:
+        """Return whether a tool is known to read only."""
+        return tool in self.tools and self.tools[tool].protocol.effect is Effect.READ
 
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.
@@ -303,6 +316,8 @@ class Broker:
             raise
         finally:
             self._approving.settle(self.approval, attempt)
+            if self.applying is not None:
+                self.applying.ended(attempt)
 
     async def _reply(self, attempt: Attempt) -> CallReply:
         try:
@@ -338,6 +353,11 @@ class Broker:
         # nothing waits from the journal's answer to the approval
         await self.broken_tools.compare(attempt, self.journal)
 
+    async def _turn(self, attempt: Attempt) -> None:
+        """Hold a write to the plan that is applied, if one is."""
+        if self.applying is not None:
+            await self.applying.take_turn(attempt)
+
     async def _replay(self, attempt: Attempt) -> CallReply | None:
         """Answer a call that was made before, and refuse one that would do the same thing twice."""
         if attempt.request.unknown or not self.policy.replay:
@@ -362,11 +382,14 @@ class Broker:
         self._approving.parking.refuse_ended()
         attempt.warnings = self._warnings(attempt.tool)
         if attempt.request.unknown:
-            return plan_unknown(attempt, self.calls, may_plan=self.holds_back)
-        if attempt.reads or not self.dry_run:
+            reply = plan_unknown(attempt, self.calls, may_plan=self.holds_back)
+        elif attempt.reads or not self.dry_run:
             return None
-        self._approving.refuse_denied(self.approval, attempt)
-        return plan(attempt)
+        else:
+            self._approving.refuse_denied(self.approval, attempt)
+            reply = plan(attempt)
+        self.planned.append(attempt)
+        return reply
 
     async def _approval(self, attempt: Attempt) -> CallReply | None:
         """Ask whether the call may be made; one that waits for a yes is answered as a planned one is."""
@@ -444,8 +467,9 @@ class Broker:
         """Note where a read that is made again says something else than before its run waited."""
         if not attempt.reads:
             return
-        changed = self.journal.reads_again.compare(attempt.key, value, failed=failed)
-        if changed is not None:
+        parked, reads_again = self.journal.parked, self.journal.reads_again
+        changed = reads_again.compare(attempt.number, attempt.key, value, parked.rounds(), failed=failed)
+        if changed is not None and not changed.is_new:
             attempt.notes.append(wording.read_changed(changed))
 
     def _begun(self, request: CallRequest) -> Attempt:
@@ -549,6 +573,8 @@ class Broker:
         """End a call: from now on the result and the trace have it."""
         if attempt.error is not None:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
+            if self.applying is not None and self.applying.ends(attempt.error):
+                attempt.reply = replace(attempt.reply, ends=True)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))

@@ -32,7 +32,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc import wording
 from atc._records.records import Replacement
@@ -72,12 +72,16 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
 from atc.calls.settled import SETTLED, Settlement, Undo, read_settled, read_undo, settled_record, undo_record
 from atc.errors import CallRefused, JournalError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.keys import KeyRule
 from atc.tools.tool import NextPage
+
+if TYPE_CHECKING:
+    from atc.calls.plans import Plan
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
@@ -105,6 +109,7 @@ class Journal:
         parked: the writes that wait for a yes.
         undone: by the number of a call, the last that is known about its inverse.
         reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
+        plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -132,6 +137,9 @@ class Journal:
         self.undone: dict[int, Undo] = {}
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
+        self.plan: Plan | None = None
+        self.applied: Decision | None = None
+        self._starts = Starts()
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -148,6 +156,12 @@ class Journal:
         if self._file is not None:
             self._file.read(self._apply)
             self._settle()
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last call that was begun, parked or planned; 0 without one."""
+        planned = 0 if self.plan is None else self.plan.last
+        return max(max(self.entries, default=0), self.parked.last, planned)
 
     def require(self, calls: Iterable[tuple[int, bool]]) -> None:
         """Check that these calls are in the journal, for another record shows that they were begun.
@@ -246,6 +260,7 @@ class Journal:
             JournalError: it cannot be written; the call is neither made nor asked about.
         """
         self._append(call.record(), sync=True)
+        call.round = self.reads_again.round
         self.parked.add(call)
 
     def decide(self, number: int, decision: Decision) -> None:
@@ -281,6 +296,36 @@ class Journal:
         self._append(undo_record(number, undo), sync=True)
         self.undone[number] = undo
 
+    def keep_plan(self, plan: Plan) -> None:
+        """Write down what a program of a dry run planned, for who applies it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; nothing can be applied.
+        """
+        self._append(plan.record(), sync=True)
+        self.plan, self.applied = plan, None
+
+    def begin_apply(self, yes: Decision) -> None:
+        """Write down that the plan is applied from now on. On disk before this returns.
+
+        The reads of before are made anew. Once a write of the plan was begun they answer the same calls again: what was
+        done changes what they would say, and the plan goes on from where it was.
+
+        Raises:
+            JournalError: it cannot be written; nothing may be called.
+        """
+        from atc.calls.plans import apply_record
+
+        last = self.last
+        began = any(entry.effect is not Effect.READ for entry in self.entries.values())
+        reads_until = 0 if began else last
+        self._append(apply_record(last, yes, reads_until), sync=True)
+        self._begin_apply(yes, reads_until)
+
+    def _begin_apply(self, yes: Decision, reads_until: int) -> None:
+        self.applied = yes
+        self._drop_reads(reads_until, 0)
+
     def go_on_waiting(self, now: float, seconds: float) -> None:
         """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
 
@@ -298,22 +343,17 @@ class Journal:
         after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
         last = max(max(self.entries, default=0), self.parked.last)
         self._append(reads_again_record(last, after), sync=False)
-        dropped = [entry for _, of_key in self._drop_reads(last, after) for entry in of_key]
-        reads = (entry for entry in self.entries.values() if entry.effect is Effect.READ)
-        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
-        for entry in sorted((*dropped, *failed), key=lambda entry: entry.number):
-            if not entry.after_parked:
-                self.reads_again.before.setdefault(entry.key, []).append(entry)
+        self._begin_round(last, after)
 
-    def _drop_reads(self, last: int, after: int) -> list[tuple[CallKey, list[CallEntry]]]:
-        """Let no read answer a call any more whose number is in this range; return those that did."""
-        found = []
-        for key, recorded in [*self._successes.items()]:
-            dropped = [e for e in recorded if e.effect is Effect.READ and after < e.number <= last]
-            if dropped:
-                self._successes[key] = [entry for entry in recorded if entry not in dropped]
-                found.append((key, dropped))
-        return found
+    def _begin_round(self, last: int, after: int) -> None:
+        """Let no read answer a call any more whose number is in this range."""
+        reads = [entry for entry in self.entries.values() if entry.effect is Effect.READ and not entry.after_parked]
+        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
+        answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
+        self.reads_again.begin_round([*failed, *(entry for entry in answering if not entry.after_parked)])
+        for key in {entry.key for entry in answering if after < entry.number <= last}:
+            kept = (e for e in self._successes[key] if e.effect is not Effect.READ or not after < e.number <= last)
+            self._successes[key] = [*kept]
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
@@ -322,10 +362,38 @@ class Journal:
         new one when it is begun again: what was done for it is refused.
         """
         self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
+        self._starts.begin_again()
+
+    def start_of(self, program: str) -> ProgramStart:
+        """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
+
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for a yes:
+        what that call says may rest on them.
+
+        Args:
+            program: its text.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        start = self._starts.find(program, self.stage, self.request)
+        if start is None:
+            start = ProgramStart.new()
+            self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
+        return start
+
+    def reply_times(self, start: ProgramStart) -> ReplyTimes:
+        """Return what says with the replies of a program how long it has run."""
+
+        def note(number: int, passed_s: float) -> None:
+            self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
+
+        return ReplyTimes(self._starts.said(start), note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
         self.attempt += 1
+        self.reads_again.begin_program()
         self._forget_claims()
 
     def claim(self, key: CallKey) -> CallEntry | None:
@@ -340,6 +408,8 @@ class Journal:
         entry, known = min(found, key=lambda pair: pair[0].number)
         self._claimed[known] += 1
         self._claims.add(entry.number)
+        if entry.effect is Effect.READ:
+            self.reads_again.note_answered(key)
         return entry
 
     def committed(self, key: CallKey) -> CallEntry | None:
@@ -568,7 +638,7 @@ class Journal:
             self._successes.setdefault(entry.key, []).append(entry)
 
     def _settle_tries(self, entry: CallEntry) -> None:
-        """Note that a call was done which was sent again, or is one that was: nobody doubts the other tries any more."""
+        """Note that one of several tries of a call was done: nobody doubts the others any more."""
         if not (entry.again or entry.settled):
             return
         tried = entry.again or entry.number
@@ -647,9 +717,12 @@ class Journal:
             self._apply_ban(record)
             return
         if "reads_again" in record:
-            self._drop_reads(*read_reads_again(record))
+            self._begin_round(*read_reads_again(record))
             return
-        if self.parked.apply(record):
+        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
+            return
+        if "plan" in record or "apply" in record:
+            self._apply_plan(record)
             return
         if "settled" in record:
             self._apply_settled(*read_settled(record))
@@ -689,6 +762,14 @@ class Journal:
         if self.entries[number].state != "done":
             raise ValueError(f"call {number} was not done, and cannot be undone")
         self.undone[number] = undo
+
+    def _apply_plan(self, record: dict[str, Any]) -> None:
+        from atc.calls.plans import read_apply, read_plan  # few runs have a plan
+
+        if "plan" in record:
+            self.plan, self.applied = read_plan(record), None
+        else:
+            self._begin_apply(*read_apply(record))
 
     def _apply_ban(self, record: dict[str, Any]) -> None:
         tool, substitute, sources = read_ban(record)

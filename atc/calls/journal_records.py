@@ -10,9 +10,14 @@ a record                           says
 ``{"stage": N, "commits": …}``     stage N begins, and what the one before did is committed; with ``request``, so does a
                                    task of a conversation
 ``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
+``{"plan": DIGEST, "calls": …}``   a dry run planned these calls; ``{"apply": N, …}``: they are made from now on
+``{"start": DIGEST, "at": …}``     a program begins, with this clock and seed (:mod:`atc.calls.program_start`)
+``{"reply": N, "passed": …}``      at this reply, a program was told that it has run so long
 =================================  =================================================================================
 
-What a reader does not understand refuses the whole journal: it could hide a write that was made.
+What a reader does not understand refuses the whole journal: it could hide a write that was made. A version that does
+not know a program's start must not go on with its run either: it would run the program by another clock, which makes
+other calls, so what was sent is sent once more.
 """
 
 from __future__ import annotations

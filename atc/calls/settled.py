@@ -17,12 +17,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from atc.calls.program_start import LAST_TIME
+
 MAX_SAID = 2_000
 """Characters of what a read said, or of who decided."""
 SETTLED = "settled"
 """The status of an answer that is not known, for a read or a person said that its call was done."""
-LAST_TIME = 253_402_300_800.0
-"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
 UndoState = Literal["begun", "done", "refused"]
 
 

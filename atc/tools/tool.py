@@ -158,7 +158,17 @@ class AddressedTransport(abc.ABC):
         """The two addresses, where the one that is called may be meant for another place."""
 
 
-class CredentialedTransport(abc.ABC):
+class AccountTransport(abc.ABC):
+    """Mixin of a transport whose calls are made on somebody's account."""
+
+    @property
+    @abc.abstractmethod
+    def account(self) -> tuple[str, ...]:
+        """Return the names of the credentials that go with a call, and of those that they stand for, as far as they
+        are known: a user, a client. Never a credential's value."""
+
+
+class CredentialedTransport(AccountTransport):
     """Mixin of a transport to a service whose document may ask for a credential."""
 
     @property

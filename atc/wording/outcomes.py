@@ -243,7 +243,9 @@ def denied_by(who: str) -> str:
 
 
 def read_changed(change: ChangedRead) -> str:
-    """Say that a read answers something else than before its run waited."""
+    """Say that a read answers something else than before its run waited, or was not made then."""
+    if change.is_new:
+        return f"{change.tool} (call {change.call}) is called now with arguments with which it was not called before"
     where = "".join(f"[{step!r}]" for step in change.path)
     now = f"{change.tool} (call {change.call}) answers {change.after} now, and {change.before} before"
     return f"{now}, at {where}" if where else now

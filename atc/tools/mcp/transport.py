@@ -27,10 +27,11 @@ from atc.tools.mcp.failures import (
     too_slow,
     unreachable,
 )
+from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending
+from atc.tools.tool import AccountTransport, AnnouncingTransport, Answered, GradedTransport, Sending
 
 HEARD: ContextVar[Callable[[Any], None] | None] = ContextVar("atc_mcp_heard", default=None)
 """Is given each answer as it came, with what no value of a program has: images, and annotations of blocks."""
@@ -39,7 +40,7 @@ _NO_READ = "its server says now that it does more than read: look it up again, a
 
 
 @dataclass(frozen=True, eq=False)
-class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport):
+class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, AccountTransport):
     """Calls one tool over the server's conversation. It never retries: that is the broker's business.
 
     Attributes:
@@ -72,6 +73,17 @@ class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport):
     def label(self) -> str:
         """The name for messages: a server may call its tools what it likes."""
         return clean(self.name, 100).replace("\n", " ")
+
+    @property
+    def account(self) -> tuple[str, ...]:
+        """The server, and what its calls are sent with: the names of headers and variables, the login's client."""
+        spec = self.server.spec
+        headers, oauth = sorted(map(str.lower, spec.headers)), spec.oauth
+        client = "" if oauth is None else oauth.client_id
+        if spec.url and "authorization" not in headers and not (oauth is not None and oauth.by_itself):
+            login = Logins.of_user().read(spec.url)
+            client = "" if login is None else login.client_id or "a login"
+        return (spec.location, *headers, *sorted(spec.env), f"client {client}")
 
     def graded(self, *, reads: bool) -> McpTransport:
         """The same, for a tool that is taken for a read, or is not."""

@@ -146,6 +146,11 @@ class OperationTransport(
         return self.service.credentials.lacking(self.operation.security)
 
     @property
+    def account(self) -> tuple[str, ...]:
+        """The credentials that go with the operation, by name, and whom they stand for."""
+        return self.service.credentials.account(self.operation.security)
+
+    @property
     def sends_credential(self) -> bool:
         """Whether the operation asks for a credential that is there, or the user's own headers go with it."""
         return self.service.credentials.sent(self.operation.security)
