@@ -115,6 +115,8 @@ class Broker:
     planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.journal.parked:
+            self.approval.check_decisions(self.journal.parked.of_number.values())
         self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
@@ -266,7 +268,7 @@ class Broker:
     @property
     def holds_back(self) -> bool:
         """Whether calls may be planned, or wait, instead of being made."""
-        return self.dry_run or self.approval.parks
+        return self.dry_run or self.approval.may_park
 
     @property
     def writes(self) -> list[CallEntry]:

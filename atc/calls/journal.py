@@ -351,9 +351,13 @@ class Journal:
         failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
         answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
         self.reads_again.begin_round([*failed, *(entry for entry in answering if not entry.after_parked)])
-        for key in {entry.key for entry in answering if after < entry.number <= last}:
-            kept = (e for e in self._successes[key] if e.effect is not Effect.READ or not after < e.number <= last)
-            self._successes[key] = [*kept]
+        self._drop_reads(last, after)
+
+    def _drop_reads(self, last: int, after: int) -> None:
+        for key, recorded in [*self._successes.items()]:
+            kept = [e for e in recorded if e.effect is not Effect.READ or not after < e.number <= last]
+            if len(kept) < len(recorded):
+                self._successes[key] = kept
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.

@@ -18,7 +18,8 @@ from atc.calls.entry import CallKey
 from atc.calls.forms import Form, read_form
 from atc.calls.journal_records import Record, source_of
 from atc.calls.json_values import canonical
-from atc.calls.parked import LAST_TIME, Decision
+from atc.calls.parked import Decision
+from atc.calls.program_start import LAST_TIME
 from atc.result import Effect
 
 

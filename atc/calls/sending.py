@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -245,11 +246,9 @@ class Sender:
         return await self.host_time.steps(work)
 
     async def _with_retries(self, attempt: Attempt, mark: _SentMark) -> Answered:
-        transport = _keyed(attempt)
-        assert transport is not None
         began = time.monotonic()
         try:
-            return await answer_of(transport, attempt.arguments, mark)
+            return await answer_of(_keyed(attempt), attempt.arguments, mark)
         except ToolError as error:
             tries = self.read_attempts if attempt.reads else 1
             if tries == 1 or not error.transient:
@@ -269,7 +268,7 @@ class Sender:
                     trial.retry_state.start_time = began
                     raise failed
                 attempt.notes.append(f"tried again after a passing failure ({trial.retry_state.attempt_number})")
-                return await answer_of(transport, attempt.arguments, mark)
+                return await answer_of(_keyed(attempt), attempt.arguments, mark)
         raise AssertionError("tenacity ended without a result")
 
 
@@ -287,12 +286,14 @@ def _may_be_sent_again(attempt: Attempt, error: ToolError) -> bool:
     return lost and (error.retry_after or 0) <= MAX_RETRY_AFTER_S and key.is_open(time.time())
 
 
-def _keyed(attempt: Attempt) -> Transport | None:
-    """Return the transport of a call, which bears its idempotency key."""
+def _keyed(attempt: Attempt) -> Transport:
+    """Return the transport of a call, which bears its idempotency key; each try of a read a new one, for a service may
+    answer with the failure that it remembers."""
     transport, key = attempt.granted.transport, attempt.idempotency
+    assert transport is not None
     if key is None or not isinstance(transport, KeyedTransport):
         return transport
-    return transport.keyed(key.place, key.key)
+    return transport.keyed(key.place, str(uuid.uuid4()) if attempt.reads else key.key)
 
 
 class _SentMark:

@@ -11,7 +11,7 @@ import contextlib
 import getpass
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._host.redaction import Redactor
 from atc._records.packing import unpack
@@ -223,9 +223,15 @@ async def apply_plan(
         listener: told of every event.
 
     Raises:
+        UsageError: the permissions name approvers.
         UsageError, JournalError: as :func:`planned_run`.
         EnvironmentProblem: not the isolation that was asked for.
     """
+    if agent.permissions is not None and agent.permissions.approvers:
+        raise UsageError(
+            f"run {stored.run_id} cannot be applied by who asks: the permissions name approvers, who decide about each "
+            "call. Run the task with approve='park' (--approve park), and let one of them decide"
+        )
     planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
     started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
     yes = Decision(True, by or _user(), time.time())
@@ -241,7 +247,7 @@ async def apply_plan(
 
     request = resumed_request(stored, started, None, agent._answer, ())
     request = replace(request, dry_run=False, begin_apply=begin)
-    author = "caller" if started.get("strategy") == GIVEN else "model"
+    author: Literal["model", "caller"] = "caller" if started.get("strategy") == GIVEN else "model"
     return await agent._begin(
         request,
         resumed=stored,

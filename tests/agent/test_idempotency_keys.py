@@ -255,3 +255,24 @@ def test_an_mcp_call_bears_a_key_only_where_the_users_file_names_its_place(tmp_p
     sent = [json.loads(line).get("_meta", {}).get("com.example/key") for line in calls.read_text().splitlines()]
     assert sent == ([sent[0]] * 2 if named else [None])
     assert not named or UUID.fullmatch(sent[0])
+
+
+def test_a_program_that_tries_again_and_again_sends_a_call_in_doubt_twice_at_most(
+    orders: Orders, tmp_path: Path
+) -> None:
+    orders.lost = broken(*range(20))
+    stubborn = f"```python\nfor _ in range(4):\n    {CAUGHT[10:-4].replace(chr(10), chr(10) + '    ')}\n```"
+    made = agent(orders, tmp_path, stubborn)
+    assert made.run("order").status == "in_doubt"
+    assert len(orders.keys) == 2
+    assert made.resume("last").status == "in_doubt"
+    assert (len(orders.keys), len({*orders.keys}), orders.done) == (4, 1, ["tea"])
+
+
+def test_a_read_bears_a_new_key_at_each_try(orders: Orders, tmp_path: Path) -> None:
+    orders.lost = lambda number: (503, {}) if number == 1 else None
+    document = orders.document(key_header())
+    reads = import_openapi(document, effects={"order": "read"})
+    made = Agent(reads, model=FakeModel([ORDER]), runs_dir=tmp_path / "runs", **QUICK)
+    assert made.run("look").status == "answered"
+    assert len({*orders.keys}) == len(orders.keys) == 2

@@ -275,7 +275,8 @@ def train(graphs: Sequence[LinkGraph], kind: Kind = "hgt", options: Options | No
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     o = options or Options()
-    network = Network(taught[0][1].x.shape[1], kind, o).to(DEVICE)
+    network = Network(taught[0][1].x.shape[1], kind, o)
+    network.to(DEVICE)
     optimiser = torch.optim.Adam(network.parameters(), lr=o.rate, weight_decay=1e-4)
     for epoch in range(o.epochs):
         mix = o.mix * o.decay**epoch
