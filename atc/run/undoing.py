@@ -8,7 +8,7 @@ made: a second undo, also after a crash, makes none again that was made or may h
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from atc._records.events import Event
@@ -222,6 +222,7 @@ class Undoer(Strategy):
 
     async def solve(self, run: Run) -> Ending:
         run.broker.rules, run.repairer = frozenset(), None  # what was shown is made, and nothing else
+        run.broker.approval = replace(run.broker.approval, can_wait=False)
         feeds = {step.undo: step.found.inverse for step in self._steps if step.undo is not None}
 
         async def feeds_of(call: Call) -> tuple[Feed, ...]:

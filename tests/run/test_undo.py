@@ -263,6 +263,16 @@ def test_a_call_in_doubt_is_listed_and_one_that_was_settled_needs_no_answer(cale
     assert calendar.did == ["mon"]
 
 
+def test_an_inverse_that_a_rule_lets_wait_is_refused_and_may_be_made_later(calendar: Calendar) -> None:
+    run = calendar.ran()
+    calendar.rules.write_text('[[rules]]\nask = "delete"\nwait = "park"\n')
+    calendar.rules.chmod(0o600)
+    found = calendar.undo(run.run_id, permissions=calendar.rules, audit=calendar.folder / "audit.jsonl")
+    assert outcomes(found)[1:] == [(2, "denied", ""), (1, "denied", "")]
+    assert outcomes(calendar.undo(run.run_id))[1:] == [(2, "undone", ""), (1, "undone", "")]
+    assert len(calendar.did) == 2
+
+
 def test_nothing_is_undone_where_calls_wait_or_nothing_is_approved(calendar: Calendar) -> None:
     run = calendar.ran()
     with pytest.raises(UsageError, match="does not wait for a yes"):
