@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from atc._host.blocking import each_of, wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
-from atc._records.records import PendingCall
+from atc._records.records import PendingCall, SettledCall, UndoneRun
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.permissions import agent_permissions
@@ -34,6 +34,7 @@ from atc.run.request import (
     Request,
     RunOptions,
     journal_of,
+    refuse_undone,
     request_of,
     resumable,
     resumed_request,
@@ -340,6 +341,64 @@ class Agent:
         decider = decider_of(by=by, key=key, permissions=self.permissions, settings=self.settings)
         return decide(self.store.find(run_id), calls, yes=not deny, decider=decider)
 
+    def settle(
+        self, run_id: str, *, calls: Sequence[int] | None = None, done: bool | None = None, by: str | None = None
+    ) -> tuple[SettledCall, ...]:
+        """Find out whether calls in doubt of a run were done, by the reads that the permissions name for them.
+
+        Nothing is sent again: :meth:`resume` goes on with the run.
+
+        Args:
+            run_id: the run, or the beginning of its name.
+            calls: the numbers of the calls (``Result.in_doubt``); ``None``: all that are in doubt.
+            done: takes the word of a person in place of a read: the ``calls`` were done, or they were not.
+            by: who says so, for the record; by default the user of this process.
+
+        Returns:
+            What came of each: ``done``, ``not_done``, or ``in_doubt`` still, and why.
+
+        Raises:
+            UsageError: there is no such run, a call of it is not in doubt, or ``done`` is given without ``calls``.
+            JournalError: its journal is damaged, or another process works on the run.
+        """
+        return wait_for(self.asettle(run_id, calls=calls, done=done, by=by))
+
+    async def asettle(
+        self, run_id: str, *, calls: Sequence[int] | None = None, done: bool | None = None, by: str | None = None
+    ) -> tuple[SettledCall, ...]:
+        """:meth:`settle` for asynchronous code."""
+        from atc.run.settling import settle_by_hand, settle_run
+
+        if done is None:
+            return await settle_run(self, run_id, calls)
+        stored = await asyncio.to_thread(self.store.find, run_id)
+        return await asyncio.to_thread(settle_by_hand, stored, calls, done=done, by=by)
+
+    def undo(self, run_id: str, *, dry_run: bool = False) -> UndoneRun:
+        """Undo what a run did, by the inverses that the permissions or ``@tool(undo=…)`` name, the newest first.
+
+        Each inverse is a call with effects, which ``approve`` decides about. A run of its own makes them.
+
+        Args:
+            run_id: the run, or the beginning of its name.
+            dry_run: make none, and return what would be made.
+
+        Returns:
+            What became of each call with effects; also of those that have no inverse, are in doubt, or were undone.
+
+        Raises:
+            UsageError: there is no such run, or calls of this agent wait for a yes.
+            JournalError: its journal is damaged, or another process works on the run.
+            EnvironmentProblem: something is missing that every run needs.
+        """
+        return wait_for(self.aundo(run_id, dry_run=dry_run))
+
+    async def aundo(self, run_id: str, *, dry_run: bool = False) -> UndoneRun:
+        """:meth:`undo` for asynchronous code."""
+        from atc.run.undoing import undo_run
+
+        return await undo_run(self, run_id, dry_run=dry_run)
+
     def run_program(
         self,
         source: str | None = None,
@@ -512,6 +571,8 @@ class Agent:
             about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
             run.emit("run_started", about | request.for_trace())
             try:
+                if resumed is not None:
+                    await self._settle(run, resumed)
                 result = await solved(run, strategy, resumed)
             except BaseException as error:
                 self._learn(run, request, end_with_error(run, error))
@@ -560,6 +621,7 @@ class Agent:
         journal = await journal_of(request, stored, resumed=resumed is not None)
         stack.callback(journal.close)
         if resumed is not None:
+            refuse_undone(journal, run_id)
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
         applying = None if request.begin_apply is None else request.begin_apply(journal, redactor)
         trace = stored.open_trace() if stored is not None else NoTrace()
@@ -605,6 +667,15 @@ class Agent:
             questions=Questions(answerer_of(ask_user), broker, emit, request.given) if asks else None,
         )
         return run
+
+    async def _settle(self, run: Run, resumed: StoredRun) -> None:
+        """Settle the calls in doubt of a run that goes on, where the permissions name reads for them."""
+        journal = run.broker.journal
+        if self._approval.policy is None or journal.in_doubt() is None:
+            return
+        from atc.run.settling import settle_resumed  # few runs have a call in doubt
+
+        await settle_resumed(self, journal, resumed, run.emit)
 
     async def _prune(self) -> None:
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days

@@ -38,6 +38,8 @@ EventKind = Literal[
     "fault",
     "tool_banned",
     "substituted",
+    "call_settled",
+    "call_undone",
     "answered",
     "run_ended",
 ]
@@ -276,6 +278,24 @@ class Substituted(TypedDict):
     by: str
 
 
+class CallSettled(TypedDict):
+    """A call that was in doubt is settled. ``outcome``: ``done`` or ``not_done``. ``by``: the read that said so, or the
+    person."""
+
+    index: int
+    tool: str
+    outcome: str
+    by: str
+
+
+class CallUndone(TypedDict):
+    """The inverse of a call of this run was made by another run."""
+
+    index: int
+    tool: str
+    run: str
+
+
 class Answered(TypedDict):
     """The run has an answer: the value, and ``answer``, what the program says of it.
 
@@ -309,6 +329,8 @@ DATA: Mapping[EventKind, Any] = {
     "fault": FaultFound,
     "tool_banned": ToolBanned,
     "substituted": Substituted,
+    "call_settled": CallSettled,
+    "call_undone": CallUndone,
     "answered": Answered,
     # an atc.result.Result without calls and revisions; ``raised``: it ended by an exception
     "run_ended": dict[str, Any],
@@ -376,6 +398,10 @@ class Emit(Protocol):
     def __call__(self, kind: Literal["tool_banned"], data: ToolBanned, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["substituted"], data: Substituted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["call_settled"], data: CallSettled, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["call_undone"], data: CallUndone, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["answered"], data: Answered, /) -> None: ...
     @overload

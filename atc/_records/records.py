@@ -285,6 +285,7 @@ class SameCall(Record):
         own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
             that one is not there any more, or had this name.
         was_read: its tool was said to read alone when it was made, and nobody knows what came of it.
+        settled: it was in doubt, and a read or a person says that it was not done.
     """
 
     number: int
@@ -292,6 +293,12 @@ class SameCall(Record):
     in_doubt: bool = False
     own: bool = False
     was_read: bool = False
+    settled: bool = False
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether the write may do again what this call did, and is no second call of a program that makes two."""
+        return self.was_read or self.settled or not self.own
 
 
 class ArgumentRepair(Record):
@@ -442,6 +449,75 @@ class PendingCall(Record):
     changed: tuple[ChangedRead, ...] = ()
     same_as: str = ""
     until: float = 0.0
+
+
+DoubtReason = Literal[
+    "", "no_read", "no_tool", "not_a_read", "masked", "no_value", "failed", "neither", "both", "changed"
+]
+"""Why a call stays in doubt: no read is named that could settle it; its tool is not there, or is no read; a credential
+of the call is not in the journal; a value that the read needs is not there; the read failed; by what it says the call
+was neither done nor not done, or both; its second answer says something else than its first."""
+
+
+class SettledCall(Record):
+    """Says what came of a call in doubt.
+
+    Attributes:
+        index: its number in the run (:attr:`atc.result.Call.index`).
+        arguments: what was sent, credentials masked.
+        outcome: it was done, it surely was not, or nobody knows yet, for the reason ``why``.
+        by: the read, as the user's file writes it, or the name of a person; empty where neither was asked.
+        said: what the read said, shortened; or the value that is not there.
+    """
+
+    index: int
+    tool: str
+    arguments: Arguments = Field(default_factory=dict)
+    outcome: Literal["done", "not_done", "in_doubt"]
+    why: DoubtReason = ""
+    by: str = ""
+    said: str = ""
+
+
+UndoReason = Literal["", "no_inverse", "no_tool", "a_read", "masked", "no_value", "in_doubt", "undone", "undo_in_doubt"]
+"""Why a call is not undone: it has no inverse; the inverse's tool is not there, or is a read; a credential of the call,
+or another value that the inverse needs, is not in the journal; it is in doubt; it was undone before; or may have been.
+"""
+
+
+class UndoneCall(Record):
+    """Says what undoes a call with effects, and what came of that.
+
+    Attributes:
+        index: the call's number in its run (:attr:`atc.result.Call.index`).
+        arguments: what it was sent, credentials masked.
+        inverse: what undoes it; ``None`` where nothing does, for the reason ``why``.
+        outcome: ``planned`` before it is made; ``undone``; ``denied``: nobody approved it; ``not_done``; ``in_doubt``:
+            nobody knows whether it was made.
+        said: the value that is not there, the run that undid it before, or why the inverse was not made.
+    """
+
+    index: int
+    tool: str
+    arguments: Arguments = Field(default_factory=dict)
+    inverse: PlannedCall | None = None
+    outcome: Literal["planned", "undone", "denied", "not_done", "in_doubt"] = "not_done"
+    why: UndoReason = ""
+    said: str = ""
+
+
+class UndoneRun(Record):
+    """Says what became of what a run did.
+
+    Attributes:
+        run_id: the run.
+        undo_run: the run that made the inverses; empty where none was made.
+        calls: its calls with effects, the newest first.
+    """
+
+    run_id: str
+    undo_run: str = ""
+    calls: tuple[UndoneCall, ...] = ()
 
 
 class Stop(Record):

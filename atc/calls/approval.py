@@ -69,8 +69,8 @@ class ApprovalRequest:
     @property
     def is_repeat(self) -> bool:
         """Whether it may do again what was done. A program may call one tool twice: that is no repeat, unless the tool
-        was said to read the first time, so that nothing held the call back."""
-        return bool(self.repeats) or (self.same_as is not None and (self.same_as.was_read or not self.same_as.own))
+        was said to read the first time, so that nothing held the call back, or that one was in doubt before."""
+        return bool(self.repeats) or (self.same_as is not None and self.same_as.may_be_repeated)
 
     @property
     def is_ordinary(self) -> bool:

@@ -34,6 +34,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from atc import wording
 from atc._records.records import Replacement
 from atc.calls.entry import (
     CallEntry,
@@ -72,7 +73,8 @@ from atc.calls.parked import (
     reads_again_record,
 )
 from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
-from atc.errors import CallRefused, JournalError
+from atc.calls.settled import SETTLED, Settlement, Undo, read_settled, read_undo, settled_record, undo_record
+from atc.errors import CallRefused, JournalError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.keys import KeyRule
@@ -105,6 +107,7 @@ class Journal:
             journal is used: what the one was asked for, the other may have done. ``ban_sources``: what both are known
             by at their sources.
         parked: the writes that wait for a yes.
+        undone: by the number of a call, the last that is known about its inverse.
         reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
         plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
@@ -131,6 +134,7 @@ class Journal:
         self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
+        self.undone: dict[int, Undo] = {}
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
         self.plan: Plan | None = None
@@ -269,6 +273,28 @@ class Journal:
         call = self.parked.undecided(number)
         self._append(decision_record(number, decision), sync=True)
         call.decision = decision
+
+    def settle(self, number: int, found: Settlement) -> None:
+        """Write down that a call in doubt was done, or surely was not. On disk before this returns.
+
+        Raises:
+            UsageError: no such call is in doubt.
+            JournalError: it cannot be written; the call stays in doubt.
+        """
+        entry = self.entries.get(number)
+        if entry is None or not entry.in_doubt or self._is_under_way(entry):
+            raise UsageError(f"call {number} is not in doubt")
+        self._append(settled_record(number, found), sync=True)
+        self._end_doubt(entry, found)
+
+    def undo(self, number: int, undo: Undo) -> None:
+        """Write down that the inverse of a call is about to be made, or what came of it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; the inverse must not be made.
+        """
+        self._append(undo_record(number, undo), sync=True)
+        self.undone[number] = undo
 
     def keep_plan(self, plan: Plan) -> None:
         """Write down what a program of a dry run planned, for who applies it. On disk before this returns.
@@ -447,6 +473,7 @@ class Journal:
 
         What an earlier stage or task did counts as long as the same call of the same tool would be refused for it. A
         call of this tool as a read counts if its outcome is unknown: the tool has effects now, and may have had then.
+        So does a call that was in doubt and of which a read or a person says that it was not done.
         """
         for entry in self._equal.get(key.digest, ()):
             if entry.effect is Effect.READ:
@@ -458,7 +485,7 @@ class Journal:
                 or (not self.new_request and entry.key in self._committed)
                 or entry.key in self._left
             )
-            if done or entry.in_doubt or self._is_under_way(entry):
+            if done or entry.in_doubt or entry.is_settled_as_not_done or self._is_under_way(entry):
                 yield entry
 
     def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
@@ -610,12 +637,30 @@ class Journal:
     def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
         self._reads.note(entry)
-        if entry.again:
-            for each in self._equal[entry.key.digest]:
-                if each is not entry and entry.again in (each.number, each.again):
-                    each.settled_by = entry.number
+        self._settle_tries(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
             self._successes.setdefault(entry.key, []).append(entry)
+
+    def _settle_tries(self, entry: CallEntry) -> None:
+        """Note that one of several tries of a call was done: nobody doubts the others any more."""
+        if not (entry.again or entry.settled):
+            return
+        tried = entry.again or entry.number
+        for each in self._equal[entry.key.digest]:
+            if each is not entry and tried in (each.number, each.again):
+                each.settled_by = entry.number
+
+    def _end_doubt(self, entry: CallEntry, found: Settlement) -> None:
+        entry.settled, entry.sent = found, True
+        said = wording.settled(found.done, found.by, found.at)
+        if not found.done:
+            entry.state, entry.failure = "refused", said
+        elif entry.number > self.before:
+            self._done(entry, None, None, Unread(said, SETTLED))
+        else:  # of an earlier task, which ended without an answer
+            entry.state, entry.unread = "done", Unread(said, SETTLED)
+            self._settle_tries(entry)
+            self._left[entry.key] = entry
 
     # -- conversations -------------------------------------------------------------------------------------------------
 
@@ -684,6 +729,12 @@ class Journal:
         if "plan" in record or "apply" in record:
             self._apply_plan(record)
             return
+        if "settled" in record:
+            self._apply_settled(*read_settled(record))
+            return
+        if "undo" in record:
+            self._apply_undo(*read_undo(record))
+            return
         number = record["call"]
         if "begin" in record:
             self._apply_begin(record)
@@ -704,6 +755,18 @@ class Journal:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
+
+    def _apply_settled(self, number: int, found: Settlement) -> None:
+        entry = self.entries[number]
+        if entry.effect is Effect.READ or entry.settled_by or entry.state not in ("open", "unknown"):
+            raise ValueError(f"call {number} cannot have been in doubt")
+        self._waiting.pop(number, None)
+        self._end_doubt(entry, found)
+
+    def _apply_undo(self, number: int, undo: Undo) -> None:
+        if self.entries[number].state != "done":
+            raise ValueError(f"call {number} was not done, and cannot be undone")
+        self.undone[number] = undo
 
     def _apply_plan(self, record: dict[str, Any]) -> None:
         from atc.calls.plans import read_apply, read_plan  # few runs have a plan

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.records import ChangedRead, PendingCall
 from atc.calls.approval import ApprovalRequest
@@ -78,7 +79,8 @@ class Parking:
             return None
         if not known.decision.yes:
             return known.decision
-        is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*known.shown.warnings}
+        again = request.is_repeat and not _was_settled(request)
+        is_odd = again or request.instead_of or not {*_told(request)} <= {*known.shown.warnings}
         if known.decision.signature and not self._was_shown(known, attempt):
             return None
         if is_odd or self._changed_since(known) or not self._is_good(known, attempt):
@@ -113,7 +115,7 @@ class Parking:
                 line=attempt.request.line,
                 arguments=self.redactor.value(attempt.arguments),
                 feeds=request.feeds,
-                warnings=tuple(map(self.redactor.text, request.warnings)),
+                warnings=tuple(map(self.redactor.text, _told(request))),
                 changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
                 same_as=same_as,
                 until=now + WAITS_S,
@@ -150,3 +152,14 @@ class Parking:
     @staticmethod
     def _is_good(known: ParkedCall, attempt: Attempt) -> bool:
         return time.time() <= known.until and known.tool_digest == digest_of(attempt.granted)
+
+
+def _was_settled(request: ApprovalRequest) -> bool:
+    """Return whether a call repeats nothing but one that was in doubt until somebody said that it was not done."""
+    return request.same_as is not None and request.same_as.settled and not request.repeats
+
+
+def _told(request: ApprovalRequest) -> tuple[str, ...]:
+    """Return what a person is shown beside a call: its warnings, and that it was sent before."""
+    sent = request.same_as if _was_settled(request) else None
+    return request.warnings if sent is None else (*request.warnings, wording.settled_as_not_done(sent))

@@ -31,7 +31,7 @@ from atc.cli.console import (
 )
 from atc.errors import AtcError
 from atc.models.resolve import prepare_model
-from atc.wording import outcomes
+from atc.wording import doubts, outcomes
 from atc.wording.outcomes import caveats
 
 if TYPE_CHECKING:
@@ -145,6 +145,8 @@ def report(result: Result, *, viewed: bool) -> None:
             f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
             markup=False,
         )
+    if result.in_doubt and result.trace is not None and not (viewed and result.status == "in_doubt"):
+        err.print(doubts.to_settle(result.run_id), markup=False)
     refused = [call.error_status for call in result.calls if call.status == "refused"]
     if warned := refused.count("warned"):
         hint = "--approve always --set warnings=allow makes them; on a terminal you are asked"

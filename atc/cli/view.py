@@ -34,7 +34,7 @@ from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
-from atc.wording import outcomes, plans, sketches
+from atc.wording import doubts, outcomes, plans, sketches
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -297,6 +297,12 @@ class RunView:
     def _on_substituted(self, data: dict[str, Any]) -> None:
         self.line(f"{data['by']} took the place of {data['tool']}", "dim")
 
+    def _on_call_settled(self, data: dict[str, Any]) -> None:
+        self.line(clean(doubts.settled_event(data["index"], data["tool"], data["outcome"], data["by"])), "yellow")
+
+    def _on_call_undone(self, data: dict[str, Any]) -> None:
+        self.line(clean(f"call {data['index']} ({data['tool']}) was undone by run {data['run']}"), "yellow")
+
     def _on_answered(self, data: dict[str, Any]) -> None:
         if data.get("unresolved"):
             self.line("── answer, with an unresolved warning ──", "yellow")
@@ -331,6 +337,8 @@ class RunView:
             made = [_invocations(data.get(name, ())) for name in ("done", "not_done")]
             for line in outcomes.effects(*made, in_doubt=data["status"] == "in_doubt"):
                 self.line(line, "yellow")
+        if data["status"] == "in_doubt" and data.get("trace"):
+            self.line(doubts.to_settle(data["run_id"]), "yellow")
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
             self.line(f"value: {_short(data['value'], 2000)}")

@@ -257,6 +257,16 @@ async def journal_of(request: Request, stored: StoredRun | None, *, resumed: boo
     return journal if request.turn is None else request.turn.take(journal)
 
 
+def refuse_undone(journal: Journal, run_id: str) -> None:
+    """Refuse to go on with a run of which something was undone: its journal would answer as if it were done.
+
+    Raises:
+        UsageError: something was.
+    """
+    if found := next((undo for undo in journal.undone.values() if undo.state != "refused"), None):
+        raise UsageError(f"run {run_id} was undone by run {found.run}: begin a new run")
+
+
 async def _in_a_thread(stored: StoredRun, *, resumed: bool) -> Journal:
     """Open a kept run's journal in a thread: it may be long, as the trace that it is held against may be, and a
     database may be slow."""

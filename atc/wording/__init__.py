@@ -36,6 +36,8 @@ from atc.wording.outcomes import (
     repeat,
     same_call,
     sent_again,
+    settled,
+    settled_as_not_done,
 )
 from atc.wording.parts import (
     HIDDEN,
@@ -79,6 +81,8 @@ __all__ = [
     "outcome",
     "repeat",
     "same_call",
+    "settled",
+    "settled_as_not_done",
     "sent_again",
     "short",
     "stated",

@@ -224,8 +224,25 @@ def _where(path: Sequence[str | int]) -> str:
 
 def same_call(same: SameCall) -> str:
     """Say that a call of the run did the same: ``the same as call 7``."""
+    if same.settled:
+        return settled_as_not_done(same)
     of = "" if same.own else f" ({same.tool})"
     return f"the same as call {same.number}{of}{', which may not have been done' if same.in_doubt else ''}"
+
+
+def settled_as_not_done(same: SameCall) -> str:
+    """Say that a write was sent before, and that somebody said since that it was not done."""
+    return f"call {same.number} ({same.tool}) was sent before, and is said not to have been done"
+
+
+def settled(done: bool, by: str, at: float) -> str:
+    """Say what came of a call that was in doubt, by whose word, and when."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return (
+        f"it was done, by the word of {by} ({when}); its answer is not known"
+        if done
+        else (f"it was not done, by the word of {by} ({when})")
+    )
 
 
 def sent_again(number: int) -> str:
@@ -297,5 +314,7 @@ def repeat(run: str, in_doubt: bool, same: SameCall | None, waits: bool = False)
         return f"run {run} {'may have done' if in_doubt else 'did'} the same"
     if same.was_read:
         return f"call {same.number} ({same.tool}) may have done the same: its tool was said to read only"
+    if same.settled:
+        return f"call {same.number} ({same.tool}), which is said not to have been done, was sent for the same"
     did = "may have done" if same.in_doubt else "did"
     return f"call {same.number} ({same.tool}) {did} the same, perhaps by this tool under another name"

@@ -211,8 +211,8 @@ class StoredRun(ABC):
         """Why a run is not deleted whose journal has a write in doubt."""
         what = f"{doubtful.tool} may or may not have happened"
         return RunInDoubt(
-            f"run {self.run_id} is kept: {what}; check it by hand, then delete it with `atc runs --delete "
-            f"{self.run_id} --in-doubt`",
+            f"run {self.run_id} is kept: {what}; settle it with `atc runs settle {self.run_id}`, or delete it all the "
+            f"same with `atc runs --delete {self.run_id} --in-doubt`",
         )
 
     def events(self) -> Iterator[dict[str, Any]]:
