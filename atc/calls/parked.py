@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -70,6 +71,11 @@ class ParkedCall:
     instead: int = 0
     request: int = 0
     decision: Decision | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return what names exactly this question: the call, its tool, and all that a person is shown of it."""
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode("ascii")).hexdigest()
 
     def record(self) -> dict[str, Any]:
         """Return it as the journal keeps it."""

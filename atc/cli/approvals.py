@@ -44,6 +44,8 @@ def approvals(as_json: options.Json = False) -> None:
         out.print(Text(f"no call waits for a yes in {store.where}"))
     for run in waiting:
         out.print(Text(f"{run.run_id}  {visible(run.task)}", style="bold"))
+        if run.damage:
+            out.print(Text(f"  cannot be read: {visible(run.damage)}"))
         for call in run.pending:
             for line in (*plans.pending_call(call), f"     until {_day(call.until)}"):
                 out.print(Text(f"  {clean(line)}"))
@@ -103,7 +105,9 @@ async def _asked(call: PendingCall) -> bool | None:
 
 
 def _as_json(run: WaitingRun) -> dict[str, object]:
-    return {"run_id": run.run_id, "task": run.task, "pending": [each.model_dump(mode="json") for each in run.pending]}
+    pending = [each.model_dump(mode="json") for each in run.pending]
+    damage = {"damage": run.damage} if run.damage else {}
+    return {"run_id": run.run_id, "task": run.task, "pending": pending, **damage}
 
 
 def _day(at: float) -> str:
