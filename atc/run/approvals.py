@@ -13,7 +13,6 @@ from atc.errors import JournalError, TraceError, UsageError
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import RunStore, StoredRun
 
-
 UNREADABLE = (TraceError, JournalError, UsageError)
 """What is wrong with one run, and not with its store."""
 

@@ -56,7 +56,7 @@ class Running:
 def running(*options: str) -> Iterator[Running]:
     command = [sys.executable, "-m", "atc", "ui", "--json", *options]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             lines: list[str] = []
             assert process.stdout is not None
