@@ -29,7 +29,7 @@ from atc.serve.http import DrainingServer
 from atc.serve.request_guard import Refusal, read_body
 from atc.serve.ui.desk import Desk
 from atc.serve.ui.keys import Keys, Right, error_response, guarded, refused
-from atc.serve.ui.parked_runs import ParkedRuns, Stale, none_waits
+from atc.serve.ui.parked_runs import MOST_CALLS, ParkedRuns, Stale, none_waits
 from atc.serve.ui.reading import FIRST_S, Gone, Reading, Views, own_views
 from atc.serve.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.serve.ui.work import Busy, Work
@@ -397,8 +397,8 @@ def _seen(calls: Any) -> dict[int, str]:
         if type(number) is not int or not isinstance(digest, str) or number in found:
             raise UsageError('calls: give {"call": number, "digest": text} of each, once')
         found[number] = digest
-    if not found:
-        raise UsageError("calls: name those that were shown")
+    if not 0 < len(found) <= MOST_CALLS:
+        raise UsageError(f"calls: name those that were shown, {MOST_CALLS} at most")
     return found
 
 

@@ -19,6 +19,7 @@ from atc.run.approvals import UNREADABLE, asked_calls, decide, user
 from atc.serve.pages.run.nodes import brief, plain
 from atc.serve.ui.shown_calls import SHOWN_OF_ONE, shown_arguments, text_of
 from atc.serve.ui.streams import AS_JSON
+from atc.traces.reading import FAILS
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.wording import plans
 
@@ -130,12 +131,13 @@ class ParkedRuns:
         try:
             started = stored.first("run_started") or {}
             calls = asked_calls(stored)
+            return self._shown(card, calls, started) if calls else None
         except FileNotFoundError:
             raise
-        except (*UNREADABLE, OSError) as error:
-            return card | {"damage": self._text(str(error))}
-        if not calls:
-            return None
+        except (*UNREADABLE, OSError, *FAILS) as error:  # one run hides no other
+            return card | {"damage": self._text(str(error) or type(error).__name__)}
+
+    def _shown(self, card: Card, calls: Sequence[ParkedCall], started: Mapping[str, Any]) -> Card:
         waiting = [call for call in calls if call.decision is None]
         shown = self._within(waiting) + self._within([call for call in calls if call.decision is not None])
         return card | {

@@ -200,7 +200,7 @@ class Reading:
                 self._hub.tell("run", self.row(row))
 
     def _tell_parked(self, card: Mapping[str, Any]) -> None:
-        self._hub.tell("parked", card | {"more": self._parked.more})
+        self._hub.tell("parked", {**card, "more": self._parked.more})
 
     def poke(self, run_id: str = "") -> None:
         """Somebody begins to look at the list; or a run of this server has changed."""
