@@ -306,7 +306,13 @@ class Agent:
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
 
     def approve(
-        self, run_id: str, *, calls: Sequence[int] | None = None, deny: bool = False, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        calls: Sequence[int] | None = None,
+        deny: bool = False,
+        by: str | None = None,
+        key: str | None = None,
     ) -> tuple[PendingCall, ...]:
         """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then goes on with it.
 
@@ -317,17 +323,21 @@ class Agent:
             calls: the numbers of the calls (``Result.pending``); ``None``: all that wait.
             deny: say no.
             by: who decides, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some: ``by`` is that approver then. By default the key of
+                the settings (``ATC_APPROVER_KEY``).
 
         Returns:
             The calls that were decided about.
 
         Raises:
-            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long.
+            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long; or
+                the permissions name approvers, and this is none of them.
             JournalError: the decision cannot be written down, or another process works on the run.
         """
-        from atc.run.approvals import decide
+        from atc.run.approvals import decide, decider_of
 
-        return decide(self.store.find(run_id), calls, yes=not deny, by=by)
+        decider = decider_of(by=by, key=key, permissions=self.permissions, settings=self.settings)
+        return decide(self.store.find(run_id), calls, yes=not deny, decider=decider)
 
     def run_program(
         self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
@@ -460,7 +470,11 @@ class Agent:
                 request.turn.result = result
             end(run, result)
             self._learn(run, request, result)
-            return result
+        if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
+            from atc.run import approval_url  # once the journal is free, for the answer may decide
+
+            await approval_url.ask(run.stored, self.settings, self.permissions)
+        return result
 
     async def _opened(
         self,
@@ -553,6 +567,8 @@ class Agent:
 
     def _approval_in(self, request: Request) -> Approval:
         """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked."""
+        if request.turn is not None:
+            return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval
         return agent_permissions.approval_of(self.permissions, "park", self.settings)

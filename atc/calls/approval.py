@@ -9,7 +9,7 @@ a terminal, and without one the answer is no.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
@@ -24,6 +24,7 @@ from atc.result import Effect
 from atc.wording import plans
 
 if TYPE_CHECKING:
+    from atc.calls.parked import ParkedCall
     from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
@@ -44,7 +45,7 @@ class ApprovalRequest:
         done: the calls with effects that the task has made already.
         wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
-            nobody did.
+            nobody did. ``decided_by``: who that was.
     """
 
     tool: str
@@ -61,6 +62,7 @@ class ApprovalRequest:
     done: tuple[Invocation, ...] = field(default=(), repr=False)
     wait_s: float | None = None
     decided: bool | Refusal | None = None
+    decided_by: str = ""
 
     @property
     def is_repeat(self) -> bool:
@@ -143,6 +145,11 @@ class Judgement(Interface):
         """Return what holds of the call without a question; ``None`` where a person or a function is asked."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Return whether the call waits for a yes that is given elsewhere, whatever the choice is."""
+        ...
+
     async def answer(self, request: ApprovalRequest) -> Verdicts:
         """Answer, with a question where one is needed.
 
@@ -151,13 +158,49 @@ class Judgement(Interface):
         """
         ...
 
+    async def note(self, request: ApprovalRequest, parked: Parked) -> None:
+        """Write down what became of the call while it waits.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Parked:
+    """Says what became of a call that waits for a yes, or waited, for a policy's record.
+
+    Attributes:
+        event: ``parked``: it waits. ``voided``: a yes to it does not hold any more. ``expired``: nobody decided in
+            time.
+        call: its number in the run.
+        who: gave the yes that does not hold.
+        why: a yes does not hold: ``tool`` (it has changed), ``reads`` (what they say has changed), ``question`` (there
+            is more to ask about), ``approver`` (it is of nobody who may decide) or ``expired``.
+    """
+
+    event: Literal["parked", "voided", "expired"]
+    call: int
+    who: str = ""
+    why: str = ""
+
 
 class Policy(Interface):
     """Rules that stand before the choice, and are asked about every call, reads too
     (:mod:`atc.calls.permissions.guard`)."""
 
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        ...
+
     def judge(self, request: ApprovalRequest) -> Judgement:
         """Decide what the rules say of a call."""
+        ...
+
+    def holds(self, call: ParkedCall) -> bool:
+        """Return whether the decision about a parked call is of somebody who may decide."""
         ...
 
     def of_run(self, run_id: str) -> Policy:
@@ -216,6 +259,7 @@ class Approval:
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
         policy: decides in place of all that, and knows of it what it needs.
+        can_wait: the run may end as ``waiting``. A task of a conversation does not.
     """
 
     approve: Approve = "never"
@@ -223,11 +267,17 @@ class Approval:
     reads: bool = False
     earlier: EarlierWrites | None = None
     policy: Policy | None = None
+    can_wait: bool = True
 
     @property
     def parks(self) -> bool:
         """Whether a call that needs a yes waits for it, and its run ends as ``waiting``."""
         return self.approve == "park"
+
+    @property
+    def may_park(self) -> bool:
+        """Whether a call may have to wait for a yes: for the choice, or for a rule."""
+        return self.can_wait and (self.parks or (self.policy is not None and self.policy.may_park))
 
     @property
     def may_allow(self) -> bool:
@@ -242,11 +292,20 @@ class Approval:
         """Return who is asked about a read, if there is no policy; as a rule ``None``."""
         return self.approve if self.reads and callable(self.approve) else None
 
+    def check_decisions(self, calls: Iterable[ParkedCall]) -> None:
+        """Let no decision about a parked call count that is of nobody who may decide."""
+        for call in calls:
+            if (decision := call.decision) is not None:
+                holds = not decision.signature if self.policy is None else self.policy.holds(call)
+                call.decision = replace(decision, holds=holds)
+
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
         """Return the verdict if nobody needs to be asked, else the function that asks."""
         if self.policy is not None:
             judgement = self.policy.judge(request)
             ruled = judgement.ruled
+            if judgement.waits:
+                return "parked"
             return "denied" if isinstance(ruled, Refusal) else "allowed" if ruled else judgement.answer
         match self.approve:
             case "never":

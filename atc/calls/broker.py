@@ -106,6 +106,8 @@ class Broker:
     all_tools: Toolset | None = None
 
     def __post_init__(self) -> None:
+        if self.journal.parked:
+            self.approval.check_decisions(self.journal.parked.of_number.values())
         self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
@@ -251,7 +253,7 @@ class Broker:
     @property
     def holds_back(self) -> bool:
         """Whether calls may be planned, or wait, instead of being made."""
-        return self.dry_run or self.approval.parks
+        return self.dry_run or self.approval.may_park
 
     @property
     def writes(self) -> list[CallEntry]:

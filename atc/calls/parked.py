@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from atc import wording
 from atc._records.packing import pack, unpack
 from atc._records.records import ChangedRead, PendingCall
 from atc.calls.entry import CallEntry, CallKey, same_tool
@@ -40,11 +41,18 @@ AN_ERROR = "an error"
 
 @dataclass(frozen=True)
 class Decision:
-    """A yes or no to one parked call: by whom, and when (seconds since 1970)."""
+    """A yes or no to one parked call: by whom, and when (seconds since 1970).
+
+    Attributes:
+        signature: of an approver (:mod:`atc.calls.permissions.approvers`); empty where whoever asks may decide.
+        holds: it is of somebody who may decide; else the call is asked about again.
+    """
 
     yes: bool
     by: str
     at: float
+    signature: str = ""
+    holds: bool = True
 
 
 @dataclass
@@ -205,7 +213,7 @@ class ParkedCalls:
         if call is None or number in self._replaced:
             raise UsageError(f"call {number} does not wait for a yes")
         if (known := call.decision) is not None:
-            raise UsageError(f"call {number} was {'approved' if known.yes else 'denied'} before, by {known.by}")
+            raise UsageError(wording.decided_before(number, yes=known.yes, by=known.by, at=known.at))
         return call
 
     def apply(self, record: dict[str, Any]) -> bool:
@@ -324,7 +332,8 @@ def _is_time(at: Any) -> bool:
 
 def decision_record(number: int, decision: Decision) -> dict[str, Any]:
     """Return the journal's record of a decision."""
-    return {"decision": number, "yes": decision.yes, "by": decision.by, "at": decision.at}
+    signed = {"signature": decision.signature} if decision.signature else {}
+    return {"decision": number, "yes": decision.yes, "by": decision.by, "at": decision.at, **signed}
 
 
 def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
@@ -333,8 +342,10 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     Raises:
         ValueError, KeyError, TypeError: the record is none.
     """
-    number, decision = record["decision"], Decision(record["yes"], record["by"], record["at"])
-    if type(number) is not int or type(decision.yes) is not bool or not isinstance(decision.by, str):
+    number, signature = record["decision"], record.get("signature", "")
+    decision = Decision(record["yes"], record["by"], record["at"], signature)
+    texts = (decision.by, signature)
+    if type(number) is not int or type(decision.yes) is not bool or not all(isinstance(each, str) for each in texts):
         raise ValueError("not a decision")
     if not _is_time(decision.at):
         raise ValueError("not the time of a decision")

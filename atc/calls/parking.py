@@ -17,6 +17,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt
 from atc.calls.contract import CallReply
 from atc.calls.journal import Journal
+from atc.calls.json_values import canonical
 from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
 from atc.errors import CallRefused
 
@@ -69,9 +70,13 @@ class Parking:
             request: about the call. A yes is none to what it did not show: a warning, a repeat, another tool's place.
             attempt: the call.
         """
-        if known is None or known.decision is None or not known.decision.yes:
-            return None if known is None else known.decision
+        if known is None or known.decision is None or not known.decision.holds:
+            return None
+        if not known.decision.yes:
+            return known.decision
         is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*known.shown.warnings}
+        if known.decision.signature and not self._was_shown(known, attempt):
+            return None
         if is_odd or self.journal.reads_again.changed or not self._is_good(known, attempt):
             return None
         return known.decision
@@ -125,6 +130,12 @@ class Parking:
         if known.decision is not None:
             return self.decision(known, request, attempt) is not None
         return self._is_good(known, attempt) and not self.journal.reads_again.changed
+
+    def _was_shown(self, known: ParkedCall, attempt: Attempt) -> bool:
+        """Return whether what an approver was shown is this call: a hand in the store could show another one."""
+        shown = known.shown
+        sent = canonical(self.redactor.value(attempt.arguments))
+        return shown.tool == self.redactor.text(known.key.tool) and canonical(shown.arguments) == sent
 
     @staticmethod
     def _is_good(known: ParkedCall, attempt: Attempt) -> bool:

@@ -5,32 +5,54 @@ from __future__ import annotations
 import getpass
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-from atc._records.records import PendingCall
-from atc.calls.parked import Decision, ParkedCall
-from atc.errors import JournalError, TraceError, UsageError
+from atc._host.blocking import wait_for
+from atc._host.redaction import Redactor
+from atc._records.records import Invocation, PendingCall
+from atc.calls.attempt import cut_arguments
+from atc.calls.parked import Decision, ParkedCall, ParkedCalls
+from atc.calls.permissions.agent_permissions import permissions_named
+from atc.errors import EnvironmentProblem, JournalError, TraceError, UsageError
+from atc.result import Effect
+from atc.settings import Settings
 from atc.traces.reading import FAILS, damaged
 from atc.traces.stores.base import RunStore, StoredRun
 
+if TYPE_CHECKING:  # who decides without rules loads nothing of them
+    from atc.calls.permissions.approvers import ApproverKey
+    from atc.calls.permissions.permissions import Permissions
+
+Via = Literal["python", "terminal", "command", "page", "mcp", "url"]
+"""Where a decision was made: in Python, at a terminal, by a command without one, on the page, in an MCP client, or by
+the answer of an approval address."""
+
+
 UNREADABLE = (TraceError, JournalError, UsageError)
 """What is wrong with one run, and not with its store."""
+ASKED = "asked"
+"""The note of a run that says what came of asking at the approval URL (:mod:`atc.run.approval_url`)."""
 
 
 @dataclass(frozen=True)
 class WaitingRun:
-    """A run that waits, and the calls that it waits for, as it ended.
+    """A run that waits, as it ended.
 
     Attributes:
-        run_id: its name.
-        task: what was wanted.
-        pending: the calls about which nobody has decided.
+        pending: the calls that it waits for.
+        done: the calls with effects that it has made already.
+        decided: by the numbers of the other calls that it ended with, what was decided about them.
+        asked: what came of asking at the approval URL, as the run's note has it.
         damage: why its calls cannot be read; empty where they can.
     """
 
     run_id: str
     task: str
-    pending: tuple[PendingCall, ...] = ()
+    pending: tuple[PendingCall, ...]
+    done: tuple[Invocation, ...] = ()
+    decided: Mapping[int, Decision] = field(default_factory=dict)
+    asked: Mapping[str, Any] | None = None
     damage: str = ""
 
 
@@ -47,29 +69,44 @@ def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
         stored = store.run(run_id)
         if stored.is_held():  # somebody resumes it, or decides about it
             continue
-        task, pending, damage = "", tuple[PendingCall, ...](), ""
         try:
-            task = str((stored.first("run_started") or {}).get("task", ""))
-            pending = undecided(stored)
+            waiting = waiting_run(stored)
         except FileNotFoundError:  # it was just deleted
             continue
         except (*UNREADABLE, OSError) as error:
-            damage = str(error)
-        if pending or damage:
-            found.append(WaitingRun(run_id, task, pending, damage))
+            waiting = WaitingRun(run_id, "", (), damage=str(error))
+        if waiting.pending or waiting.damage:
+            found.append(waiting)
     return found
 
 
-def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
-    """Return the calls that a run ended with and about which nobody has decided.
+def waiting_run(stored: StoredRun) -> WaitingRun:
+    """Return a run with the calls that it ended with and about which nobody has decided, perhaps none.
 
     Raises:
         As :func:`asked_calls`.
     """
-    return tuple(call.shown for call in asked_calls(stored) if call.decision is None)
+    task = str((stored.first("run_started") or {}).get("task", ""))
+    if not (asked := _asked(stored)):
+        return WaitingRun(stored.run_id, task, ())
+    journal = stored.peek_journal()
+    calls = _of_last_program(journal.parked, asked)
+    done = tuple(
+        Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
+        for _, entry in sorted(journal.entries.items())
+        if entry.effect is not Effect.READ and entry.state == "done"
+    )
+    return WaitingRun(
+        stored.run_id,
+        task,
+        tuple(call.shown for call in calls if call.decision is None),
+        done,
+        {call.number: call.decision for call in calls if call.decision is not None},
+        stored.note(ASKED),
+    )
 
 
-def asked_calls(stored: StoredRun) -> tuple[ParkedCall, ...]:
+def asked_calls(stored: StoredRun) -> list[ParkedCall]:
     """Return the calls that a run ended with as ``waiting``, also those about which somebody has decided since.
 
     The journal is only looked at: nobody is kept from going on with the run.
@@ -80,15 +117,24 @@ def asked_calls(stored: StoredRun) -> tuple[ParkedCall, ...]:
         UsageError: a newer version of ATC wrote it.
         OSError, EnvironmentProblem: it cannot be read.
     """
-    if not (asked := _asked(stored)):
-        return ()
-    parked = stored.peek_journal().parked
+    asked = _asked(stored)
+    return _of_last_program(stored.peek_journal().parked, asked) if asked else []
+
+
+def parked_calls(stored: StoredRun) -> list[ParkedCall]:
+    """Return those of :func:`asked_calls` about which nobody has decided."""
+    return [call for call in asked_calls(stored) if call.decision is None]
+
+
+def _of_last_program(parked: ParkedCalls, asked: set[int]) -> list[ParkedCall]:
     waiting = {call.number for call in parked.waiting()}
-    return tuple(
-        call
-        for number, call in parked.of_number.items()
-        if number in asked and (call.decision is not None or number in waiting)
-    )
+    calls = [call for number, call in parked.of_number.items() if number in asked]
+    return [call for call in calls if call.decision is not None or call.number in waiting]
+
+
+def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
+    """Return the calls of :func:`waiting_run`."""
+    return waiting_run(stored).pending
 
 
 def _asked(stored: StoredRun) -> set[int]:
@@ -102,12 +148,130 @@ def _asked(stored: StoredRun) -> set[int]:
         raise damaged(stored.where, 0, error) from None
 
 
+@dataclass(frozen=True)
+class Decider:
+    """Makes the decisions of somebody who may decide (:func:`decider_of`).
+
+    Attributes:
+        by: who it is.
+        via: where the decision is made, for the audit log.
+        permissions: by which that is allowed; the audit log is written where there are some.
+        signer: the approver's key.
+        signatures: by the number of a call, what the approver signed elsewhere, in place of a key.
+    """
+
+    by: str
+    via: Via
+    settings: Settings
+    permissions: Permissions | None = None
+    signer: ApproverKey | None = None
+    signatures: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def is_approver(self) -> bool:
+        """Whether it is an approver, of those that the permissions name."""
+        return self.permissions is not None and bool(self.permissions.approvers)
+
+    def decision(self, run: str, call: ParkedCall, *, yes: bool, at: float) -> Decision:
+        """Return the decision about a call, signed where approvers are named.
+
+        Raises:
+            UsageError: the signature that was given is not the approver's, of this decision.
+        """
+        if self.permissions is None or not self.permissions.approvers:
+            return Decision(yes, self.by, at)
+        signature = self.signatures.get(call.number, "")
+        if self.signer is not None:
+            from atc.calls.permissions.approvers import statement
+
+            signature = self.signer.sign(statement(run, call, yes=yes))
+        decision = Decision(yes, self.by, at, signature)
+        if not self.permissions.approvers.have_signed(run, call, decision):
+            raise UsageError(f"call {call.number}: that is not the signature of approver {self.by} for this decision")
+        return decision
+
+    def note(self, run: str, call: ParkedCall, decision: Decision) -> None:
+        """Write a decision into the audit log, before it counts.
+
+        Raises:
+            EnvironmentProblem: it cannot be written.
+        """
+        if self.permissions is None:
+            return
+        from atc.calls.permissions.audit import AuditLog
+        from atc.calls.permissions.facts import Who
+
+        noting = AuditLog(self.settings.audit, Redactor(self.settings.secrets)).note(
+            Who(),
+            tool=call.key.tool,
+            effect=Effect(call.shown.effect),
+            arguments=call.shown.arguments,
+            verdict="approved" if decision.yes else "denied",
+            by="user",
+            run=run,
+            who=decision.by,
+            via=self.via,
+            call=call.number,
+        )
+        try:
+            wait_for(noting)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise EnvironmentProblem(f"the audit log cannot be written ({why}), so nothing is decided") from None
+
+
+def decider_of(
+    *,
+    by: str | None = None,
+    via: Via = "python",
+    key: str | None = None,
+    signatures: Mapping[int, str] | None = None,
+    permissions: Permissions | None = None,
+    settings: Settings | None = None,
+) -> Decider:
+    """Return who decides, where he may.
+
+    Args:
+        by: for the record; by default the user of this process. With a key it is the approver whose key it is.
+        via: where the decision is made.
+        key: of an approver; by default the one of the settings.
+        signatures: by the number of a call, what the approver ``by`` signed elsewhere, in place of a key.
+        permissions: name the approvers; by default those of the settings.
+        settings: by default those of this process.
+
+    Raises:
+        UsageError: the permissions name approvers, and it is none of them; or they name none, and a key was given.
+        SettingsError: the permissions cannot be read.
+        EnvironmentProblem: what signs is not installed.
+    """
+    settings = settings or Settings.load()
+    permissions = permissions or permissions_named(settings)
+    if permissions is None or not permissions.approvers:
+        if key is not None or any((signatures or {}).values()):
+            raise UsageError("the permissions here name no [approvers], so an approver's key says nothing")
+        return Decider(by or user(), via, settings, permissions)
+    if signatures and by is not None:
+        return Decider(by, via, settings, permissions, signatures=signatures)
+    if key is None and settings.approver_key is not None:
+        key = settings.approver_key.get_secret_value()
+    if key is None:
+        raise UsageError(
+            f"[approvers] of {permissions.path} say who decides, and nobody else does: it takes the key of one of them "
+            "(`atc runs approve RUN --key-file FILE`, ATC_APPROVER_KEY, agent.approve(run_id, key=…))"
+        )
+    from atc.calls.permissions.approvers import ApproverKey
+
+    signer = ApproverKey(key)
+    return Decider(permissions.approvers.of_key(signer), via, settings, permissions, signer)
+
+
 def decide(
     stored: StoredRun,
     numbers: Sequence[int] | None,
     *,
     yes: bool,
     by: str | None = None,
+    decider: Decider | None = None,
     seen: Mapping[int, str] | None = None,
 ) -> tuple[PendingCall, ...]:
     """Say yes or no to calls of a run that wait, and return them. The first decision about a call counts.
@@ -117,13 +281,17 @@ def decide(
         numbers: of the calls (:attr:`PendingCall.index`); ``None``: all that wait.
         yes: whether they may be made, exactly as they stand there.
         by: who decides; by default the user of this process.
+        decider: in place of ``by``; without one it is ``decider_of(by=by)``.
         seen: what was shown of each of them (:attr:`atc.calls.parked.ParkedCall.digest`): nothing else is decided.
 
     Raises:
-        UsageError: none waits, one of them does not wait, was decided before, waited too long, or was not seen.
+        UsageError: none waits, one of them does not wait, was decided before, waited too long, or was not seen; or the
+            permissions name approvers, and this is none of them.
         TraceError: the run's end in the trace is damaged.
         JournalError: the decision cannot be written down, or another process works on the run.
+        EnvironmentProblem: the audit log cannot be written.
     """
+    decider = decider or decider_of(by=by)
     nothing = f"run {stored.run_id} has no call that waits for a yes (`atc approvals` lists them)"
     if not (asked := _asked(stored)):
         raise UsageError(nothing)
@@ -145,8 +313,10 @@ def decide(
                 f"call {late[0]} of run {stored.run_id} waited too long for a yes: "
                 f"`atc resume {stored.run_id}` asks again"
             )
-        for call in wanted:
-            journal.decide(call.number, Decision(yes, by or user(), now))
+        decisions = [decider.decision(stored.run_id, call, yes=yes, at=now) for call in wanted]
+        for call, decision in zip(wanted, decisions, strict=True):
+            decider.note(stored.run_id, call, decision)
+            journal.decide(call.number, decision)
         return tuple(call.shown for call in wanted)
     finally:
         journal.close()

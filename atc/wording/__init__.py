@@ -25,6 +25,8 @@ from atc.wording.findings import finding, finding_alone
 from atc.wording.outcomes import (
     approved_by,
     argument_repairs,
+    asked_elsewhere,
+    decided_before,
     denied_by,
     more_calls,
     no_credential,
@@ -51,6 +53,8 @@ __all__ = [
     "SENT_BACK",
     "answer",
     "approved_by",
+    "asked_elsewhere",
+    "decided_before",
     "denied_by",
     "read_changed",
     "argument_repairs",

@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atc._host.invisible import visible
 from atc._records.packing import as_text
 from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, SameCall
 from atc.wording.parts import call
@@ -213,6 +214,31 @@ def to_approve(run_id: str) -> str:
 def approved_by(who: str, at: float) -> str:
     """Say who let a call through that had waited, and when: ``approved by ann, 2026-11-27 12:00``."""
     return f"approved by {who}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
+
+
+_NO_ANSWER = {
+    "too_large": "what waits is too large to be sent",
+    "unreachable": "it cannot be reached",
+    "slow": "it did not answer in time",
+    "status": "its answer has another status than 200",
+    "answer_too_large": "its answer is too large",
+    "signature": "its answer is not signed with the secret",
+    "form": "its answer is not understood",
+    "nonce": "its answer is one to another question",
+    "refused": "a decision of it was refused",
+}
+
+
+def asked_elsewhere(to: str, problem: str, detail: str) -> str:
+    """Say what came of asking at the approval URL: ``asked at https://yes.example: it did not answer in time``."""
+    what = _NO_ANSWER.get(problem, "nobody has decided about these calls there")
+    return visible(f"asked at {to}: {what}{f' ({detail})' if problem and detail else ''}")
+
+
+def decided_before(call: int, *, yes: bool, by: str, at: float) -> str:
+    """Say that somebody has decided about a call already: ``call 2 was approved before, by ann, 2026-11-27 12:00``."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return f"call {call} was {'approved' if yes else 'denied'} before, by {visible(by)}, {when}"
 
 
 def denied_by(who: str) -> str:

@@ -453,16 +453,26 @@ def make_ui(
     Raises:
         AtcError: as ``open_agent``.
     """
-    hub, redactor = Hub(), Redactor(settings.secrets)
-    desk = Desk(hub, redactor, settings.ask_wait_s)
+    hub = Hub()
+    desk = Desk(hub, Redactor(settings.secrets), settings.ask_wait_s)
     work = Work(lambda run_id: ui.touched(run_id))
     if open_agent is not None:
         never = settings.approve == "never"
         work.use(open_agent("never" if never else desk.ask, work.heard), source)
-    keys = Keys("run" if open_agent is not None else "approve" if at_terminal else "read")
-    no_yes = _NEVER if settings.approve == "never" else "" if at_terminal else _NO_TERMINAL
-    ui = Ui(store, views or own_views(), desk, work, ParkedRuns(store, redactor, work.goes_on), hub, keys, no_yes)
+    parked = ParkedRuns(store, settings, work.goes_on)
+    no_yes = _why_no_yes(parked, settings, at_terminal)
+    keys = Keys("run" if open_agent is not None else "read" if no_yes else "approve")
+    ui = Ui(store, views or own_views(), desk, work, parked, hub, keys, no_yes)
     return ui
+
+
+def _why_no_yes(parked: ParkedRuns, settings: Settings, at_terminal: bool) -> str:
+    """Return why no page says yes to a run that waits; empty where it may. An approver's key needs no terminal."""
+    try:
+        is_approver = parked.decider().is_approver
+    except UsageError as error:
+        return str(error)
+    return _NEVER if settings.approve == "never" else "" if at_terminal or is_approver else _NO_TERMINAL
 
 
 _NO_TERMINAL = (

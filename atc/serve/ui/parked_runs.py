@@ -15,10 +15,11 @@ from typing import Any
 from atc._host.redaction import Redactor
 from atc.calls.parked import ParkedCall
 from atc.errors import AtcError, UsageError
-from atc.run.approvals import UNREADABLE, asked_calls, decide, user
+from atc.run.approvals import UNREADABLE, Decider, asked_calls, decide, decider_of, user
 from atc.serve.pages.run.nodes import brief, plain
 from atc.serve.ui.shown_calls import SHOWN_OF_ONE, shown_arguments, text_of
 from atc.serve.ui.streams import AS_JSON
+from atc.settings import Settings
 from atc.traces.reading import FAILS
 from atc.traces.stores.base import RunStore, StoredRun
 from atc.wording import plans
@@ -49,12 +50,13 @@ class ParkedRuns:
 
     Args:
         store: where the runs are.
-        redactor: of credentials.
+        settings: who may decide, and which credentials no page may show.
         goes_on: whether this server can go on with a run, by the source of its tools.
     """
 
-    def __init__(self, store: RunStore, redactor: Redactor, goes_on: Callable[[Any], bool]) -> None:
-        self._store, self._redactor, self._goes_on = store, redactor, goes_on
+    def __init__(self, store: RunStore, settings: Settings, goes_on: Callable[[Any], bool]) -> None:
+        self._store, self._settings, self._goes_on = store, settings, goes_on
+        self._redactor = Redactor(settings.secrets)
         self._made: OrderedDict[str, tuple[tuple[Hashable, Hashable], Card | None]] = OrderedDict()
         self._listed: dict[str, Card] = {}
         self._lock = threading.Lock()
@@ -109,6 +111,15 @@ class ParkedRuns:
         found = next((call for call in asked_calls(stored) if call.number == number), None)
         return None if found is None else text_of(self._redactor.value(found.shown.arguments))
 
+    def decider(self) -> Decider:
+        """Return who decides on a page.
+
+        Raises:
+            UsageError: the permissions name approvers, and the settings have the key of none.
+            SettingsError: the permissions cannot be read.
+        """
+        return decider_of(by=f"{user()} on the page of `atc ui`", via="page", settings=self._settings)
+
     def decide(self, stored: StoredRun, seen: Mapping[int, str], *, yes: bool) -> None:
         """Say yes or no to calls of a run, to all of them or none.
 
@@ -118,11 +129,12 @@ class ParkedRuns:
             yes: whether they may be made.
 
         Raises:
-            Stale: one of them is not what waits now; the message says who was first.
+            Stale: one of them is not what waits now, and the message says who was first; or nobody decides here.
             TraceError, JournalError: it cannot be read or written, or another process works on the run.
+            EnvironmentProblem: the audit log cannot be written.
         """
         try:
-            decide(stored, [*seen], yes=yes, by=f"{user()} on the page of `atc ui`", seen=seen)
+            decide(stored, [*seen], yes=yes, decider=self.decider(), seen=seen)
         except UsageError as error:
             raise Stale(str(error)) from None
 
