@@ -149,7 +149,7 @@ async def _asked(call: PendingCall, run: WaitingRun) -> bool | None:
 def _as_json(run: WaitingRun) -> dict[str, object]:
     calls = {name: [each.model_dump(mode="json") for each in getattr(run, name)] for name in ("pending", "done")}
     damage = {"damage": run.damage} if run.damage else {}
-    return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked} | damage
+    return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked, **damage}
 
 
 def _day(at: float) -> str:
