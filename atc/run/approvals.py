@@ -12,7 +12,7 @@ from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
 from atc._records.records import Invocation, PendingCall
 from atc.calls.attempt import cut_arguments
-from atc.calls.parked import Decision, ParkedCall, ParkedCalls
+from atc.calls.parked import Decision, ParkedCall
 from atc.calls.permissions.agent_permissions import permissions_named
 from atc.errors import EnvironmentProblem, JournalError, TraceError, UsageError
 from atc.result import Effect
@@ -40,20 +40,28 @@ class WaitingRun:
     """A run that waits, as it ended.
 
     Attributes:
-        pending: the calls that it waits for.
+        calls: the calls that it ended with, also those about which somebody has decided since.
         done: the calls with effects that it has made already.
-        decided: by the numbers of the other calls that it ended with, what was decided about them.
         asked: what came of asking at the approval URL, as the run's note has it.
         damage: why its calls cannot be read; empty where they can.
     """
 
     run_id: str
     task: str
-    pending: tuple[PendingCall, ...]
+    calls: tuple[ParkedCall, ...] = ()
     done: tuple[Invocation, ...] = ()
-    decided: Mapping[int, Decision] = field(default_factory=dict)
     asked: Mapping[str, Any] | None = None
     damage: str = ""
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """Return the calls about which nobody has decided, as they are shown."""
+        return tuple(call.shown for call in self.calls if call.decision is None)
+
+    @property
+    def decided(self) -> dict[int, Decision]:
+        """Return what was decided about the other calls, by their numbers."""
+        return {call.number: call.decision for call in self.calls if call.decision is not None}
 
 
 def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
@@ -74,40 +82,14 @@ def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
         except FileNotFoundError:  # it was just deleted
             continue
         except (*UNREADABLE, OSError) as error:
-            waiting = WaitingRun(run_id, "", (), damage=str(error))
+            waiting = WaitingRun(run_id, "", damage=str(error))
         if waiting.pending or waiting.damage:
             found.append(waiting)
     return found
 
 
 def waiting_run(stored: StoredRun) -> WaitingRun:
-    """Return a run with the calls that it ended with and about which nobody has decided, perhaps none.
-
-    Raises:
-        As :func:`asked_calls`.
-    """
-    task = str((stored.first("run_started") or {}).get("task", ""))
-    if not (asked := _asked(stored)):
-        return WaitingRun(stored.run_id, task, ())
-    journal = stored.peek_journal()
-    calls = _of_last_program(journal.parked, asked)
-    done = tuple(
-        Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
-        for _, entry in sorted(journal.entries.items())
-        if entry.effect is not Effect.READ and entry.state == "done"
-    )
-    return WaitingRun(
-        stored.run_id,
-        task,
-        tuple(call.shown for call in calls if call.decision is None),
-        done,
-        {call.number: call.decision for call in calls if call.decision is not None},
-        stored.note(ASKED),
-    )
-
-
-def asked_calls(stored: StoredRun) -> list[ParkedCall]:
-    """Return the calls that a run ended with as ``waiting``, also those about which somebody has decided since.
+    """Return a run with the calls that it ended with as ``waiting``, perhaps none.
 
     The journal is only looked at: nobody is kept from going on with the run.
 
@@ -117,19 +99,24 @@ def asked_calls(stored: StoredRun) -> list[ParkedCall]:
         UsageError: a newer version of ATC wrote it.
         OSError, EnvironmentProblem: it cannot be read.
     """
-    asked = _asked(stored)
-    return _of_last_program(stored.peek_journal().parked, asked) if asked else []
+    task = str((stored.first("run_started") or {}).get("task", ""))
+    if not (asked := _asked(stored)):
+        return WaitingRun(stored.run_id, task)
+    journal = stored.peek_journal()
+    waiting = {call.number for call in journal.parked.waiting()}
+    calls = (call for number, call in journal.parked.of_number.items() if number in asked)
+    done = tuple(
+        Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
+        for _, entry in sorted(journal.entries.items())
+        if entry.effect is not Effect.READ and entry.state == "done"
+    )
+    known = tuple(call for call in calls if call.decision is not None or call.number in waiting)
+    return WaitingRun(stored.run_id, task, known, done, stored.note(ASKED))
 
 
 def parked_calls(stored: StoredRun) -> list[ParkedCall]:
-    """Return those of :func:`asked_calls` about which nobody has decided."""
-    return [call for call in asked_calls(stored) if call.decision is None]
-
-
-def _of_last_program(parked: ParkedCalls, asked: set[int]) -> list[ParkedCall]:
-    waiting = {call.number for call in parked.waiting()}
-    calls = [call for number, call in parked.of_number.items() if number in asked]
-    return [call for call in calls if call.decision is not None or call.number in waiting]
+    """Return the calls of :func:`waiting_run` about which nobody has decided."""
+    return [call for call in waiting_run(stored).calls if call.decision is None]
 
 
 def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:

@@ -21,7 +21,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
-from atc.run.approvals import asked_calls, decide, undecided, waiting_runs
+from atc.run.approvals import decide, undecided, waiting_run, waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.tools.functions import toolset_of
@@ -294,7 +294,7 @@ def test_a_look_at_a_journal_that_is_being_written_sees_what_is_whole(shop: Shop
     assert undecided(store.run(waiting.run_id)) == waiting.pending
     assert journal.read_bytes().endswith(b"tr")  # nothing was written
     shop.agent().approve(waiting.run_id, by="ann")
-    (call,) = asked_calls(store.run(waiting.run_id))
+    (call,) = waiting_run(store.run(waiting.run_id)).calls
     assert call.decision is not None
     assert (call.decision.by, call.shown, undecided(store.run(waiting.run_id))) == ("ann", waiting.pending[0], ())
 
@@ -302,7 +302,7 @@ def test_a_look_at_a_journal_that_is_being_written_sees_what_is_whole(shop: Shop
 def test_only_what_was_shown_is_decided(shop: Shop) -> None:
     waiting = shop.run(LOOP)
     stored = shop.agent().store.run(waiting.run_id)
-    calls = asked_calls(stored)
+    calls = waiting_run(stored).calls
     seen = {call.number: call.digest for call in calls}
     assert len({*seen.values()}) == 4
     first, second = calls[:2]

@@ -51,16 +51,17 @@ function parkedCard(row, { where, goOn }) {
       each.decided ? el("span", { class: `chip ${each.decided.yes ? "good" : "bad"}` }, `${each.decided.yes ? "approved" : "denied"} by ${each.decided.by}, `, since(each.decided.at)) : null),
     givenOf(each), each.cut || each.left_out ? whole(`/runs/${id}/pending/${each.index}`) : null,
     each.changed.map((text) => el("p", { class: "note warn", text })), each.warnings.map((text) => el("p", { class: "note warn", text })),
-    each.warnings_left ? el("p", { class: "note warn", text: `${plural(each.warnings_left, "warning")} more: decide by \`atc runs approve\`, which shows them` }) : null,
+    each.notes_left ? el("p", { class: "note warn", text: `${plural(each.notes_left, "note")} more: decide by \`atc runs approve\`, which shows them` }) : null,
     each.decided ? null : el("p", { class: "faint", text: isLate(each) ? `waited until ${moment(each.until)}: it is too late for a yes` : `waits until ${moment(each.until)}` }),
-    each.decided || each.warnings_left ? null : acts([each], `${name}-${each.index}`, (word) => word));
+    each.decided || each.notes_left ? null : acts([each], `${name}-${each.index}`, (word) => word));
   const words = row.damage ? "the calls of this run cannot be read" : row.waits ? `${plural(row.waits, "call")} ${row.waits === 1 ? "waits" : "wait"} for a yes` : "all calls are decided";
   const after = row.damage || timely.length ? null : el("p", { class: "acts" }, row.here && may("run") ? doing("Go on", "good", goOn, name) : "",
     el("span", { class: "faint" }, row.here && may("run") ? (open.length ? "what waited too long is asked about again" : "makes what was approved, and goes on") : ["to go on, where its tools are: ", el("code", { text: `atc resume ${row.run_id}` })]));
-  const several = timely.filter((each) => !each.warnings_left);
+  const several = timely.filter((each) => !each.notes_left);
   const card = el("li", { class: "approval" }, el("p", { id: name }, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), ` ${words} `, where || ""),
     row.damage ? el("p", { class: "note bad", text: row.damage }) : null,
     LIVE.no_yes && open.length && may("approve") ? el("p", { class: "note warn", text: LIVE.no_yes }) : null,
+    row.waits ? doneAlready(row) : null,
     el("ol", { class: "form" }, row.calls.map(call)), row.left ? el("p", { class: "faint", text: `${plural(row.left, "call")} more, shown once these are decided` }) : null,
     several.length > 1 ? acts(several, name, (word) => `${word} ${row.left ? "these" : "all"} ${count(several.length)}`) : null, after);
   return card;

@@ -470,7 +470,7 @@ def _why_no_yes(parked: ParkedRuns, settings: Settings, at_terminal: bool) -> st
     """Return why no page says yes to a run that waits; empty where it may. An approver's key needs no terminal."""
     try:
         is_approver = parked.decider().is_approver
-    except UsageError as error:
+    except AtcError as error:  # who may only look still may
         return str(error)
     return _NEVER if settings.approve == "never" else "" if at_terminal or is_approver else _NO_TERMINAL
 

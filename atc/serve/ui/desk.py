@@ -15,14 +15,12 @@ from atc._host.redaction import Redactor
 from atc._records.packing import pack
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.shown_calls import SHOWN_OF_ONE, shown_arguments, text_of
+from atc.serve.ui.shown_calls import MOST_DONE, SHOWN_OF_ONE, shown_arguments, text_of
 from atc.serve.ui.streams import Hub
 
 Decision = Literal["approve", "deny"]
 Settled = Literal["approve", "deny", "late", "ended"]
 
-MOST_DONE = 20
-"""Calls that are done already and that a question names; the last ones."""
 MOST_PENDING = 200
 """Questions that wait at once; of more, none is asked."""
 REMEMBERED = 500

@@ -12,12 +12,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from atc import wording
 from atc._host.redaction import Redactor
 from atc.calls.parked import ParkedCall
 from atc.errors import AtcError, UsageError
-from atc.run.approvals import UNREADABLE, Decider, asked_calls, decide, decider_of, user
+from atc.run.approvals import UNREADABLE, Decider, WaitingRun, decide, decider_of, user, waiting_run
 from atc.serve.pages.run.nodes import brief, plain
-from atc.serve.ui.shown_calls import SHOWN_OF_ONE, shown_arguments, text_of
+from atc.serve.ui.shown_calls import MOST_DONE, SHOWN_OF_ONE, shown_arguments, text_of
 from atc.serve.ui.streams import AS_JSON
 from atc.settings import Settings
 from atc.traces.reading import FAILS
@@ -32,8 +33,8 @@ MOST_RUNS = 20
 """Runs that the list shows with their calls, the latest; a run's own page shows its own."""
 REMEMBERED = 100
 """Runs whose calls are not read again while neither trace nor journal changes."""
-MOST_CHANGED = 10
-MOST_WARNINGS = 10
+MOST_NOTES = 10
+"""Warnings of a call, and likewise changes. A call that has more is decided where all of them are shown."""
 MOST_TEXT = 500
 """Characters of a warning, and of what is wrong with a run."""
 
@@ -66,8 +67,8 @@ class ParkedRuns:
         """Return a run that ended as ``waiting``, as pages show it; ``None`` where no call of it is asked about.
 
         Its fields: ``run_id``, ``task``; ``calls``; ``waits``, the number of those about which nobody has decided, and
-        ``left``, of these, such as are not shown; ``here``, whether this server can go on with it; ``damage``, why it
-        cannot be read. A call has ``digest``, which a decision names, and ``decided``: by whom, if it is.
+        ``left``, of these, such as are not shown; ``done``, calls with effects that it has made already; ``here``,
+        whether this server can go on with it; ``damage``, why it cannot be read. A call has ``digest``, which a decision names, and ``decided``: by whom, if it is.
         """
         version = (stored.version(), stored.journal_version())
         with self._lock:
@@ -108,7 +109,7 @@ class ParkedRuns:
 
     def whole(self, stored: StoredRun, number: int) -> str | None:
         """Return the arguments of a call whole, as a text of which a page changes nothing; ``None``: there is none."""
-        found = next((call for call in asked_calls(stored) if call.number == number), None)
+        found = next((call for call in waiting_run(stored).calls if call.number == number), None)
         return None if found is None else text_of(self._redactor.value(found.shown.arguments))
 
     def decider(self) -> Decider:
@@ -141,23 +142,25 @@ class ParkedRuns:
     def _card(self, stored: StoredRun) -> Card | None:
         card: Card = {"run_id": stored.run_id, "task": "", "calls": [], "waits": 0, "left": 0, "here": False}
         try:
-            started = stored.first("run_started") or {}
-            calls = asked_calls(stored)
-            return self._shown(card, calls, started) if calls else None
+            run = waiting_run(stored)
+            source = (stored.first("run_started") or {}).get("source")
+            return card | self._shown(run) | {"here": self._goes_on(source)} if run.calls else None
         except FileNotFoundError:
             raise
         except (*UNREADABLE, OSError, *FAILS) as error:  # one run hides no other
             return card | {"damage": self._text(str(error) or type(error).__name__)}
 
-    def _shown(self, card: Card, calls: Sequence[ParkedCall], started: Mapping[str, Any]) -> Card:
-        waiting = [call for call in calls if call.decision is None]
-        shown = self._within(waiting) + self._within([call for call in calls if call.decision is not None])
-        return card | {
-            "task": self._text(str(started.get("task", "")), SHOWN_OF_ONE),
+    def _shown(self, run: WaitingRun) -> dict[str, Any]:
+        waiting = [call for call in run.calls if call.decision is None]
+        shown = self._within(waiting) + self._within([call for call in run.calls if call.decision is not None])
+        done = [wording.call(each) for each in run.done[-MOST_DONE:]]
+        return {
+            "task": self._text(run.task, SHOWN_OF_ONE),
             "calls": sorted(shown, key=lambda call: call["index"]),
             "waits": len(waiting),
             "left": len(waiting) - sum(not call["decided"] for call in shown),
-            "here": self._goes_on(started.get("source")),
+            "done": [brief(self._redactor.text(each), SHOWN_OF_ONE) for each in done],
+            "done_before": len(run.done) - len(done),
         }
 
     def _within(self, calls: Sequence[ParkedCall]) -> list[dict[str, Any]]:
@@ -183,9 +186,9 @@ class ParkedRuns:
             "effect": asked.effect,
             "line": asked.line,
             **shown_arguments(self._redactor, self._redactor.value(asked.arguments), asked.feeds),
-            "warnings": [self._text(each) for each in asked.warnings[:MOST_WARNINGS]],
-            "warnings_left": max(0, len(asked.warnings) - MOST_WARNINGS),
-            "changed": [self._text(plans.read_again(each)) for each in asked.changed[:MOST_CHANGED]],
+            "warnings": [self._text(each) for each in asked.warnings[:MOST_NOTES]],
+            "changed": [self._text(plans.read_again(each)) for each in asked.changed[:MOST_NOTES]],
+            "notes_left": max(0, len(asked.warnings) - MOST_NOTES) + max(0, len(asked.changed) - MOST_NOTES),
             "until": asked.until,
             "decided": decided,
         }

@@ -18,6 +18,8 @@ SHOWN_OF_ONE = 400
 """Characters of one argument, or of a call that is done, that a question shows."""
 SHOWN_OF_ORIGIN = 1_000
 MOST_ARGUMENTS = 40
+MOST_DONE = 20
+"""Calls that are done already and that a question names; the last ones."""
 
 
 def shown_arguments(redactor: Redactor, arguments: Mapping[str, Any], feeds: Sequence[Feed]) -> dict[str, Any]:

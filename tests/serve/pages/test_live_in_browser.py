@@ -51,7 +51,7 @@ CALL = {
     "cut": True,
     "left_out": 0,
     "warnings": ["careful <img src=x onerror=window.__pwned=1>"],
-    "warnings_left": 0,
+    "notes_left": 0,
     "changed": ["asked again, for find (call 1) answers 2 now"],
     "until": time.time() + 600_000,
     "decided": None,
@@ -62,6 +62,8 @@ PARKED = {
     "calls": [CALL, {**CALL, "index": 3, "digest": "d3"}],
     "waits": 9,
     "left": 7,
+    "done": ["pay(<b>)"],
+    "done_before": 0,
     "here": True,
     "more": 0,
 }
@@ -341,8 +343,16 @@ def test_calls_that_wait_of_any_process_are_decided_on_a_phone_each_or_all(
     served.say("parked", PARKED)
     page.wait("document.querySelectorAll('#asks .form > li').length === 2")
     told = page.text("#asks")
-    for text in ("9 calls wait for a yes", "48,211 characters", "items[5].id of <i>list_places</i>", "careful <img",
-                 "asked again, for find", "waits until 20", "7 calls more, shown once these are decided"):  # fmt: skip
+    for text in (
+        "9 calls wait for a yes",
+        "48,211 characters",
+        "items[5].id of <i>list_places</i>",
+        "careful <img",
+        "asked again, for find",
+        "waits until 20",
+        "7 calls more, shown once these are decided",
+        "pay(<b>)",
+    ):
         assert text in told, text
     assert page.run("document.documentElement.scrollWidth") <= 360
     assert page.run("document.title").startswith("(1) ")

@@ -18,9 +18,10 @@ from atc.errors import ModelUnavailable
 from atc.result import Effect
 from atc.run.resources import Resources
 from atc.serve.ui import streams
-from atc.serve.ui.desk import MOST_DONE, Question
+from atc.serve.ui.desk import Question
 from atc.serve.ui.parked_runs import ParkedRuns
 from atc.serve.ui.reading import Reading
+from atc.serve.ui.shown_calls import MOST_DONE
 from atc.settings import Settings
 from atc.tools.functions import tool
 from atc.traces.stores.files import FileRun, FileStore

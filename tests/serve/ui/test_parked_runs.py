@@ -312,7 +312,7 @@ async def test_a_thousand_runs_are_a_short_list_and_only_what_changed_is_read_ag
         await caller.ui.reading.fresh(60.0)
         listed = (await caller.send("/api/pending", right="read")).json
         assert (len(listed["runs"]), listed["more"]) == (parked_runs.MOST_RUNS, 1_001 - parked_runs.MOST_RUNS)
-        with patch.object(parked_runs, "asked_calls", side_effect=UsageError("it was read again")):
+        with patch.object(parked_runs, "waiting_run", side_effect=UsageError("it was read again")):
             caller.ui.reading.poke()
             await caller.ui.reading.fresh(60.0)
             again = (await caller.send("/api/pending", right="read")).json
