@@ -19,7 +19,7 @@ from atc.cli import options
 from atc.cli.console import DENIED as NOT_APPROVED
 from atc.cli.console import clean, guarded, out, print_json
 from atc.errors import UsageError
-from atc.run.approvals import WaitingRun, decide, decider_of, waiting_run, waiting_runs
+from atc.run.approvals import Decider, WaitingRun, decide, decider_of, waiting_run, waiting_runs
 from atc.settings import Settings
 from atc.traces.index import RunIndex
 from atc.traces.stores import open_store
@@ -91,9 +91,9 @@ def approve(
     waiting = waiting_run(stored)
     chosen = [each for each in waiting.pending if call is None or each.index in call]
     if missing := sorted(set(call or ()) - {each.index for each in waiting.pending}):
-        raise UsageError(_why_not(waiting, missing[0]))
+        raise UsageError(_why_not(waiting, missing[0], decider))
     if not chosen:
-        raise UsageError(_why_not(waiting, max(waiting.decided, default=None)))
+        raise UsageError(_why_not(waiting, max(waiting.decided, default=None), decider))
     if not deny and not question.has_terminal() and not (decider.is_approver and call):
         raise UsageError(
             "a yes needs a terminal, where a person sees the question (--deny needs none)"
@@ -117,10 +117,10 @@ def approve(
         raise typer.Exit(NOT_APPROVED)
 
 
-def _why_not(waiting: WaitingRun, number: int | None) -> str:
+def _why_not(waiting: WaitingRun, number: int | None, decider: Decider) -> str:
     """Return why a call, or any, cannot be decided about: somebody was first, or it does not wait."""
     if number is not None and (known := waiting.decided.get(number)) is not None:
-        return wording.decided_before(number, yes=known.yes, by=known.by, at=known.at)
+        return decider.why_decided(waiting.run_id, known)
     run = f"run {waiting.run_id}"
     what = f"{run} has no call that waits" if number is None else f"call {number} of {run} does not wait"
     return f"{what} for a yes (`atc approvals` lists them)"

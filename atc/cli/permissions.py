@@ -66,12 +66,16 @@ def check(
             {"rule": rule.number, "verdict": rule.verdict, "tools": rule.tools.texts} for rule in permissions.rules
         ]
         about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
+        about["approvers"] = [*permissions.approvers.keys]
         print_json({**about, "tools": rows, "rules_that_fit_no_tool": unused})
         return
     mode = ", read-only" if permissions.read_only else ""
     out.print(
         f"{clean(permissions.path or 'no file: the defaults')}: {len(permissions.rules)} rules{mode}", markup=False
     )
+    if permissions.approvers:
+        names = ", ".join(map(visible, permissions.approvers.keys))
+        out.print(f"calls that need a yes wait for one of the approvers: {names}", markup=False)
     if rows:
         table = Table("tool", "effect", "unasked?", "by", "but", box=None, header_style="bold")
         for row in rows:

@@ -97,7 +97,6 @@ async def ask(stored: StoredRun, settings: Settings, permissions: Permissions | 
     except AtcError as error:  # somebody else works on the run, or the store is down
         problem, detail = "refused", str(error)
     except Exception as error:  # whatever it is, the run has ended well, and waits
-        _log.warning("the approval URL could not be asked", exc_info=error)
         problem, detail = "unreachable", type(error).__name__
     parts = urlsplit(settings.approval_url)
     note: dict[str, Any] = {"at": time.time(), "to": f"{parts.scheme}://{parts.netloc}", "problem": problem}

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from atc import wording
 from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
 from atc._records.records import Invocation, PendingCall
@@ -59,9 +60,9 @@ class WaitingRun:
         return tuple(call.shown for call in self.calls if call.decision is None)
 
     @property
-    def decided(self) -> dict[int, Decision]:
-        """Return what was decided about the other calls, by their numbers."""
-        return {call.number: call.decision for call in self.calls if call.decision is not None}
+    def decided(self) -> dict[int, ParkedCall]:
+        """Return the calls about which somebody has decided, by their numbers."""
+        return {call.number: call for call in self.calls if call.decision is not None}
 
 
 def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
@@ -177,6 +178,15 @@ class Decider:
             raise UsageError(f"call {call.number}: that is not the signature of approver {self.by} for this decision")
         return decision
 
+    def why_decided(self, run: str, call: ParkedCall) -> str:
+        """Say who was first to decide about a call; empty where nobody has decided."""
+        if (known := call.decision) is None:
+            return ""
+        approvers = self.permissions.approvers if self.permissions is not None else None
+        counts = approvers.have_signed(run, call, known) if approvers else not known.signature
+        said = wording.decided_before(call.number, yes=known.yes, by=known.by, at=known.at)
+        return said if counts else f"{said}: that counts for nothing here, and `atc resume {run}` asks again"
+
     def note(self, run: str, call: ParkedCall, decision: Decision) -> None:
         """Write a decision into the audit log, before it counts.
 
@@ -287,6 +297,10 @@ def decide(
         waiting = [call.number for call in journal.parked.waiting() if call.number in asked]
         if not waiting and numbers is None:
             raise UsageError(nothing)
+        replaced = {call.instead for call in journal.parked.of_number.values()}
+        known = [call for n, call in journal.parked.of_number.items() if n in {*(numbers or ())} - replaced]
+        if first := next(filter(None, (decider.why_decided(stored.run_id, call) for call in known)), ""):
+            raise UsageError(first)
         wanted = [journal.parked.undecided(number) for number in (waiting if numbers is None else numbers)]
         if gone := [
             call.number for call in wanted if call.number not in asked

@@ -84,6 +84,7 @@ def test_an_approver_needs_a_key_and_no_terminal_and_the_second_one_is_told_who_
     assert atc("permissions", "approver", "ann", "--key-file", "ann.key").exit_code == 2  # it is there already
     assert (tmp_path / "ann.key").stat().st_mode & 0o777 == 0o600
     monkeypatch.setenv("ATC_PERMISSIONS", str(file_of(tmp_path, made.stdout)))
+    assert "the approvers: ann" in atc("permissions", "check").stdout
     endpoint(says("```python\nbook(n=4)\nbook(n=5)\nanswer = 1\n```"))
     assert atc("run", "book 4", "--tools", "tools.py", "--approve", "always").exit_code == 8
 

@@ -69,6 +69,11 @@ class Desk:
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/approve?token=in-the-address"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
+    def close(self) -> None:
+        """Stop answering."""
+        self.server.shutdown()
+        self.server.server_close()
+
     def decides(self, *decisions: dict[str, Any], **more: Any) -> None:
         """Answer each question with these decisions."""
         self.answer = lambda question: {"nonce": question["nonce"], "decisions": list(decisions)} | more
@@ -78,8 +83,7 @@ class Desk:
 def desk() -> Iterator[Desk]:
     desk = Desk()
     yield desk
-    desk.server.shutdown()
-    desk.server.server_close()
+    desk.close()
 
 
 @pytest.fixture

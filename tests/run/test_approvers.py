@@ -86,6 +86,8 @@ def test_a_decision_without_settings_of_its_own_is_held_to_those_of_the_process(
 def test_a_decision_by_other_permissions_is_none_and_the_call_is_asked_about_again(till: Till, yes: bool) -> None:
     waiting = till.agent(PAY).run("pay 5")
     unruled(till).approve(waiting.run_id, by="ann", deny=not yes)
+    with pytest.raises(UsageError, match=r"before, by ann.*: that counts for nothing here"):
+        till.agent().approve(waiting.run_id, calls=[1], key=BOB)
     again = till.agent().resume(waiting.run_id)
     assert (again.status, len(again.pending), till.paid) == ("waiting", 1, [])
     till.agent().approve(waiting.run_id, key=ANN)

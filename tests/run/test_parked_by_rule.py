@@ -113,7 +113,7 @@ def test_a_read_that_a_rule_has_wait_is_refused_and_nobody_is_asked(tmp_path: Pa
     till = Till(tmp_path, '[[rules]]\nask = "look"\nwait = "park"\n')
     refused = till.agent('answer = look(room="4")', approve=till.ask).run("look")
     assert (refused.status, till.asked) == ("denied", [])
-    assert "a read does not wait" in str(refused.calls[0].error)
+    assert "it cannot wait" in str(refused.calls[0].error)
 
 
 def test_of_two_rules_that_ask_the_one_counts_that_has_it_wait(tmp_path: Path) -> None:

@@ -236,7 +236,7 @@ class Guard:
         if request.decided is not None:
             answer = request.decided
         elif decision.waits:  # a write waits before it comes here
-            answer = Refusal("a yes to it is given elsewhere, and a read does not wait for one")
+            answer = Refusal("a yes to it is given elsewhere, and here it cannot wait for one")
         else:
             answer = self._ask(replace(request, effect=decision.effect))
         if inspect.isawaitable(answer):

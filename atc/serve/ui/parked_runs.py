@@ -68,7 +68,8 @@ class ParkedRuns:
 
         Its fields: ``run_id``, ``task``; ``calls``; ``waits``, the number of those about which nobody has decided, and
         ``left``, of these, such as are not shown; ``done``, calls with effects that it has made already; ``here``,
-        whether this server can go on with it; ``damage``, why it cannot be read. A call has ``digest``, which a decision names, and ``decided``: by whom, if it is.
+        whether this server can go on with it; ``damage``, why it cannot be read. A call has ``digest``, which a
+        decision names, and ``decided``: by whom, if it is.
         """
         version = (stored.version(), stored.journal_version())
         with self._lock:
