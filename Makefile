@@ -21,6 +21,8 @@ BUILD ?=
 # HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
 SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
+ALONE := tests/attacks/test_on_docker_strict.py
+
 # What archives are built and checked with, in an environment of its own, too.
 RELEASE := .venv-release
 RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes-validate>=1.37' 'twine>=7' 'uv>=0.13'
@@ -55,7 +57,8 @@ test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that
 	-$(BIN)/atc model pull $(PULL)
 	-$(BIN)/atc model pull minilm $(PULL)
 	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
-	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs --ignore=tests/growth
+	$(BIN)/python -m pytest -m slow -rs $(ALONE) # strict containers start slowly: beside other tests they would wait too long
+	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs -n auto --dist worksteal --ignore=tests/growth --ignore=$(ALONE)
 
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \

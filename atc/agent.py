@@ -134,6 +134,8 @@ class Agent:
         if taken := [name for name in RESERVED_NAMES if name in self.tools]:
             raise UsageError(f"no tool may be named {taken[0]!r}, which means something else in a program: rename it")
         self._approval = agent_permissions.approval_of(self.permissions, approve, self.settings)
+        if self._approval.parks and not self.settings.keep_runs:
+            raise UsageError("approve='park' lets a run wait in the store: it needs keep_runs")
         self._chose_approval = approve is not None or self.settings.approve is not None
         self._ask_user = checked_ask_user(ask_user, self.settings.ask_user)
         if self._ask_user != "never" and ASK_USER in self.tools:
@@ -368,6 +370,31 @@ class Agent:
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
 
+    def apply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
+        """Make what a dry run planned, and nothing else: to call this is the yes to all of it. Blocks.
+
+        The same program runs for real, in the same run, and reads anew. A write that is not the next planned one, with
+        its arguments, ends the run before it (``denied``; ``fault.difference``). No model is asked.
+
+        Args:
+            run_id: the dry run, or the beginning of its name.
+            by: who says yes, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some, as for :meth:`approve`.
+
+        Raises:
+            UsageError: there is no such run, it planned nothing, its plan was applied before, or is too old; or the
+                permissions name approvers, and this is none of them.
+            JournalError: its journal is damaged, or another process works on the run.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.aapply(run_id, by=by, key=key))
+
+    async def aapply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
+        """:meth:`apply` for asynchronous code."""
+        from atc.run.apply import apply_plan  # most runs apply no plan
+
+        return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
+
     async def _go_on(
         self,
         stored: StoredRun,
@@ -381,6 +408,10 @@ class Agent:
         listener: Listener | None = None,
     ) -> Result[Any]:
         """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own."""
+        if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
+            from atc.run.apply import apply_plan
+
+            return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
@@ -511,6 +542,7 @@ class Agent:
         stack.callback(journal.close)
         if resumed is not None:
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
+        applying = None if request.begin_apply is None else request.begin_apply(journal, redactor)
         trace = stored.open_trace() if stored is not None else NoTrace()
         stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
@@ -529,6 +561,7 @@ class Agent:
             repairer=lambda complaint: run.repaired(complaint),
             alike=lambda tool, by: run.recovery.alike(tool, by),
             feeds_of=lambda call: run.feeds_of(call),
+            applying=applying,
         )
         if turn is not None:
             turn.begin(broker, self.tools)
@@ -566,8 +599,11 @@ class Agent:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _approval_in(self, request: Request) -> Approval:
-        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked."""
-        if request.turn is not None:
+        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked.
+
+        In a conversation, and where a plan is applied, nothing waits: what no yes holds for is refused.
+        """
+        if request.turn is not None or request.begin_apply is not None:
             return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval

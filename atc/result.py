@@ -77,6 +77,7 @@ class Call(Record):
         traceback: as :attr:`Fault.traceback`.
         page: which page of an ``all_pages`` it read, from 1; 0 for a call by itself.
         awaits: arguments of a planned call that are unknown until another call is made; not in ``arguments``.
+        again: number of the call in doubt that this one sent again with its idempotency key; 0 for none.
     """
 
     index: int
@@ -103,6 +104,7 @@ class Call(Record):
     page: int = 0
     stage: int = 0
     awaits: tuple[Feed, ...] = ()
+    again: int = 0
 
     @property
     def succeeded(self) -> bool:
@@ -264,7 +266,9 @@ class Result(Record, Generic[T]):
     @property
     def in_doubt(self) -> tuple[Call, ...]:
         """Calls with effects whose outcome is unknown: check them by hand before you repeat them."""
-        return tuple(call for call in self.calls if call.status == "in_doubt")
+        settled = {call.again for call in self.calls if call.succeeded}
+        doubtful = (call for call in self.calls if call.status == "in_doubt")
+        return tuple(call for call in doubtful if not settled & {call.index, call.again or call.index})
 
     @property
     def planned(self) -> tuple[Call, ...]:

@@ -60,7 +60,7 @@ class RunStarted(TypedDict):
     strategy, for a resume; it is ``None`` where an object was given. Where there are any: the user's standing
     ``instructions``; in a conversation the number of the task, and ``earlier`` ones as they are shown; and ``answer``:
     the type that was asked for: as an annotation, its JSON Schema, and the text that opens it again. ``dry_run``: calls
-    with effects are planned, not made.
+    with effects are planned, not made. ``applies``: what the run planned is made now.
     """
 
     run_id: str
@@ -78,6 +78,7 @@ class RunStarted(TypedDict):
     earlier: NotRequired[list[dict[str, Any]]]
     answer: NotRequired[dict[str, Any]]
     dry_run: NotRequired[bool]
+    applies: NotRequired[bool]
 
 
 class Indexing(TypedDict):

@@ -71,6 +71,7 @@ class FaultCase(StrEnum):
     ENDED = "ended"
     STOPPED = "stopped"
     ASKED = "asked"
+    PLAN_DIFFERS = "plan_differs"  # a call is not the one that the plan has there
     # the program ended, and its answer is none, or not what it should be
     NO_ANSWER = "no_answer"
     NO_CALLS = "no_calls"
@@ -85,6 +86,7 @@ class FaultCase(StrEnum):
     FIRST_FEW = "first_few"  # the same, and the program asked for just so many items
     UNSAID = "unsaid"  # why the sentence that a program said of its answer is not used
     TOOL_GONE = "tool_gone"  # the run had a tool before that is not there any more
+    PLAN_LEFT = "plan_left"  # the plan has a write that the program did not ask for
     PARTIAL = "partial"  # in records of older versions alone
 
 
@@ -379,8 +381,10 @@ class PlannedCall(Record):
         line: of the program; 0 where no program made it.
         arguments: what would be sent, as far as it is known now.
         unknown: the other arguments, each as the program writes it; empty text where that cannot be found.
+        forms: how those are made of what planned calls will answer, credentials masked (:mod:`atc.calls.forms`).
         feeds: where arguments come from.
         notes: what was repaired, and what else a real run would say about it.
+        warnings: what the check warned about and the call depends on.
     """
 
     index: int
@@ -389,8 +393,10 @@ class PlannedCall(Record):
     line: int = 0
     arguments: Arguments = Field(default_factory=dict)
     unknown: dict[str, str] = Field(default_factory=dict)
+    forms: Arguments = Field(default_factory=dict)
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ChangedRead(Record):
@@ -400,10 +406,12 @@ class ChangedRead(Record):
         call: number of the read in the run, as it was made first, and ``tool`` its tool.
         path: leads to the first difference: keys, and positions in lists.
         before: what stood there, as text of bounded length, and ``after`` what stands there now.
+        is_new: the read was not made before at all; ``call`` is its number now.
     """
 
     tool: str
     call: int
+    is_new: bool = False
     path: tuple[str | int, ...] = ()
     before: str = ""
     after: str = ""
@@ -457,11 +465,48 @@ class DryRun(Record):
         planned: the calls that a real run would make, in order.
         stop: where the dry run ended before its program did; ``None`` if ``planned`` is complete.
         unseen: the numbers of reads that were made after a planned call, and saw nothing of what it would change.
+        kept: the plan is kept: ``agent.apply`` makes exactly these calls.
     """
 
     planned: tuple[PlannedCall, ...] = ()
     stop: Stop | None = None
     unseen: tuple[int, ...] = ()
+    kept: bool = False
+
+
+class OtherArgument(Record):
+    """Says how one argument of a call differs from the planned one.
+
+    Attributes:
+        name: of the argument.
+        path: leads to the first difference within it: keys, and positions in lists.
+        planned: what the plan has there, as text of bounded length; empty where it has nothing, or nothing known.
+        now: what the program gives now; likewise.
+    """
+
+    name: str
+    path: tuple[str | int, ...] = ()
+    planned: str = ""
+    now: str = ""
+
+
+DifferenceKind = Literal["arguments", "tool", "changed_tool", "too_many", "after_failure"]
+
+
+class PlanDifference(Record):
+    """Says how a call differs from the plan that is applied, so that it was not made.
+
+    Attributes:
+        kind: ``arguments``: its arguments are others. ``tool``: the plan has a call of another tool there.
+            ``changed_tool``: the tool is not what it was, or gone. ``too_many``: the plan has no further call.
+            ``after_failure``: the planned call before it failed.
+        planned: the call that the plan has there; ``None`` for ``too_many``.
+        arguments: which arguments are others, of ``arguments``.
+    """
+
+    kind: DifferenceKind
+    planned: PlannedCall | None = None
+    arguments: tuple[OtherArgument, ...] = ()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from atc import wording
 from atc._host.redaction import Redactor
@@ -41,11 +41,16 @@ from atc.errors import AtcError, CallRefused
 from atc.result import Call, Effect, RefusedBy
 from atc.wording import plans
 
+if TYPE_CHECKING:
+    from atc.calls.applying import Applying
+
 AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
 """The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
 _ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
-_NO_WAIT = "a rule wants that it waits for a yes, and a conversation does not wait: give it a task of its own"
+_NO_WAIT = (
+    "it has to wait for a yes, and neither a conversation nor the applying of a plan waits: give it a task of its own"
+)
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
 
 
@@ -99,6 +104,7 @@ class Approving:
         feeds_of: says where the arguments of a call came from; ``None``: that is unknown.
         writes: returns the calls with effects that the task has made already.
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
+        applying: has the one yes to the plan that is applied; ``None`` where none is.
     """
 
     journal: Journal
@@ -111,6 +117,7 @@ class Approving:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None
     writes: Callable[[], Sequence[CallEntry]]
     until: Callable[[], float | None]
+    applying: Applying | None = None
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
@@ -139,6 +146,8 @@ class Approving:
         """
         if attempt.reads:
             await self._approve_read(approval, attempt)
+        elif attempt.again is not None:
+            await self._approve_again(approval, attempt)
         elif (waits := await self._approve_write(approval, attempt)) is not None:
             return waits
         attempt.approved = True
@@ -151,6 +160,30 @@ class Approving:
             await self._ask(judgement.answer, request, attempt, judgement=judgement)
         elif (asker := approval.of_read()) is not None:
             await self._ask(asker, request, attempt)
+
+    async def _approve_again(self, approval: Approval, attempt: Attempt) -> None:
+        """Let a call in doubt be sent again unasked: its yes was for this call. A rule that denies it now comes first.
+
+        Raises:
+            CallRefused: a rule denies it, or another run of the caller made the same call, with a key of its own.
+        """
+        if approval.policy is not None:
+            request = replace(_request_about(attempt), decided=True)
+            judgement = approval.policy.judge(request)
+            attempt.refused_by = "user" if judgement.denied is None else "rule"
+            answer = await judgement.answer(request)
+            if answer is not True:
+                raise _refused(answer if isinstance(answer, Refusal) else Refusal("the user did not approve this call"))
+            attempt.refused_by = None
+        earlier = approval.earlier
+        known = None if earlier is None else await earlier.find(attempt.key) or earlier.take(attempt.key, None)
+        if known is not None:
+            did = wording.repeat(known.run, known.in_doubt, None)
+            raise CallRefused(
+                f"the same call was begun before and its outcome is unknown, and {did}; it is not sent again",
+                status="in_doubt",
+                cause="in_doubt",
+            )
 
     async def _approve_write(self, approval: Approval, attempt: Attempt) -> CallReply | None:
         ordinary = replace(
@@ -166,7 +199,10 @@ class Approving:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
                 request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
-            decision = self.parking.decision(parked, request, attempt)
+            if self.applying is not None:
+                decision = self.applying.decision(request)
+            else:
+                decision = self.parking.decision(parked, request, attempt)
             if parked is not None and decision is None and not is_void:
                 is_void = True
                 await self._note(approval, request, attempt, self._what_became_of(parked, attempt))
@@ -217,7 +253,7 @@ class Approving:
         elif known.tool_digest != digest_of(attempt.granted):
             why = "tool"
         else:
-            why = "reads" if self.journal.reads_again.changed else "question"
+            why = "reads" if self.journal.reads_again.changed_since(known.round) else "question"
         return Parked("voided", known.number, decision.by, why)
 
     async def _note(
@@ -256,10 +292,11 @@ class Approving:
         if approval.earlier is None or attempt.reads or not attempt.approved:
             return
         entry = attempt.entry
-        if entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent):
+        unsent = entry is None or entry.state == "refused" or (entry.state == "open" and not entry.sent)
+        if unsent and attempt.again is None:
             approval.earlier.settle(attempt.key, "refused")
         else:
-            approval.earlier.settle(attempt.key, "done" if entry.state == "done" else "unknown")
+            approval.earlier.settle(attempt.key, "done" if entry is not None and entry.state == "done" else "unknown")
 
     def refuse_denied(self, approval: Approval, attempt: Attempt) -> None:
         """Refuse a call that no choice could allow. Nobody is asked.

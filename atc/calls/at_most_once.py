@@ -9,7 +9,7 @@ from atc._records.records import SameCall
 from atc.calls.attempt import Attempt
 from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal import Journal
-from atc.errors import CallRefused
+from atc.errors import CallRefused, ToolError
 from atc.result import Effect
 from atc.schemas.names import tool_name
 from atc.schemas.protocol import SourceKey
@@ -29,7 +29,7 @@ def refuse_repetition(journal: Journal, attempt: Attempt) -> None:
     Raises:
         CallRefused: the call is in doubt, an earlier stage did it, or an earlier program made it with other arguments.
     """
-    if journal.doubtful(attempt.key) is not None:
+    if attempt.again is None and journal.doubtful(attempt.key) is not None:
         raise CallRefused(
             "the same call was begun before and its outcome is unknown; it is not made again",
             status="in_doubt",
@@ -62,6 +62,16 @@ def refuse_repetition(journal: Journal, attempt: Attempt) -> None:
         "to get its recorded answer before you call it with others",
         status="already_done",
     )
+
+
+def still_in_doubt(attempt: Attempt, failure: ToolError) -> ToolError:
+    """Return the failure of a call in doubt that was sent again: whatever it is, the call may have been done before.
+
+    A service that says that the key is in use, or belongs to another request, has not said what came of the call.
+    """
+    attempt.status = "in_doubt"
+    message = f"the same call was begun before and its outcome is unknown; sent again with its key: {failure.message}"
+    return ToolError(message, status="in_doubt", outcome="unknown", cause="in_doubt")
 
 
 def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | None:

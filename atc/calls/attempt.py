@@ -12,6 +12,7 @@ from atc._records.packing import as_text, pack
 from atc._records.records import ArgumentRepair, BodyError, Drift, Feed
 from atc.calls.contract import CallReply, CallRequest
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread, call_key
+from atc.calls.idempotency import SentKey
 from atc.errors import CallRefused, Cause, ToolError
 from atc.result import Call, CallStatus, Effect, RefusedBy
 from atc.schemas.protocol import SourceKey
@@ -37,6 +38,8 @@ class Attempt:
         warnings: what is unresolved about the program and the call.
         yes: number of the parked call whose yes lets it through; 0: none.
         approved: the call is let through: whatever becomes of it, the caller's other runs are told.
+        idempotency: the idempotency key that the call bears; ``None``: none.
+        again: the call in doubt that this one sends again, with its key.
         entry: what the journal holds of the call, once it is begun there.
         began: when the call was handed to its tool; ``seconds``: how long the tool took.
         value: the response, as the program gets it.
@@ -59,6 +62,8 @@ class Attempt:
     warnings: tuple[str, ...] = ()
     yes: int = 0
     approved: bool = False
+    idempotency: SentKey | None = None
+    again: CallEntry | None = None
     entry: CallEntry | None = None
     began: float = 0.0
     seconds: float = 0.0
@@ -101,6 +106,11 @@ class Attempt:
             self.key = call_key(self.tool, self.arguments, self.source)
         except ValueError as error:
             raise CallRefused(f"$: {error}", status="invalid_arguments") from None
+
+    def take_known_key(self) -> None:
+        """Set the key by what is known of the arguments: a planned call may lack some of them."""
+        if self.request.unknown:
+            self.key = CallKey(self.tool, "", self.source)
 
     def measured(self) -> None:
         """Note how long the tool has taken up to now."""
@@ -170,6 +180,7 @@ class Attempt:
             stage=self.stage,
             awaits=tuple(self.awaits),
             repaired_by=self.repaired_by,
+            again=0 if self.again is None else self.again.number,
         )
 
 

@@ -1,6 +1,6 @@
 """The broker: the one door through which every tool call passes. Credentials live here.
 
-granted → arguments → replay → limits → plan → approval → begin → send → response → outcome. That is the list
+granted → arguments → turn → replay → limits → plan → approval → begin → send → response → outcome. That is the list
 :attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc import wording
 from atc._host.redaction import Redactor
@@ -21,13 +21,15 @@ from atc._records.records import Feed, Replacement, SameCall
 from atc.calls.approval import Approval
 from atc.calls.approving import AFTER_LOOK, Approving
 from atc.calls.argument_repairs import STATED, ArgumentRepairs, Repairer
-from atc.calls.at_most_once import refuse_repetition, same_call
+from atc.calls.at_most_once import refuse_repetition, same_call, still_in_doubt
 from atc.calls.attempt import Attempt, as_json
 from atc.calls.broken_tools import Alike, BrokenTools, nothing_alike
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallReply, CallRequest
+from atc.calls.idempotency import SentKey, new_key
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
+from atc.calls.parked import digest_of
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
@@ -35,6 +37,9 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
 from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:
+    from atc.calls.applying import Applying
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -62,6 +67,7 @@ class Broker:
         repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
+        applying: holds the writes to a plan that is applied; ``None`` where none is.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -74,6 +80,7 @@ class Broker:
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
         all_tools: the tools that there are, granted or not (:meth:`know`).
+        planned: the calls that a dry run planned, in order.
         repairs: repairs arguments by rule, and with the model's help.
 
     Raises:
@@ -104,6 +111,8 @@ class Broker:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
     all_tools: Toolset | None = None
+    applying: Applying | None = None
+    planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         if self.journal.parked:
@@ -123,6 +132,7 @@ class Broker:
             feeds_of=self.feeds_of,
             writes=lambda: self.writes,
             until=lambda: self.until,
+            applying=self.applying,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -136,6 +146,7 @@ class Broker:
         self.stages: list[Stage] = [
             self._granted,
             self._arguments,
+            self._turn,
             self._replay,
             self._limits,
             self._plan,
@@ -145,7 +156,7 @@ class Broker:
             self._response,
             self._outcome,
         ]
-        self._numbers = max(max(self.journal.entries, default=0), self.journal.parked.last)
+        self._numbers = self.journal.last
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -177,6 +188,10 @@ class Broker:
             return None
         known = self.source_of(tool)
         return tool if source is None or known is None else None
+
+    def reads(self, tool: str) -> bool:
+        """Return whether a tool is known to read only."""
+        return tool in self.tools and self.tools[tool].protocol.effect is Effect.READ
 
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.
@@ -303,6 +318,8 @@ class Broker:
             raise
         finally:
             self._approving.settle(self.approval, attempt)
+            if self.applying is not None:
+                self.applying.ended(attempt)
 
     async def _reply(self, attempt: Attempt) -> CallReply:
         try:
@@ -338,6 +355,11 @@ class Broker:
         # nothing waits from the journal's answer to the approval
         await self.broken_tools.compare(attempt, self.journal)
 
+    async def _turn(self, attempt: Attempt) -> None:
+        """Hold a write to the plan that is applied, if one is."""
+        if self.applying is not None:
+            await self.applying.take_turn(attempt)
+
     async def _replay(self, attempt: Attempt) -> CallReply | None:
         """Answer a call that was made before, and refuse one that would do the same thing twice."""
         if attempt.request.unknown or not self.policy.replay:
@@ -346,6 +368,7 @@ class Broker:
         if entry is not None:
             self._responses.note_error(attempt, entry.value)
             return attempt.replayed(entry)
+        attempt.again = self._to_send_again(attempt)
         refuse_repetition(self.journal, attempt)
         return None
 
@@ -361,11 +384,14 @@ class Broker:
         self._approving.parking.refuse_ended()
         attempt.warnings = self._warnings(attempt.tool)
         if attempt.request.unknown:
-            return plan_unknown(attempt, self.calls, may_plan=self.holds_back)
-        if attempt.reads or not self.dry_run:
+            reply = plan_unknown(attempt, self.calls, may_plan=self.holds_back)
+        elif attempt.reads or not self.dry_run:
             return None
-        self._approving.refuse_denied(self.approval, attempt)
-        return plan(attempt)
+        else:
+            self._approving.refuse_denied(self.approval, attempt)
+            reply = plan(attempt)
+        self.planned.append(attempt)
+        return reply
 
     async def _approval(self, attempt: Attempt) -> CallReply | None:
         """Ask whether the call may be made; one that waits for a yes is answered as a planned one is."""
@@ -380,8 +406,11 @@ class Broker:
         refuse_effect(attempt.effect, dry_run=self.dry_run)
         if attempt.reads:
             self._approving.parking.note_read()
+        attempt.idempotency = self._key_of(attempt)
         masked = self.redactor.value(attempt.arguments)
-        if (same := self._same(attempt)) is not None:
+        if attempt.again is not None:
+            attempt.notes.append(wording.sent_again(attempt.again.number))
+        elif (same := self._same(attempt)) is not None:
             attempt.notes.append(wording.same_call(same))
         attempt.entry = self.journal.begin(
             attempt.number,
@@ -392,6 +421,8 @@ class Broker:
             attempt.repaired_for,
             attempt.yes,
             attempt.reads and self._approving.parking.has_begun,
+            None if attempt.reads else attempt.idempotency,
+            0 if attempt.again is None else attempt.again.number,
         )
         # only once the call is in the journal: a resume relies on that order
         self.emit("call_started", attempt.started(pack(masked)))
@@ -438,8 +469,9 @@ class Broker:
         """Note where a read that is made again says something else than before its run waited."""
         if not attempt.reads:
             return
-        changed = self.journal.reads_again.compare(attempt.key, value, failed=failed)
-        if changed is not None:
+        parked, reads_again = self.journal.parked, self.journal.reads_again
+        changed = reads_again.compare(attempt.number, attempt.key, value, parked.rounds(), failed=failed)
+        if changed is not None and not changed.is_new:
             attempt.notes.append(wording.read_changed(changed))
 
     def _begun(self, request: CallRequest) -> Attempt:
@@ -449,6 +481,22 @@ class Broker:
     def _same(self, attempt: Attempt) -> SameCall | None:
         """Return a call of the run that did, or may have done, what a write asks for."""
         return None if attempt.reads else same_call(self.journal, attempt.key, self.name_now)
+
+    def _to_send_again(self, attempt: Attempt) -> CallEntry | None:
+        """Return the call in doubt that a write sends again with its idempotency key; ``None`` where none may be."""
+        if attempt.reads or self.dry_run or self._approving.parking.has_begun:
+            return None
+        rule = attempt.granted.key_rule
+        if rule is None or self.journal.doubtful(attempt.key) is None:
+            return None
+        return self.journal.to_send_again(attempt.key, rule, digest_of(attempt.granted), time.time())
+
+    def _key_of(self, attempt: Attempt) -> SentKey | None:
+        """Return the idempotency key that a call bears: its own, or that of the call which it sends again."""
+        if attempt.again is not None:
+            return attempt.again.idempotency
+        rule = attempt.granted.key_rule
+        return None if rule is None else new_key(rule, digest_of(attempt.granted), time.time())
 
     def _warnings(self, tool: str) -> tuple[str, ...]:
         """Return what is unresolved about the program of a call of this tool, and about the call itself."""
@@ -510,7 +558,7 @@ class Broker:
         failure = self._responses.failure(error, attempt, sent=entry.sent)
         self.journal.fail(entry, surely_not_done=failure.outcome == "refused", message=failure.message)
         self._compare(attempt, None, failed=True)
-        return failure
+        return failure if attempt.again is None else still_in_doubt(attempt, failure)
 
     def _cut_off(self, attempt: Attempt) -> None:
         """Record a call that was begun and whose outcome nobody will learn; one that was not sent did nothing."""
@@ -527,6 +575,8 @@ class Broker:
         """End a call: from now on the result and the trace have it."""
         if attempt.error is not None:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
+            if self.applying is not None and self.applying.ends(attempt.error):
+                attempt.reply = replace(attempt.reply, ends=True)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))

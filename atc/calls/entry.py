@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any, Literal, NamedTuple
 
+from atc.calls.idempotency import SentKey
 from atc.calls.json_values import canonical
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -106,6 +107,9 @@ class CallEntry:
         failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
         approved: number of the parked call whose yes let it through (:mod:`atc.calls.parked`); 0: none.
         after_parked: of a read, whether its program had parked a write before: it did not see what that would change.
+        idempotency: the idempotency key that a write bears; ``None``: none.
+        again: number of the call in doubt that this one sends again, with its key; 0: none.
+        settled_by: of a call that was in doubt, the number of the call that sent it again and was answered; 0: none.
     """
 
     number: int
@@ -124,6 +128,9 @@ class CallEntry:
     failure: str = field(default="", compare=False)
     approved: int = 0
     after_parked: bool = False
+    idempotency: SentKey | None = None
+    again: int = 0
+    settled_by: int = 0
 
     @property
     def tool(self) -> str:
@@ -143,7 +150,7 @@ class CallEntry:
     @property
     def is_unknown(self) -> bool:
         """Return whether its tool may have received the call, and its outcome is unknown."""
-        return self.state == "unknown" or (self.state == "open" and self.sent)
+        return not self.settled_by and (self.state == "unknown" or (self.state == "open" and self.sent))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 A revised program runs from its start; a call that already succeeded is answered from here. The n-th success of a tool
 (:mod:`atc.calls.entry` says which tools are the same) with the same canonical arguments answers the n-th such call of a
-later program. A call with effects whose outcome was never learned is *in doubt*: it is reported, and never made again.
+later program. A call with effects whose outcome was never learned is *in doubt*: it is reported, and never made again,
+but with the idempotency key that it bore (:mod:`atc.calls.idempotency`).
 A call that was begun and never handed to its tool (it waited for a connection, say) is *not done*, and may be made
 again.
 
@@ -31,7 +32,7 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from atc._records.records import Replacement
 from atc.calls.entry import (
@@ -45,6 +46,7 @@ from atc.calls.entry import (
     call_key,
     same_tool,
 )
+from atc.calls.idempotency import SentKey
 from atc.calls.journal_file import WHAT_NOW, JournalFile, boot_id
 from atc.calls.journal_records import (
     Records,
@@ -69,10 +71,15 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
 from atc.errors import CallRefused, JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
+from atc.tools.keys import KeyRule
 from atc.tools.tool import NextPage
+
+if TYPE_CHECKING:
+    from atc.calls.plans import Plan
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
@@ -99,6 +106,7 @@ class Journal:
             by at their sources.
         parked: the writes that wait for a yes.
         reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
+        plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -125,6 +133,9 @@ class Journal:
         self._repaired = RepairedBefore()
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
+        self.plan: Plan | None = None
+        self.applied: Decision | None = None
+        self._starts = Starts()
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -141,6 +152,12 @@ class Journal:
         if self._file is not None:
             self._file.read(self._apply)
             self._settle()
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last call that was begun, parked or planned; 0 without one."""
+        planned = 0 if self.plan is None else self.plan.last
+        return max(max(self.entries, default=0), self.parked.last, planned)
 
     def require(self, calls: Iterable[tuple[int, bool]]) -> None:
         """Check that these calls are in the journal, for another record shows that they were begun.
@@ -239,6 +256,7 @@ class Journal:
             JournalError: it cannot be written; the call is neither made nor asked about.
         """
         self._append(call.record(), sync=True)
+        call.round = self.reads_again.round
         self.parked.add(call)
 
     def decide(self, number: int, decision: Decision) -> None:
@@ -251,6 +269,36 @@ class Journal:
         call = self.parked.undecided(number)
         self._append(decision_record(number, decision), sync=True)
         call.decision = decision
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Write down what a program of a dry run planned, for who applies it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; nothing can be applied.
+        """
+        self._append(plan.record(), sync=True)
+        self.plan, self.applied = plan, None
+
+    def begin_apply(self, yes: Decision) -> None:
+        """Write down that the plan is applied from now on. On disk before this returns.
+
+        The reads of before are made anew. Once a write of the plan was begun they answer the same calls again: what was
+        done changes what they would say, and the plan goes on from where it was.
+
+        Raises:
+            JournalError: it cannot be written; nothing may be called.
+        """
+        from atc.calls.plans import apply_record
+
+        last = self.last
+        began = any(entry.effect is not Effect.READ for entry in self.entries.values())
+        reads_until = 0 if began else last
+        self._append(apply_record(last, yes, reads_until), sync=True)
+        self._begin_apply(yes, reads_until)
+
+    def _begin_apply(self, yes: Decision, reads_until: int) -> None:
+        self.applied = yes
+        self._drop_reads(reads_until, 0)
 
     def go_on_waiting(self, now: float, seconds: float) -> None:
         """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
@@ -269,22 +317,21 @@ class Journal:
         after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
         last = max(max(self.entries, default=0), self.parked.last)
         self._append(reads_again_record(last, after), sync=False)
-        dropped = [entry for _, of_key in self._drop_reads(last, after) for entry in of_key]
-        reads = (entry for entry in self.entries.values() if entry.effect is Effect.READ)
-        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
-        for entry in sorted((*dropped, *failed), key=lambda entry: entry.number):
-            if not entry.after_parked:
-                self.reads_again.before.setdefault(entry.key, []).append(entry)
+        self._begin_round(last, after)
 
-    def _drop_reads(self, last: int, after: int) -> list[tuple[CallKey, list[CallEntry]]]:
-        """Let no read answer a call any more whose number is in this range; return those that did."""
-        found = []
+    def _begin_round(self, last: int, after: int) -> None:
+        """Let no read answer a call any more whose number is in this range."""
+        reads = [entry for entry in self.entries.values() if entry.effect is Effect.READ and not entry.after_parked]
+        failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
+        answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
+        self.reads_again.begin_round([*failed, *(entry for entry in answering if not entry.after_parked)])
+        self._drop_reads(last, after)
+
+    def _drop_reads(self, last: int, after: int) -> None:
         for key, recorded in [*self._successes.items()]:
-            dropped = [e for e in recorded if e.effect is Effect.READ and after < e.number <= last]
-            if dropped:
-                self._successes[key] = [entry for entry in recorded if entry not in dropped]
-                found.append((key, dropped))
-        return found
+            kept = [e for e in recorded if e.effect is not Effect.READ or not after < e.number <= last]
+            if len(kept) < len(recorded):
+                self._successes[key] = kept
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
@@ -293,10 +340,38 @@ class Journal:
         new one when it is begun again: what was done for it is refused.
         """
         self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
+        self._starts.begin_again()
+
+    def start_of(self, program: str) -> ProgramStart:
+        """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
+
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for a yes:
+        what that call says may rest on them.
+
+        Args:
+            program: its text.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        start = self._starts.find(program, self.stage, self.request)
+        if start is None:
+            start = ProgramStart.new()
+            self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
+        return start
+
+    def reply_times(self, start: ProgramStart) -> ReplyTimes:
+        """Return what says with the replies of a program how long it has run."""
+
+        def note(number: int, passed_s: float) -> None:
+            self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
+
+        return ReplyTimes(self._starts.said(start), note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
         self.attempt += 1
+        self.reads_again.begin_program()
         self._forget_claims()
 
     def claim(self, key: CallKey) -> CallEntry | None:
@@ -311,6 +386,8 @@ class Journal:
         entry, known = min(found, key=lambda pair: pair[0].number)
         self._claimed[known] += 1
         self._claims.add(entry.number)
+        if entry.effect is Effect.READ:
+            self.reads_again.note_answered(key)
         return entry
 
     def committed(self, key: CallKey) -> CallEntry | None:
@@ -326,6 +403,27 @@ class Journal:
         for entry in self._equal.get(key.digest, ()):
             if same_tool(entry.key, key) and entry.in_doubt and not self._is_under_way(entry):
                 self._met.add(entry.number)
+                return entry
+        return None
+
+    def to_send_again(self, key: CallKey, rule: KeyRule | None, tool: str, now: float) -> CallEntry | None:
+        """Return the same call in doubt that an earlier program of this request began, if it may be sent again with its
+        idempotency key: each once by the program that runs.
+
+        Args:
+            key: of the call.
+            rule: how its tool's calls bear a key now.
+            tool: the digest of the tool.
+            now: in seconds since 1970.
+        """
+        equal = [entry for entry in self._equal.get(key.digest, ()) if same_tool(entry.key, key)]
+        taken = {entry.again for entry in equal if not self._is_earlier(entry)}
+        for entry in equal:
+            mine = entry.number > self.before and not self.new_request and entry.number not in taken
+            if entry.again or not mine or not entry.in_doubt or not self._is_earlier(entry):
+                continue
+            if entry.idempotency is not None and entry.idempotency.holds(rule, tool, now):
+                self._met.update(each.number for each in equal if entry.number in (each.number, each.again))
                 return entry
         return None
 
@@ -401,6 +499,8 @@ class Journal:
         repaired_for: RepairedFor = "",
         approved: int = 0,
         after_parked: bool = False,
+        idempotency: SentKey | None = None,
+        again: int = 0,
     ) -> CallEntry:
         """Write down that a call is about to be made. On disk before this returns, if it has effects.
 
@@ -413,10 +513,12 @@ class Journal:
             repaired_for: who had refused them, where the model repaired them.
             approved: number of the parked call whose yes lets it through.
             after_parked: of a read, whether its program has parked a write before.
+            idempotency: the key that a write bears.
+            again: number of the call in doubt that this one sends again.
         """
         entry = CallEntry(number, key, arguments, effect, self.attempt, self.stage)
         entry.original, entry.repaired_for, entry.approved = original, repaired_for, approved
-        entry.after_parked = after_parked
+        entry.after_parked, entry.idempotency, entry.again = after_parked, idempotency, again
         has_effects = effect is not Effect.READ
         record = begin_record(entry, self._boot if has_effects else "")
         self._append(record, sync=has_effects)
@@ -508,6 +610,10 @@ class Journal:
     def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
         self._reads.note(entry)
+        if entry.again:
+            for each in self._equal[entry.key.digest]:
+                if each is not entry and entry.again in (each.number, each.again):
+                    each.settled_by = entry.number
         if entry.effect is not Effect.READ or entry.stage == self.stage:
             self._successes.setdefault(entry.key, []).append(entry)
 
@@ -570,9 +676,12 @@ class Journal:
             self._apply_ban(record)
             return
         if "reads_again" in record:
-            self._drop_reads(*read_reads_again(record))
+            self._begin_round(*read_reads_again(record))
             return
-        if self.parked.apply(record):
+        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
+            return
+        if "plan" in record or "apply" in record:
+            self._apply_plan(record)
             return
         number = record["call"]
         if "begin" in record:
@@ -595,6 +704,14 @@ class Journal:
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
 
+    def _apply_plan(self, record: dict[str, Any]) -> None:
+        from atc.calls.plans import read_apply, read_plan  # few runs have a plan
+
+        if "plan" in record:
+            self.plan, self.applied = read_plan(record), None
+        else:
+            self._begin_apply(*read_apply(record))
+
     def _apply_ban(self, record: dict[str, Any]) -> None:
         tool, substitute, sources = read_ban(record)
         self.banned[tool], self.ban_sources[tool] = (substitute,), sources
@@ -605,6 +722,9 @@ class Journal:
             raise ValueError("not the beginning of a new call")
         if entry.stage != self.stage:
             raise ValueError(f"a call of another stage than {self.stage}")
+        base = self.entries.get(entry.again)
+        if entry.again and (base is None or base.again or base.key.digest != entry.key.digest):
+            raise ValueError("it sends another call again")
         self._note(entry)
         self.attempt = max(self.attempt, entry.attempt)
         entry.sent = not boot  # without it there are no marks, so it may have been

@@ -10,9 +10,14 @@ a record                           says
 ``{"stage": N, "commits": …}``     stage N begins, and what the one before did is committed; with ``request``, so does a
                                    task of a conversation
 ``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
+``{"plan": DIGEST, "calls": …}``   a dry run planned these calls; ``{"apply": N, …}``: they are made from now on
+``{"start": DIGEST, "at": …}``     a program begins, with this clock and seed (:mod:`atc.calls.program_start`)
+``{"reply": N, "passed": …}``      at this reply, a program was told that it has run so long
 =================================  =================================================================================
 
-What a reader does not understand refuses the whole journal: it could hide a write that was made.
+What a reader does not understand refuses the whole journal: it could hide a write that was made. A version that does
+not know a program's start must not go on with its run either: it would run the program by another clock, which makes
+other calls, so what was sent is sent once more.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from typing import Any, NamedTuple, Protocol, get_args
 from atc._records.packing import pack, unpack
 from atc._records.records import Replacement
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
+from atc.calls.idempotency import read_key
 from atc.errors import JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -133,6 +139,8 @@ def begin_record(entry: CallEntry, boot: str) -> Record:
         **({"repaired_for": entry.repaired_for} if entry.repaired_for else {}),
         **({"approved": entry.approved} if entry.approved else {}),
         **({"after_parked": True} if entry.after_parked else {}),
+        **({} if entry.idempotency is None else {"idempotency": entry.idempotency.record()}),
+        **({"again": entry.again} if entry.again else {}),
     }
 
 
@@ -159,6 +167,11 @@ def read_begin(record: Record) -> tuple[CallEntry, str]:
     entry.after_parked = record.get("after_parked", False)
     if type(entry.after_parked) is not bool:
         raise ValueError("not whether a write was parked before")
+    if "idempotency" in record:
+        entry.idempotency = read_key(record["idempotency"])
+    entry.again = record.get("again", 0)
+    if type(entry.again) is not int or (entry.again and entry.idempotency is None):
+        raise ValueError("not the number of a call that is sent again")
     return entry, boot
 
 

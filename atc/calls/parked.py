@@ -5,8 +5,9 @@
 counts, also after a restart and from another machine. A resume runs the program again. A call that equals one with a
 yes, argument for argument, is made; any other is asked about anew.
 
-A yes holds for one exact call, of the tool as it was, until :attr:`ParkedCall.until`, and only as long as the reads
-that came before it say the same (:class:`ReadsAgain`): what a program decides by a read cannot be told from outside.
+A yes holds for one exact call, of the tool as it was, until :attr:`ParkedCall.until`, and only as long as the same
+reads come before it and say the same (:class:`ReadsAgain`): what a program decides by a read cannot be told from
+outside.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from atc import wording
@@ -24,17 +26,16 @@ from atc._records.records import ChangedRead, PendingCall
 from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
+from atc.calls.program_start import LAST_TIME
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
-from atc.tools.tool import Tool
+from atc.tools.tool import AccountTransport, Tool
 
 WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
-LAST_TIME = 253_402_300_800.0
-"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
 AN_ERROR = "an error"
 """What a read that failed answers. How errors are worded differs from one time to the next."""
 
@@ -67,6 +68,7 @@ class ParkedCall:
         shown: what a person is shown, credentials masked.
         instead: number of the parked call in whose place it is asked about again; 0: none.
         request: number of the task of a conversation that asks.
+        round: in which it was asked about (:class:`ReadsAgain`).
         decision: of a person; ``None`` while it waits.
     """
 
@@ -78,6 +80,7 @@ class ParkedCall:
     shown: PendingCall
     instead: int = 0
     request: int = 0
+    round: int = 0
     decision: Decision | None = None
 
     @property
@@ -103,16 +106,17 @@ class ParkedCall:
 
 
 def digest_of(tool: Tool) -> str:
-    """Return what changes when a tool does: its name, schemas, effect and the address of its operation at an HTTP
-    service, and of a Python function also its code, with that of its decorators."""
+    """Return what changes when a tool does: its name, schemas and effect, the address of its operation at an HTTP
+    service, on whose account it is called, and of a Python function also its code, with that of its decorators."""
     protocol = tool.protocol
     address = [
         "" if protocol.source is None else protocol.source.path,
         getattr(getattr(tool.transport, "operation", None), "server", None),
     ]
     said = [protocol.name, protocol.parameters, protocol.returns, protocol.effect.value, *address]
+    account = tool.transport.account if isinstance(tool.transport, AccountTransport) else ()
     code = [*map(_code, _wrapped(getattr(tool.transport, "function", None)))]
-    return hashlib.sha256(canonical([said, code]).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(canonical([said, [*account], code]).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _wrapped(function: Any) -> list[Any]:
@@ -170,6 +174,11 @@ class ParkedCalls:
         if call.instead:
             self._replaced.add(call.instead)
 
+    def rounds(self) -> set[int]:
+        """Return the rounds in which those were asked about that were not made yet."""
+        gone = self._used() | self._replaced
+        return {call.round for number, call in self.of_number.items() if number not in gone}
+
     def begin_program(self) -> None:
         """Let the next program ask for all of them again."""
         self._asked.clear()
@@ -216,14 +225,19 @@ class ParkedCalls:
             raise UsageError(wording.decided_before(number, yes=known.yes, by=known.by, at=known.at))
         return call
 
-    def apply(self, record: dict[str, Any]) -> bool:
+    def apply(self, record: dict[str, Any], round: int) -> bool:
         """Read back a record of a journal, if it is of a parked call or a decision; whether it is.
+
+        Args:
+            record: any of the journal.
+            round: in which it stands.
 
         Raises:
             ValueError, KeyError, TypeError: it is one, and damaged.
         """
         if "pending" in record:
             call = _read_parked(record)
+            call.round = round
             if call.number in self.of_number:
                 raise ValueError(f"call {call.number} was parked before")
             self.add(call)
@@ -242,36 +256,89 @@ class ParkedCalls:
         return {entry.approved for entry in entries if entry.approved and (entry.sent or entry.state != "refused")}
 
 
-@dataclass
 class ReadsAgain:
-    """The reads that a run had made when it ended as ``waiting``, and which of them say something else now.
+    """Holds the reads of a run that goes on after it waited against what they answered before.
 
-    Attributes:
-        before: by the key of a read, what it answered, in order.
-        changed: the reads that answered something else.
+    A run that waits, goes on and waits again has *rounds*: each call is asked about in one of them. What a person saw
+    then rests on the reads of that round, so its yes is void as soon as one of them says something else, or as a read
+    is made that was not made then: the program has come another way.
     """
 
-    before: dict[CallKey, list[CallEntry]] = field(default_factory=dict)
-    changed: list[ChangedRead] = field(default_factory=list)
+    def __init__(self) -> None:
+        self._rounds: list[dict[CallKey, list[CallEntry]]] = []
+        self._made: Counter[CallKey] = Counter()
+        self._changed: dict[int, list[ChangedRead]] = {}
 
-    def compare(self, key: CallKey, value: Any, *, failed: bool = False) -> ChangedRead | None:
-        """Hold the answer of a read, or that it failed, against what it was; the n-th against the n-th."""
-        recorded = self.before.get(key)
-        if not recorded:
-            return None
-        entry = recorded.pop(0)
-        found: tuple[tuple[str | int, ...], str, str] | None
-        had_failed = entry.state != "done"
-        if had_failed and failed:
-            return None
-        if had_failed or failed:
-            found = (), AN_ERROR if had_failed else _shown(entry.value), AN_ERROR if failed else _shown(value)
-        elif (found := first_difference(entry.value, value)) is None:
-            return None
-        path, before, after = found
-        change = ChangedRead(tool=entry.tool, call=entry.number, path=path, before=before, after=after)
-        self.changed.append(change)
-        return change
+    @property
+    def round(self) -> int:
+        """Return the number of the round that goes on, from 0."""
+        return len(self._rounds)
+
+    def begin_program(self) -> None:
+        """Let the next program make its reads from the first one on."""
+        self._made.clear()
+
+    def note_answered(self, key: CallKey) -> None:
+        """Note that a read was answered, from the journal or by its tool."""
+        self._made[key] += 1
+
+    def begin_round(self, reads: Iterable[CallEntry]) -> None:
+        """End a round, in which these reads counted."""
+        before: dict[CallKey, list[CallEntry]] = {}
+        for entry in sorted(reads, key=lambda entry: entry.number):
+            before.setdefault(entry.key, []).append(entry)
+        self._rounds.append(before)
+
+    def changed_since(self, asked: int) -> Sequence[ChangedRead]:
+        """Return which reads say something else than in this round, or were not made in it."""
+        return self._changed.get(asked, ())
+
+    @property
+    def changes(self) -> Sequence[ChangedRead]:
+        """Return which reads say something else than when a call was asked about last."""
+        return [change for change in self.changed_since(max(self._changed, default=0)) if not change.is_new]
+
+    def compare(
+        self, number: int, key: CallKey, value: Any, rounds: Iterable[int], *, failed: bool = False
+    ) -> ChangedRead | None:
+        """Hold the answer of a read, or that it failed, against what it was in some rounds; the n-th against the n-th.
+
+        Args:
+            number: of the read now.
+            key: of it.
+            value: its answer.
+            rounds: that count: calls that were asked about in them wait, or have a yes.
+
+        Returns:
+            The change since the last of these rounds, if there is one.
+        """
+        place = self._made[key]
+        self.note_answered(key)
+        found = None
+        for asked in sorted(rounds):
+            recorded = self._rounds[asked].get(key, ()) if asked < self.round else None
+            if recorded is None:
+                continue
+            entry = recorded[place] if place < len(recorded) else None
+            found = ChangedRead(tool=key.tool, call=number, is_new=True) if entry is None else None
+            if entry is not None:
+                found = _change(entry, value, failed)
+            if found is not None:
+                self._changed.setdefault(asked, []).append(found)
+        return found
+
+
+def _change(entry: CallEntry, value: Any, failed: bool) -> ChangedRead | None:
+    had_failed = entry.state != "done"
+    found: tuple[tuple[str | int, ...], str, str] | None
+    if had_failed and failed:
+        return None
+    if had_failed or failed:
+        found = (), AN_ERROR if had_failed else _shown(entry.value), AN_ERROR if failed else _shown(value)
+    elif (found := first_difference(entry.value, value)) is None:
+        return None
+    path, before, after = found
+    return ChangedRead(tool=entry.tool, call=entry.number, path=path, before=before, after=after)
 
 
 def first_difference(before: Any, after: Any) -> tuple[tuple[str | int, ...], str, str] | None:

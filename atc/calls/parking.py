@@ -8,11 +8,11 @@ would change, so the next write may rest on what is not so: it ends the collecti
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from atc._host.redaction import Redactor
-from atc._records.records import PendingCall
+from atc._records.records import ChangedRead, PendingCall
 from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt
 from atc.calls.contract import CallReply
@@ -77,7 +77,7 @@ class Parking:
         is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*known.shown.warnings}
         if known.decision.signature and not self._was_shown(known, attempt):
             return None
-        if is_odd or self.journal.reads_again.changed or not self._is_good(known, attempt):
+        if is_odd or self._changed_since(known) or not self._is_good(known, attempt):
             return None
         return known.decision
 
@@ -108,7 +108,7 @@ class Parking:
                 arguments=self.redactor.value(attempt.arguments),
                 feeds=request.feeds,
                 warnings=tuple(map(self.redactor.text, request.warnings)),
-                changed=tuple(self.journal.reads_again.changed),
+                changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
                 until=now + WAITS_S,
             )
             self.journal.park(
@@ -129,7 +129,10 @@ class Parking:
     def _goes_on(self, known: ParkedCall, request: ApprovalRequest, attempt: Attempt) -> bool:
         if known.decision is not None:
             return self.decision(known, request, attempt) is not None
-        return self._is_good(known, attempt) and not self.journal.reads_again.changed
+        return self._is_good(known, attempt) and not self._changed_since(known)
+
+    def _changed_since(self, known: ParkedCall) -> Sequence[ChangedRead]:
+        return self.journal.reads_again.changed_since(known.round)
 
     def _was_shown(self, known: ParkedCall, attempt: Attempt) -> bool:
         """Return whether what an approver was shown is this call: a hand in the store could show another one."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +22,8 @@ from atc.errors import CallRefused, Cause, InputNeeded, ToolError
 from atc.result import Call, Effect
 from atc.schemas.protocol import original_arguments
 from atc.schemas.validate import ensure_valid_schema
-from atc.tools.tool import Answered, Toolset, answer_of
+from atc.tools.keys import KeyedTransport
+from atc.tools.tool import Answered, Toolset, Transport, answer_of
 
 if TYPE_CHECKING:
     import tenacity
@@ -36,7 +38,8 @@ class CallPolicy:
 
     Attributes:
         max_calls: calls in a run, without replays; a resumed run counts from zero.
-        call_timeout_s: seconds that one call may take, its retries included.
+        call_timeout_s: seconds that one call may take, its retries included; a write whose answer was lost, and that is
+            sent again with its idempotency key, has as many once more.
         response_bytes: size of one response as JSON; what is larger is refused, and never cut.
         max_values: values that the arguments of one call may hold, and one response: lists, objects, what is in them.
             More arguments are refused; more of a response, as what is over ``response_bytes``.
@@ -191,10 +194,29 @@ class Sender:
         refuse_effect(attempt.granted.protocol.effect, dry_run=self.reads_only)
         mark = _SentMark(mark_sent)
         try:
-            return await self._in_time(attempt, mark)
+            return await self._again_if_lost(attempt, mark)
         finally:
             if mark.problem is not None:
                 raise mark.problem
+
+    async def _again_if_lost(self, attempt: Attempt, mark: _SentMark) -> Answered:
+        """Send a call; a write whose answer was lost once more at once, if it bears an idempotency key."""
+        try:
+            return await self._in_time(attempt, mark)
+        except ToolError as error:
+            if mark.problem is not None or not _may_be_sent_again(attempt, error):
+                raise
+            lost = error
+        await asyncio.sleep(self.retry_wait_s if lost.retry_after is None else lost.retry_after)
+        if not _may_be_sent_again(attempt, lost):
+            raise lost
+        attempt.notes.append("its answer was lost, so it was sent again with its idempotency key")
+        try:
+            return await self._in_time(attempt, mark)
+        except ToolError as error:
+            # whatever the service says now, the first one may have been done
+            message = f"{lost.message}; sent again with its idempotency key: {error.message}"
+            raise ToolError(message, status=lost.status, outcome="unknown", cause=lost.cause) from None
 
     async def _in_time(self, attempt: Attempt, mark: _SentMark) -> Answered:
         remote = attempt.granted.protocol.source.remote
@@ -224,11 +246,9 @@ class Sender:
         return await self.host_time.steps(work)
 
     async def _with_retries(self, attempt: Attempt, mark: _SentMark) -> Answered:
-        transport = attempt.granted.transport
-        assert transport is not None
         began = time.monotonic()
         try:
-            return await answer_of(transport, attempt.arguments, mark)
+            return await answer_of(_keyed(attempt), attempt.arguments, mark)
         except ToolError as error:
             tries = self.read_attempts if attempt.reads else 1
             if tries == 1 or not error.transient:
@@ -248,8 +268,32 @@ class Sender:
                     trial.retry_state.start_time = began
                     raise failed
                 attempt.notes.append(f"tried again after a passing failure ({trial.retry_state.attempt_number})")
-                return await answer_of(transport, attempt.arguments, mark)
+                return await answer_of(_keyed(attempt), attempt.arguments, mark)
         raise AssertionError("tenacity ended without a result")
+
+
+MAX_RETRY_AFTER_S = 10.0
+"""Seconds that a service may ask for before a write is sent again at once; after more, a resume may send it."""
+
+
+def _may_be_sent_again(attempt: Attempt, error: ToolError) -> bool:
+    """Return whether a call's answer was lost, and it may be sent again with its idempotency key: a write's alone."""
+    entry, key = attempt.entry, attempt.idempotency
+    if attempt.reads or key is None or entry is None or entry.state != "open" or not entry.sent:
+        return False
+    down = isinstance(error.status, int) and error.status >= 500
+    lost = error.outcome == "unknown" and (down or error.transient or error.status == "timeout")
+    return lost and (error.retry_after or 0) <= MAX_RETRY_AFTER_S and key.is_open(time.time())
+
+
+def _keyed(attempt: Attempt) -> Transport:
+    """Return the transport of a call, which bears its idempotency key; each try of a read a new one, for a service may
+    answer with the failure that it remembers."""
+    transport, key = attempt.granted.transport, attempt.idempotency
+    assert transport is not None
+    if key is None or not isinstance(transport, KeyedTransport):
+        return transport
+    return transport.keyed(key.place, str(uuid.uuid4()) if attempt.reads else key.key)
 
 
 class _SentMark:

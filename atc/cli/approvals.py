@@ -86,7 +86,7 @@ def approve(
     """
     settings = Settings.load()
     stored = open_store(settings).find(run)
-    key = None if key_file is None else _read(key_file)
+    key = None if key_file is None else read_key(key_file)
     decider = decider_of(via="terminal" if question.has_terminal() else "command", key=key, settings=settings)
     waiting = waiting_run(stored)
     chosen = [each for each in waiting.pending if call is None or each.index in call]
@@ -126,7 +126,7 @@ def _why_not(waiting: WaitingRun, number: int | None, decider: Decider) -> str:
     return f"{what} for a yes (`atc approvals` lists them)"
 
 
-def _read(path: Path) -> str:
+def read_key(path: Path) -> str:
     """Return the text of a key's file.
 
     Raises:

@@ -20,7 +20,7 @@ from atc._records.events import Event
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
-from atc.cli import approvals, options
+from atc.cli import apply, approvals, options
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
@@ -42,6 +42,7 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 
 app = typer.Typer(help="List the runs that are kept, the latest first; delete some, or approve what waits.")
 app.command("approve")(approvals.approve)
+app.command("apply")(apply.apply)
 
 
 @app.callback(invoke_without_command=True)

@@ -316,7 +316,7 @@ class RunView:
         self._show_calls(whole=True)
         found = DryRun.model_validate_json(json.dumps(data["dry_run"])) if data.get("dry_run") else None
         if found is not None and (found.planned or data["status"] == "answered"):
-            self._show_planned(found)
+            self._show_planned(found, data["run_id"])
         if data.get("pending"):
             self._show_pending(data)
         if data["status"] not in ("answered", "planned", "waiting"):
@@ -365,7 +365,7 @@ class RunView:
                 self.line(f"  {line}", "" if number == 0 else "dim")
         self.line(outcomes.to_approve(data["run_id"]), "yellow")
 
-    def _show_planned(self, found: DryRun) -> None:
+    def _show_planned(self, found: DryRun, run_id: str) -> None:
         self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")
         for call in found.planned:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
@@ -374,12 +374,14 @@ class RunView:
                 self.line(f"       {plans.fed(feed, call.arguments)}", "dim")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
+            for warning in call.warnings:
+                self.line(f"       warning: {warning}", "dim")
         if found.stop is not None:
             self.line(f"  {plans.stop(found.stop, found.planned)}", "yellow")
         if found.unseen:
             self.line(f"  {plans.unseen(found.unseen)}", "yellow")
         if found.planned:
-            self.line(plans.AGAIN)
+            self.line(plans.to_apply(run_id) if found.kept else plans.AGAIN)
 
 
 def _short(value: Any, limit: int) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from atc._host.loading import names_code
+from atc._host.redaction import Redactor
 from atc._records.choices import AskUserChoice
 from atc.calls.journal import Journal
 from atc.calls.question import AskUser, checked_reply
@@ -21,6 +22,7 @@ from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
+    from atc.calls.applying import Applying
     from atc.programs.answers.types import AnswerType
     from atc.run.conversation import Upcoming
 
@@ -61,6 +63,7 @@ class Request:
         sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
         parks: of a resumed run, whether it was begun with ``approve="park"``: it goes on so where nobody can be asked.
         seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
+        begin_apply: of a run that applies its plan, says so in the journal, and returns what holds the writes to it.
     """
 
     task: str
@@ -75,6 +78,7 @@ class Request:
     sentence: bool | None = None
     parks: bool = False
     seconds: float | None = None
+    begin_apply: Callable[[Journal, Redactor], Applying] | None = None
 
     def settings(self, own: Settings) -> Settings:
         """Return the agent's own settings, with what this run changes of them."""
@@ -91,6 +95,7 @@ class Request:
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
             "dry_run": self.dry_run,
+            "applies": self.begin_apply is not None,
         }
         given = {name: value for name, value in optional.items() if value}
         return {"task": self.task, "source": self.source} | self.preamble.for_trace() | given
@@ -207,7 +212,7 @@ def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: boo
     if ended is not None and ended.get("status") == "answered":
         raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
     if ended is not None and ended.get("status") == "planned":
-        how = "run the task without --dry-run (dry_run=True) to do it for real; `atc show` reads what was planned"
+        how = f"`atc runs apply {stored.run_id}` (agent.apply) makes what was planned; `atc show` reads it"
         raise UsageError(f"run {stored.run_id} was a dry run and did nothing that could be resumed: {how}")
     return started if trust_run else without_code(stored, started, strategy_given=strategy_given)
 

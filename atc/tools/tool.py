@@ -21,6 +21,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.names import MAX_NAME, tool_name
 from atc.schemas.protocol import Protocol, SourceKey, called_after_sources, parameters_of
+from atc.tools.keys import WINDOW_S, IdempotencyKey, KeyedTransport, KeyRule
 
 
 class Transport(Interface):
@@ -157,7 +158,17 @@ class AddressedTransport(abc.ABC):
         """The two addresses, where the one that is called may be meant for another place."""
 
 
-class CredentialedTransport(abc.ABC):
+class AccountTransport(abc.ABC):
+    """Mixin of a transport whose calls are made on somebody's account."""
+
+    @property
+    @abc.abstractmethod
+    def account(self) -> tuple[str, ...]:
+        """Return the names of the credentials that go with a call, and of those that they stand for, as far as they
+        are known: a user, a client. Never a credential's value."""
+
+
+class CredentialedTransport(AccountTransport):
     """Mixin of a transport to a service whose document may ask for a credential."""
 
     @property
@@ -177,11 +188,13 @@ class Tool:
 
     Attributes:
         drifted: whether it answers differently from its document; a program that follows the document will likely fail.
+        said_key: what the user's permissions say of the idempotency keys of its calls.
     """
 
     protocol: Protocol
     transport: Transport | None = None
     drifted: bool = False
+    said_key: IdempotencyKey | None = None
 
     @property
     def name(self) -> str:
@@ -197,6 +210,34 @@ class Tool:
         """The tool under a name that has its source in front; its plain name is kept in its protocol."""
         source = self.protocol.source.model_copy(update={"name": self.protocol.plain_name})
         return replace(self, protocol=self.protocol.model_copy(update={"name": name, "source": source}))
+
+    @property
+    def key_rule(self) -> KeyRule | None:
+        """How its calls bear an idempotency key; ``None`` where they bear none."""
+        transport, said = self.transport, self.said_key or IdempotencyKey()
+        if not isinstance(transport, KeyedTransport):
+            return None
+        place = said.place or transport.key_place
+        if place is None or place.kind != transport.key_kind:
+            return None
+        return KeyRule(place, WINDOW_S if said.window_s is None else said.window_s)
+
+    def bearing(self, said: IdempotencyKey | None) -> Tool:
+        """The tool whose calls bear an idempotency key as the user says. What stands there is no argument any more."""
+        if said is None:
+            return self
+        made, place = replace(self, said_key=said), said.place
+        argument = None
+        if place is not None and isinstance(self.transport, KeyedTransport):
+            argument = self.transport.argument_at(place)
+        parameters = self.protocol.parameters
+        if argument is None or argument not in parameters.get("properties", {}):
+            return made
+        left = {name: each for name, each in parameters["properties"].items() if name != argument}
+        required = [name for name in parameters.get("required", ()) if name != argument]
+        parameters = {key: each for key, each in parameters.items() if key != "required"} | {"properties": left}
+        parameters |= {"required": required} if required else {}
+        return replace(made, protocol=self.protocol.model_copy(update={"parameters": parameters}))
 
     def graded(self, effect: Effect) -> Tool:
         """The tool with this effect; itself if it has this effect already."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -33,7 +34,7 @@ Line = tuple[int, dict[str, Any] | TraceError]
 
 NOTE = "summary"
 """The name of the note beside a run."""
-FORM = 4
+FORM = 5
 """Of the note: another one is not read."""
 MOST_NOTE = 9_000
 """Bytes of a note: a summary that takes more is not kept."""
@@ -180,7 +181,10 @@ class RunIndex:
         return self._now(found.row) if found is not None else None
 
     def _now(self, row: RunSummary) -> RunSummary:
-        """A summary with what its trace does not say: whether its run goes on. Where it does not, nobody waits."""
+        """A summary with what its trace does not say: whether its run goes on, and whether its time for a yes is over.
+        Then nobody waits."""
+        if row.status == "waiting" and row.until is not None and row.until < time.time():
+            return replace(row, status="denied", waits=False)
         if row.status != CUT_OFF:
             return row
         held = row.run_id in self._held

@@ -27,7 +27,7 @@ CUT_OFF, RUNNING = "cut off", "running"
 WAITING = "waiting"
 """The status of a run that ended because calls of it wait for a yes."""
 
-_NOT_SENT = frozenset({"replayed", "refused", "planned"})
+_NOT_SENT = frozenset({"replayed", "refused", "planned", "pending"})
 """How calls end that no tool received."""
 
 
@@ -66,6 +66,8 @@ class RunSummary:
         answer: of the last task; where its calls with effects returned nothing, that it is done.
         partial: as of its result (:attr:`atc.result.Result.partial`), as ``remarks``, their number.
         waits: for the user, by the last that is known: for a yes or for words.
+        until: of one that ended as ``waiting``, when it is too late for a yes, in seconds since the epoch. From then on
+            an :class:`~atc.traces.index.RunIndex` shows it as ``denied``.
         unresolved: the answer has a warning that the run did not settle, or rests on a part of a list.
         damage: what is wrong with its trace.
     """
@@ -87,6 +89,7 @@ class RunSummary:
     partial: bool = False
     remarks: int = 0
     waits: bool = False
+    until: float | None = None
     unresolved: bool = False
     damage: str | None = None
 
@@ -164,6 +167,8 @@ class RunSummary:
                     answer = outcomes.DONE if answer in ("", as_text(None)) else answer
                 self.answer = None if answer is None else begun(str(answer), MAX_ANSWER)
                 self.partial, self.remarks = bool(data.get("partial")), len(data.get("remarks", ()))
+                pending = data.get("pending", ()) if self.status == "waiting" else ()
+                self.until = max((float(call["until"]) for call in pending), default=None)
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")

@@ -35,6 +35,7 @@ from atc.wording.outcomes import (
     read_changed,
     repeat,
     same_call,
+    sent_again,
 )
 from atc.wording.parts import (
     HIDDEN,
@@ -78,6 +79,7 @@ __all__ = [
     "outcome",
     "repeat",
     "same_call",
+    "sent_again",
     "short",
     "stated",
     "steps",

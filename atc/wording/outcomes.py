@@ -206,6 +206,11 @@ def same_call(same: SameCall) -> str:
     return f"the same as call {same.number}{of}{', which may not have been done' if same.in_doubt else ''}"
 
 
+def sent_again(number: int) -> str:
+    """Say that a call in doubt was sent again: ``sent again for call 7, with its idempotency key``."""
+    return f"sent again for call {number}, with its idempotency key"
+
+
 def to_approve(run_id: str) -> str:
     """Say how a run goes on that waits for a yes."""
     return f"`atc runs approve {run_id}` decides, `atc resume {run_id}` then goes on with it"
@@ -247,7 +252,9 @@ def denied_by(who: str) -> str:
 
 
 def read_changed(change: ChangedRead) -> str:
-    """Say that a read answers something else than before its run waited."""
+    """Say that a read answers something else than before its run waited, or was not made then."""
+    if change.is_new:
+        return f"{change.tool} (call {change.call}) is called now with arguments with which it was not called before"
     where = "".join(f"[{step!r}]" for step in change.path)
     now = f"{change.tool} (call {change.call}) answers {change.after} now, and {change.before} before"
     return f"{now}, at {where}" if where else now

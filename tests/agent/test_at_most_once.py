@@ -39,12 +39,12 @@ programs = st.lists(
 
 
 @settings(max_examples=120, deadline=None)
-@given(programs)
+@given(programs, st.booleans())
 def test_no_write_happens_more_often_than_one_program_asked_for_it(
-    tmp_path_factory: pytest.TempPathFactory, runs: Any
+    tmp_path_factory: pytest.TempPathFactory, runs: Any, keyed: bool
 ) -> None:
     path = tmp_path_factory.mktemp("run") / "journal.jsonl"
-    world = World()
+    world = World(keyed=keyed)
     host = Host(world, path)
     most: Counter[tuple[str, str]] = Counter()
     most_of_tool: Counter[str] = Counter()

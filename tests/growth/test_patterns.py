@@ -40,6 +40,7 @@ AT_ONE_PLACE = {
     "atc.models.endpoint_client._BEGINS": "match",
     "atc._records.packing._TAGS": "fullmatch",
     "atc.calls.permissions.patterns._DOTS": "match",
+    "atc.calls.permissions.tool_tables._TOKEN": "match",
     "atc.probing.explore._QUESTION": "match",
     "atc.probing.document._LABEL": "fullmatch",
     "atc.programs.check.provenance._ADDRESS": "fullmatch",

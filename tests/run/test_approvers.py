@@ -202,6 +202,14 @@ def test_the_audit_log_has_who_decided_where_and_nothing_is_decided_without_it(
     assert (till.agent().resume(other.run_id).status, till.paid) == ("waiting", [])
 
 
+def test_who_asks_does_not_apply_a_plan(till: Till) -> None:
+    planned = till.agent(PAY).run("pay 5", dry_run=True)
+    assert planned.status == "planned"
+    with pytest.raises(UsageError, match="say who decides"):
+        till.agent().apply(planned.run_id)
+    assert till.paid == []
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -25,7 +25,13 @@ from atc.run.approvals import decide, undecided, waiting_run, waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.tools.functions import toolset_of
+from atc.tools.mcp.connection import McpServer
+from atc.tools.mcp.logins import Login, Logins
+from atc.tools.mcp.spec import read_specs
+from atc.tools.mcp.transport import McpTransport
 from atc.tools.openapi.importer import import_openapi
+from atc.tools.tool import Tool
+from atc.traces.index import RunIndex
 from atc.traces.stores.base import prune
 from tests.support.tools import make_tool
 
@@ -367,6 +373,49 @@ def test_a_yes_is_void_where_a_read_changed_after_a_call_that_is_asked_for_no_mo
     assert (shop.resume(again).status, shop.sent) == ("waiting", [])
 
 
+def test_a_yes_is_void_where_a_resume_that_saw_the_change_was_killed_before_it_asked_again(shop: Shop) -> None:
+    again = asked_again(shop, lambda: shop.orders[0].update(state="sent"))
+    path = next(shop.folder.rglob("journal.jsonl"))
+    *kept, last = path.read_text().splitlines(keepends=True)
+    while '"pending"' in last:
+        *kept, last = kept
+    path.write_text("".join((*kept, last)))
+    resumed = shop.resume(again)
+    assert (resumed.status, shop.sent) == ("waiting", [])
+    assert {call.changed[0].after for call in resumed.pending} == {"'sent'"}
+
+
+def test_a_yes_is_void_where_a_read_comes_before_it_that_did_not_come_before(shop: Shop) -> None:
+    program = """
+import time
+order = get_order(order=str(time.perf_counter_ns()))
+cancel(order="o1")
+answer = 1
+"""
+    again = asked_again(shop, lambda: None, program)
+    (change,) = again.pending[0].changed
+    assert (change.tool, change.is_new) == ("get_order", True)
+
+
+def test_a_yes_holds_for_what_was_asked_in_a_later_round_than_the_reads_before_it(shop: Shop) -> None:
+    program = """
+state = find_orders()["orders"][0]["state"]
+cancel(order="o1")
+state = get_order(order="o1")["state"]
+book(order="o2")
+state = get_order(order="o2")["state"]
+book(order="o3")
+answer = state
+"""
+    result = shop.run(program)
+    for sent in (["o1"], ["o1", "o2"], ["o1", "o2", "o3"]):
+        assert len(result.pending) == 1
+        shop.agent().approve(result.run_id)
+        result = shop.resume(result)
+        assert shop.sent == sent
+    assert result.status == "answered"
+
+
 @pytest.mark.parametrize("down_at_first", [True, False])
 def test_a_yes_is_void_where_a_read_fails_now_or_does_no_more(shop: Shop, down_at_first: bool) -> None:
     program = """
@@ -483,6 +532,44 @@ def test_an_operation_at_another_address_is_another_tool() -> None:
     assert imported() == imported()
 
 
+def test_a_call_on_another_account_is_asked_about_again() -> None:
+    schemes = {"basic": {"type": "http", "scheme": "basic"}, "key": {"type": "apiKey", "in": "header", "name": "X-Key"}}
+
+    def imported(name: str, auth: str) -> str:
+        operation = {"operationId": "pay", "responses": {"200": {"description": "paid"}}, "security": [{name: []}]}
+        document = {
+            "openapi": "3.0.0",
+            "info": {"title": "bank", "version": "1"},
+            "servers": [{"url": "https://bank.example"}],
+            "components": {"securitySchemes": schemes},
+            "paths": {"/pay": {"post": operation}},
+        }
+        return parked.digest_of(import_openapi(document, auth={name: auth})["pay"])
+
+    assert imported("basic", "ann:one") == imported("basic", "ann:other")  # a new password is no other account
+    assert imported("basic", "ann:one") != imported("basic", "bob:one")
+    assert imported("key", "one") == imported("key", "other")  # whom a key stands for is not known
+    assert imported("key", "one") != imported("basic", "ann:one")
+
+
+def test_a_tool_of_a_server_with_another_login_is_another_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept: dict[str, Login] = {}
+    monkeypatch.setattr(Logins, "read", lambda self, url: kept.get(url))
+
+    def called(client: str | None, headers: dict[str, str] | None = None) -> str:
+        url = "https://bank.example/mcp"
+        kept.clear()
+        if client is not None:
+            kept[url] = Login(url=url, access_token=client, token_endpoint=url, client_id=client)
+        (spec,) = read_specs(url, headers=headers)
+        server = McpServer(spec, timeout_s=1, start_timeout_s=1, max_bytes=1000)
+        return parked.digest_of(Tool(make_tool("pay", None, Effect.WRITE).protocol, McpTransport("pay", False, server)))
+
+    assert len({called(None), called("ann"), called("bob"), called("ann", {"Authorization": "Bearer one"})}) == 4
+    assert called("ann") == called("ann")
+    assert called(None, {"Authorization": "Bearer one"}) == called(None, {"Authorization": "Bearer other"})
+
+
 def test_a_yes_comes_too_late_after_its_time(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = shop.run(LOOP)
     now = time.time() + parked.WAITS_S + 1
@@ -550,7 +637,9 @@ def test_a_call_is_parked_once_under_its_number(shop: Shop) -> None:
     waiting = shop.run('cancel(order="o1")')
     shop.agent().approve(waiting.run_id, deny=True)
     journal = next(shop.folder.rglob("journal.jsonl"))
-    journal.write_text(f"{(text := journal.read_text())}{text.splitlines()[0]}\n")  # as if nobody had said no
+    text = journal.read_text()
+    (parked_call,) = (line for line in text.splitlines() if line.startswith('{"pending"'))
+    journal.write_text(f"{text}{parked_call}\n")  # as if nobody had said no
     with pytest.raises(JournalError, match="was parked before"):
         shop.resume(waiting)
 
@@ -574,11 +663,15 @@ def test_a_run_that_waits_is_not_pruned_before_its_time(shop: Shop, monkeypatch:
     waiting = shop.run(LOOP)
     store = shop.agent().store
     assert prune(store, 0).deleted == []
+    assert [(row.status, row.waits, row.calls) for row in RunIndex(store).latest()] == [("waiting", True, 1)]
     monkeypatch.setattr(time, "time", lambda: os.stat(shop.folder).st_mtime + 2 * parked.WAITS_S)
+    assert [(row.status, row.waits) for row in RunIndex(store).latest()] == [("denied", False)]
     assert prune(store, 0).deleted == [waiting.run_id]
 
 
 def test_what_cannot_wait_says_so(shop: Shop) -> None:
+    with pytest.raises(UsageError, match="keep_runs"):
+        Agent([make_tool("pay", None, Effect.WRITE)], model=FakeModel([]), approve="park", keep_runs=False)
     with pytest.raises(UsageError, match="conversation does not wait"):
         shop.agent().conversation()
     with pytest.raises(UsageError, match="probing does not wait"):

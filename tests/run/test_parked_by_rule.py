@@ -105,7 +105,7 @@ def test_a_dry_run_plans_it_and_a_conversation_refuses_it_and_says_why(till: Til
         conversation = agent.conversation()
         refused = conversation.run("pay 5")
         assert (refused.status, till.paid, till.asked) == ("denied", [], [])
-        assert "a conversation does not wait" in str(refused.calls[0].error)
+        assert "neither a conversation" in str(refused.calls[0].error)
         assert conversation.run("book room 4").status == "answered"
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from atc.calls.journal_file import JournalFile
 from atc.calls.json_values import canonical
 from atc.errors import ToolError
 from atc.result import Effect
+from atc.tools.keys import KeyedTransport, KeyPlace
 from atc.tools.tool import Toolset
 from tests.support.tools import make_tool
 
@@ -47,13 +48,18 @@ class HostCrash(BaseException):
 
 @dataclass
 class World:
-    """The tools' side: what was really done, and how the next calls will go."""
+    """The tools' side: what was really done, and how the next calls will go.
+
+    ``keyed``: its writes bear idempotency keys, and what comes twice with one is done once.
+    """
 
     effects: list[Intent] = field(default_factory=list)
     reads: int = 0
     way: Way = "ok"
+    keyed: bool = False
+    known: set[str] = field(default_factory=set)
 
-    async def act(self, name: str, arguments: dict[str, Any]) -> Any:
+    async def act(self, name: str, arguments: dict[str, Any], key: str = "") -> Any:
         way = self.way
         if way == "refused":
             raise ToolError("no", status=409)
@@ -61,7 +67,9 @@ class World:
             raise ToolError("lost", outcome="unknown", transient=True)
         if way == "hangs before":
             await asyncio.sleep(30)
-        self.effects.append((name, canonical(arguments)))
+        if not key or key not in self.known:
+            self.effects.append((name, canonical(arguments)))
+        self.known.add(key)
         if way == "lost after":
             raise ToolError("lost", outcome="unknown", transient=True)
         if way == "hangs after":
@@ -73,6 +81,32 @@ class World:
     def look(self, arguments: dict[str, Any]) -> Any:
         self.reads += 1
         return {"n": arguments.get("n"), "read": self.reads}
+
+
+@dataclass(frozen=True)
+class Keyed(KeyedTransport):
+    """A transport whose service keeps idempotency keys."""
+
+    act: Callable[[dict[str, Any], str], Any]
+    key: str = ""
+
+    @property
+    def key_kind(self) -> Literal["header"]:
+        return "header"
+
+    @property
+    def key_place(self) -> KeyPlace:
+        return KeyPlace("header", "Idempotency-Key")
+
+    def keyed(self, place: KeyPlace, key: str) -> Keyed:
+        return replace(self, key=key)
+
+    async def __call__(self, arguments: dict[str, Any]) -> Any:
+        assert self.key
+        return await self.act(arguments, self.key)
+
+    def opened(self) -> None:
+        return None
 
 
 class Host:
@@ -91,6 +125,8 @@ class Host:
         reads = make_tool("look", world.look)
         effects = {"book": Effect.WRITE, "pay": Effect.UNKNOWN}
         writes = [make_tool(name, partial(self._act, name), effect) for name, effect in effects.items()]
+        if world.keyed:
+            writes = [replace(tool, transport=Keyed(partial(self._act, tool.name))) for tool in writes]
         policy = CallPolicy(call_timeout_s=call_timeout_s, retry_wait_s=0, response_bytes=500)
         self.repairer: Repairer | None = None
         self.broker = Broker(
@@ -136,8 +172,8 @@ class Host:
                 file.truncate(self._synced)
         return Host(self.world, self.path, self._timeout, self.boot + reboot)
 
-    async def _act(self, name: str, arguments: dict[str, Any]) -> Any:
-        value = await self.world.act(name, arguments)
+    async def _act(self, name: str, arguments: dict[str, Any], key: str = "") -> Any:
+        value = await self.world.act(name, arguments, key)
         if self.crash == "acted":
             self.dead = True
             raise HostCrash

@@ -346,10 +346,11 @@ def test_what_was_not_sent_is_no_call() -> None:
         ("call_started", {"index": 4, "tool": "t", "arguments": {}}),
         ("call_ended", {"index": 4, "status": "failed", **call}),
         ("call_ended", {"index": 5, "status": "replayed", **call}),
+        ("call_ended", {"index": 6, "status": "pending", **call}),
     ]:
         row.add(kind, data, 1.0)
         counted.append(row.calls)
-    assert (counted, row.replayed) == ([1, 0, 0, 0, 1, 1, 1, 1], 1)
+    assert (counted, row.replayed) == ([1, 0, 0, 0, 1, 1, 1, 1, 1], 1)
 
 
 @pytest.mark.parametrize(

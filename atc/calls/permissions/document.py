@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,8 +15,17 @@ from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decod
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
+from atc.calls.permissions.tool_tables import (
+    CallText,
+    Settle,
+    ToolTable,
+    call_text,
+    outcome_conditions,
+    place_of,
+)
 from atc.errors import SettingsError, UsageError
 from atc.result import Effect
+from atc.tools.keys import IdempotencyKey
 
 MAX_FILE = 256_000
 """Bytes of a permissions file."""
@@ -59,6 +69,22 @@ def _condition(path: str, value: Any) -> Condition:
         return condition_of(path, value)
     except ValueError as error:
         raise _wrong(f"`{path[:80]}`: {error}") from None
+
+
+def _outcome(given: Any) -> tuple[Condition, ...]:
+    try:
+        return outcome_conditions(given)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
+def _call(given: Any, *, response: bool) -> CallText:
+    if not isinstance(given, str):
+        raise _wrong('takes a call as text, such as "get_order(order_id=$order_id)"')
+    try:
+        return call_text(given, response=response)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
 
 
 PatternsOf = Annotated[Patterns, BeforeValidator(_patterns)]
@@ -133,6 +159,50 @@ class _ClientText(_CapsText):
     read_only: bool = False
 
 
+Outcome = Annotated[tuple[Condition, ...], BeforeValidator(_outcome)]
+
+
+class _KeyText(_Part):
+    header: str | None = None
+    meta: str | None = None
+    window_s: float | None = Field(None, ge=0, le=_MOST, allow_inf_nan=False)
+
+    @model_validator(mode="after")
+    def _one_place(self) -> _KeyText:
+        try:
+            place_of(self.header, self.meta)
+        except ValueError as error:
+            raise _wrong(str(error)) from None
+        return self
+
+    def key(self) -> IdempotencyKey:
+        return IdempotencyKey(place_of(self.header, self.meta), self.window_s)
+
+
+class _SettleText(_Part):
+    read: Annotated[CallText, BeforeValidator(partial(_call, response=False))]
+    done: Outcome = ()
+    not_done: Outcome = ()
+
+    @model_validator(mode="after")
+    def _some_outcome(self) -> _SettleText:
+        if not (self.done or self.not_done):
+            raise _wrong("takes `done`, `not_done` or both: by what the read's answer says so")
+        return self
+
+
+class _ToolText(_Part):
+    idempotency_key: _KeyText | None = None
+    settle: _SettleText | None = None
+    undo: Annotated[CallText, BeforeValidator(partial(_call, response=True))] | None = None
+
+    def table(self, pattern: str) -> ToolTable:
+        given = self.settle
+        settle = None if given is None else Settle(given.read, given.done, given.not_done)
+        key = None if self.idempotency_key is None else self.idempotency_key.key()
+        return ToolTable(patterns_of([pattern]), key, settle, self.undo)
+
+
 class Section(_Part):
     """Describes what one principal may do.
 
@@ -154,12 +224,14 @@ class _File(_Part):
     caps: _CapsText = Field(default_factory=lambda: _CapsText.model_validate({}))
     clients: dict[str, _ClientText] = Field(default_factory=dict, max_length=MAX_CLIENTS)
     approvers: dict[str, _ApproverText] | None = Field(None, min_length=1, max_length=MAX_CLIENTS)
+    tools: dict[str, _ToolText] = Field(default_factory=dict, max_length=MAX_RULES)
 
     @model_validator(mode="after")
     def _names(self) -> _File:
-        for pattern in self.effects:
-            if problem := pattern_problem(pattern):
-                raise _wrong(f"`effects`: the pattern {pattern[:60]!r} {problem}")
+        for table in ("effects", "tools"):
+            for pattern in getattr(self, table):
+                if problem := pattern_problem(pattern):
+                    raise _wrong(f"`{table}`: the pattern {pattern[:60]!r} {problem}")
         for name in self.approvers or ():
             if not (name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_NAME):
                 raise _wrong(f"`approvers`: a name has 1 to {MAX_NAME} characters that can be seen")
@@ -175,6 +247,7 @@ class Document(_Part):
         effects: what tools are taken for, with the patterns of their names.
         sections: by principal; ``*`` is everyone who has none.
         approvers: who may decide about calls.
+        tools: how calls of tools are sent again, settled and undone, in the order of the file.
     """
 
     path: str
@@ -184,6 +257,7 @@ class Document(_Part):
     caps: Caps
     sections: dict[str, Section]
     approvers: Approvers
+    tools: tuple[ToolTable, ...]
 
 
 def read_document(path: Path) -> Document:
@@ -222,6 +296,7 @@ def read_document(path: Path) -> Document:
         caps=file.caps.caps(),
         sections=sections,
         approvers=Approvers({name: each.public_key for name, each in (file.approvers or {}).items()}),
+        tools=tuple(each.table(pattern) for pattern, each in file.tools.items()),
     )
 
 
@@ -236,6 +311,8 @@ def _place(location: tuple[int | str, ...]) -> str:
             where, rest = f"approver {name[:60]!r}", list(rest)
         case ("clients", str() as principal, *rest):
             where, rest = f"client {principal[:60]!r}", list(rest)
+        case ("tools", str() as pattern, *rest):
+            where, rest = f"tools {pattern[:60]!r}", list(rest)
         case (first, *rest):
             where, rest = f"`{first}`", list(rest)
     keys = [str(step)[:60] for step in rest if step != "[key]"]

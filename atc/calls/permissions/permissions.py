@@ -19,10 +19,11 @@ from atc.calls.permissions.approvers import Approvers
 from atc.calls.permissions.document import Section, read_document
 from atc.calls.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.calls.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
+from atc.calls.permissions.tool_tables import ToolTable, idempotency_of
 from atc.calls.responses import MAX_ERROR
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
@@ -45,6 +46,7 @@ class Permissions:
         sections: of single principals.
         approvers: who alone may say yes or no to a call.
         path: of the file; empty without one.
+        tools: how calls of tools are sent again, settled and undone (:mod:`.tool_tables`).
     """
 
     rules: tuple[Rule, ...] = ()
@@ -54,6 +56,7 @@ class Permissions:
     sections: Mapping[str, Section] = field(default_factory=dict)
     path: str = ""
     approvers: Approvers = field(default_factory=Approvers)
+    tools: tuple[ToolTable, ...] = ()
 
     @classmethod
     def default(cls, *, read_only: bool = False) -> Permissions:
@@ -74,7 +77,7 @@ class Permissions:
         """
         file = read_document(Path(path))
         read_only = read_only or file.read_only
-        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path, file.approvers)
+        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path, file.approvers, file.tools)
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
@@ -141,9 +144,13 @@ class Permissions:
         return graded if len(open_) == len(graded) else Toolset(open_)
 
     def graded(self, tools: Toolset) -> Toolset:
-        """Return all tools, each with the effect that the permissions take it for; the same set where none differs."""
-        made = [tool.graded(self.effect(tool.protocol)) for tool in tools.values()]
+        """Return all tools, each with the effect that the permissions take it for, and with what they say of its
+        idempotency keys; the same set where none differs."""
+        made = [self._keyed(tool.graded(self.effect(tool.protocol))) for tool in tools.values()]
         return tools if all(new is old for new, old in zip(made, tools.values(), strict=True)) else Toolset(made)
+
+    def _keyed(self, tool: Tool) -> Tool:
+        return tool.bearing(idempotency_of(self.tools, tool.protocol)) if self.tools else tool
 
     def conditional(self, client: Caller, protocol: Protocol) -> list[Rule]:
         """Return the rules that speak of some calls of a tool, by their arguments."""

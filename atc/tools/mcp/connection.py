@@ -14,7 +14,7 @@ import math
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp import Client, Implementation, MCPError
@@ -170,15 +170,32 @@ class Connection:
         return page
 
     async def call(
-        self, client: Client, name: str, arguments: dict[str, Any], exchange: Exchange
+        self,
+        client: Client,
+        name: str,
+        arguments: dict[str, Any],
+        exchange: Exchange,
+        meta: dict[str, Any] | None = None,
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Call one tool. The answer is not held to its schema here: the broker does that, in linear time.
+
+        Args:
+            client: of the session.
+            name: of the tool.
+            arguments: of the call.
+            exchange: is told how the request goes.
+            meta: what the call bears in ``_meta``.
 
         Raises:
             MCPError: the server refuses, or went away.
             pydantic.ValidationError: what it sent is no answer.
         """
-        request = types.CallToolRequest(params=types.CallToolRequestParams(name=name, arguments=arguments))
+        params = types.CallToolRequestParams(name=name, arguments=arguments)
+        if meta:
+            params = types.CallToolRequestParams(
+                name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, meta)
+            )
+        request = types.CallToolRequest(params=params)
         progress = forwarding(name, self.spec)
         with _tracking(exchange):
             try:

@@ -8,12 +8,13 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from mcp import Client, MCPError
 from mcp_types import CallToolResult, InputRequiredResult
 
 from atc.errors import Outcome, ToolError, ToolImportError
+from atc.tools.keys import KeyedTransport, KeyPlace
 from atc.tools.mcp.connection import Connection, McpServer
 from atc.tools.mcp.exchange import NOT_SENT, Exchange
 from atc.tools.mcp.failures import (
@@ -26,10 +27,11 @@ from atc.tools.mcp.failures import (
     too_slow,
     unreachable,
 )
+from atc.tools.mcp.logins import Logins
 from atc.tools.mcp.spec import ServerSpec
 from atc.tools.openapi.text import clean
 from atc.tools.parse import json_copy
-from atc.tools.tool import AnnouncingTransport, Answered, GradedTransport, Sending
+from atc.tools.tool import AccountTransport, AnnouncingTransport, Answered, GradedTransport, Sending
 
 HEARD: ContextVar[Callable[[Any], None] | None] = ContextVar("atc_mcp_heard", default=None)
 """Is given each answer as it came, with what no value of a program has: images, and annotations of blocks."""
@@ -38,23 +40,50 @@ _NO_READ = "its server says now that it does more than read: look it up again, a
 
 
 @dataclass(frozen=True, eq=False)
-class McpTransport(AnnouncingTransport, GradedTransport):
+class McpTransport(AnnouncingTransport, GradedTransport, KeyedTransport, AccountTransport):
     """Calls one tool over the server's conversation. It never retries: that is the broker's business.
 
     Attributes:
         name: the tool's name at the server.
         reads: whether the tool is taken for a read.
         server: the conversation, which all tools of the server share.
+        meta: what a call bears in ``_meta``: an idempotency key.
     """
 
     name: str
     reads: bool
     server: McpServer = field(repr=False)
+    meta: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key_kind(self) -> Literal["meta"]:
+        """An entry of ``_meta``."""
+        return "meta"
+
+    @property
+    def key_place(self) -> KeyPlace | None:
+        """None: no server can declare one. A hint that a tool is idempotent says nothing of keys."""
+        return None
+
+    def keyed(self, place: KeyPlace, key: str) -> McpTransport:
+        """The same, for one call that bears this key."""
+        return replace(self, meta=((place.name, key),))
 
     @property
     def label(self) -> str:
         """The name for messages: a server may call its tools what it likes."""
         return clean(self.name, 100).replace("\n", " ")
+
+    @property
+    def account(self) -> tuple[str, ...]:
+        """The server, and what its calls are sent with: the names of headers and variables, the login's client."""
+        spec = self.server.spec
+        headers, oauth = sorted(map(str.lower, spec.headers)), spec.oauth
+        client = "" if oauth is None else oauth.client_id
+        if spec.url and "authorization" not in headers and not (oauth is not None and oauth.by_itself):
+            login = Logins.of_user().read(spec.url)
+            client = "" if login is None else login.client_id or "a login"
+        return (spec.location, *headers, *sorted(spec.env), f"client {client}")
 
     def graded(self, *, reads: bool) -> McpTransport:
         """The same, for a tool that is taken for a read, or is not."""
@@ -99,7 +128,7 @@ class McpTransport(AnnouncingTransport, GradedTransport):
         server, exchange = self.server, Exchange()
         spec = server.spec
         try:
-            result = await connection.call(client, self.name, arguments, exchange)
+            result = await connection.call(client, self.name, arguments, exchange, dict(self.meta))
         except TimeoutError:
             raise
         except Exception as error:  # whatever the SDK raises, the run goes on

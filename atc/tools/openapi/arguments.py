@@ -11,6 +11,8 @@ from typing import Any, get_args
 
 from atc.errors import ToolImportError
 from atc.schemas.names import NAMED, UniqueNames, parameter_name
+from atc.schemas.validate import ensure_valid_schema, problems
+from atc.tools.keys import HEADERS, SAMPLE
 from atc.tools.openapi import aws
 from atc.tools.openapi.examples import MISSING, Examples
 from atc.tools.openapi.load import Resolver
@@ -227,6 +229,7 @@ class Arguments:
     example: dict[str, Any] = field(default_factory=dict)
     key_schemes: list[str] = field(default_factory=list)
     names: dict[tuple[Location, str], str] = field(default_factory=dict)
+    key_header: str = ""
 
     def schema(self) -> dict[str, Any]:
         """The object schema of the arguments; it allows no other."""
@@ -271,6 +274,8 @@ class ArgumentReader:
             scheme = self._keys.get((location, name.lower()))
             if scheme is not None and location != "path":
                 found.key_schemes.append(scheme)
+            elif not found.key_header and self._bears_key(location, name, nodes[location, name]):
+                found.key_header = name  # no program fills it: two calls with one key are one
             elif not (location == "header" and name.lower() in self._own_headers):
                 given.append((location, name))
         names = UniqueNames()
@@ -286,6 +291,17 @@ class ArgumentReader:
                 _join(found, names, plan)
         self._count(len(found.properties))
         return found
+
+    def _bears_key(self, location: Location, name: str, node: dict[str, Any]) -> bool:
+        """Whether a parameter is an idempotency key, and takes one as they are made."""
+        if location != "header" or name.lower() not in HEADERS:
+            return False
+        try:
+            schema = self._converter.closed(self._converter.convert(node.get("schema", {}), "request"), "request")
+            ensure_valid_schema(schema, "an idempotency key")
+        except ToolImportError:
+            return False
+        return not problems(schema, SAMPLE)
 
     def _count(self, arguments: int) -> None:
         self._arguments += arguments

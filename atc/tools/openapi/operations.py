@@ -225,6 +225,7 @@ class OperationReader:
             returns=returns_kind,
             undeclared=undeclared,
             reads=effect is Effect.READ,
+            key_header=arguments.key_header,
             links_pages=any(_has_header(response, "link") for _, response in success),
         )
         parameters = self._converter.closed(arguments.schema(), "request")

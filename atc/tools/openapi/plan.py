@@ -80,6 +80,7 @@ class Operation:
         undeclared: arguments that the document does not have are sent too, in the query.
         reads: a call changes nothing, so that one whose answer is lost did no harm.
         links_pages: whether its document declares a ``Link`` header in its answers.
+        key_header: the header that its document declares for an idempotency key; empty without one.
     """
 
     method: str
@@ -95,6 +96,7 @@ class Operation:
     undeclared: bool = False
     reads: bool = False
     links_pages: bool = False
+    key_header: str = ""
 
     @property
     def label(self) -> str:

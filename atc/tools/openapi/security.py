@@ -125,6 +125,8 @@ def is_token(text: str) -> bool:
 
 KEYS = ("client_id", "client_secret", "refresh_token", "token_url", "scope", "audience", "client_auth")
 SECRET_KEYS = ("client_secret", "refresh_token")
+_PRINCIPALS = ("client_id", "access_key_id", "profile")
+"""What says whom a credential stands for; none of it is a secret."""
 
 _MAX_ANSWER = 65_536
 _MAX_TOKEN = 16_384
@@ -333,16 +335,19 @@ class Credentials:
                 raise UsageError(f"auth names {name!r}, which is no security scheme of the document (it has: {known})")
         self._values: dict[str, str] = {}
         self._live: dict[str, Live] = {}
+        self._principals: dict[str, str] = {}
         self._plain: set[str] = set()
         self.learn(*(v for v in self.headers.values() if isinstance(v, str) and len(v) >= _SHORTEST_HEADER))
         for name, scheme in schemes.items():
             given = _read(scheme, (auth or {}).get(name) or os.environ.get(variable_for(name), ""))
             if isinstance(given, Mapping):
                 self._live[name] = _live(scheme, given, self)
+                self._principals[name] = next((given[key] for key in _PRINCIPALS if given.get(key)), "")
             elif given:
                 self._values[name] = _header_value(scheme, given)
                 self.learn(given, self._values[name])
                 if scheme.prefix == "Basic ":
+                    self._principals[name] = given.partition(":")[0]
                     self.learn(given.partition(":")[2])
         self._check_headers()
         _LOG_FILTER.watch(self)
@@ -399,6 +404,12 @@ class Credentials:
     def sent(self, alternatives: tuple[tuple[str, ...], ...]) -> bool:
         """Whether a call with these alternatives has a credential: of a scheme, or in the user's own headers."""
         return bool(self.headers or self._names(alternatives))
+
+    def account(self, alternatives: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+        """Return the names of the credentials that a call is sent with, and of whom they stand for."""
+        names = self._names(alternatives)
+        headers = (f"header {name.lower()}" for name in sorted(self.headers))
+        return (*(f"{name} {self._principals.get(name, '')}" for name in names), *headers)
 
     def hint(self, alternatives: tuple[tuple[str, ...], ...]) -> str:
         """What is to be looked at after a call was refused for its credential; empty where none is asked for."""

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 from urllib.parse import quote
 
 import httpx
@@ -18,6 +18,7 @@ from atc import wording
 from atc._host.trace_context import carried
 from atc.errors import Outcome, ToolError
 from atc.tools.held_per_loop import HeldPerLoop
+from atc.tools.keys import KeyedTransport, KeyPlace
 from atc.tools.openapi.answers import error_of, next_page, value_of
 from atc.tools.openapi.encode import Request, encode
 from atc.tools.openapi.plan import Operation, accept_header
@@ -100,17 +101,40 @@ def _new_client(**options: Any) -> httpx.AsyncClient:
 
 @dataclass(frozen=True, eq=False)
 class OperationTransport(
-    PagedTransport, AnnouncingTransport, GradedTransport, CredentialedTransport, AddressedTransport
+    PagedTransport, AnnouncingTransport, GradedTransport, CredentialedTransport, AddressedTransport, KeyedTransport
 ):
     """Calls one operation over HTTP. It never retries: that is the broker's business.
 
     Attributes:
         operation: how arguments become a request.
         service: the client and the credentials.
+        key_headers: headers that bear an idempotency key, for one call.
     """
 
     operation: Operation
     service: HttpService = field(repr=False)
+    key_headers: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def key_kind(self) -> Literal["header"]:
+        """A header."""
+        return "header"
+
+    @property
+    def key_place(self) -> KeyPlace | None:
+        """The header that the operation declares."""
+        name = self.operation.key_header
+        return KeyPlace("header", name) if name else None
+
+    def keyed(self, place: KeyPlace, key: str) -> OperationTransport:
+        """The same, for one call that bears this key, also in the header that the operation declares itself."""
+        names = {name.lower(): name for name in (self.operation.key_header, place.name) if name}
+        return replace(self, key_headers=tuple((name, key) for name in names.values()))
+
+    def argument_at(self, place: KeyPlace) -> str | None:
+        """The argument of a header parameter of this name."""
+        headers = (each for each in self.operation.parameters if each.location == "header")
+        return next((each.argument for each in headers if each.name.lower() == place.name.lower()), None)
 
     def graded(self, *, reads: bool) -> OperationTransport:
         """The same, for a tool that is taken for a read, or is not."""
@@ -120,6 +144,11 @@ class OperationTransport(
     def missing(self) -> MissingCredential | None:
         """The credential that the operation asks for, and that is not there."""
         return self.service.credentials.lacking(self.operation.security)
+
+    @property
+    def account(self) -> tuple[str, ...]:
+        """The credentials that go with the operation, by name, and whom they stand for."""
+        return self.service.credentials.account(self.operation.security)
 
     @property
     def sends_credential(self) -> bool:
@@ -197,6 +226,8 @@ class OperationTransport(
                 _set(headers, scheme.wire, value)
         if cookies:
             _set(headers, "Cookie", "; ".join(f"{name}={value}" for name, value in cookies))
+        for name, value in self.key_headers:
+            _set(headers, name, value)
         url = httpx.URL(server)
         target = url.raw_path.decode().rstrip("/") + request.path
         if query:

@@ -1,0 +1,104 @@
+"""A real service that takes orders over HTTP, keeps idempotency keys as it says or not, and loses answers when told."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+KEY = "Idempotency-Key"
+
+
+@dataclass
+class Orders:
+    """What the service got and did.
+
+    Attributes:
+        url: where it is.
+        keeps: it does what it gets twice with one key once, and answers as it did the first time.
+        lost: is called after an effect, before the answer: with the number of the request, from 1. An answer with a
+            status and a body is sent in its place; ``None`` is the order; what it raises cuts the connection.
+        keys: that came, in order, one for each request; empty where none came.
+        done: the orders that were made: effects.
+    """
+
+    url: str = ""
+    keeps: bool = True
+    lost: Callable[[int], tuple[int, Any] | None] = lambda _: None
+    keys: list[str] = field(default_factory=list)
+    done: list[str] = field(default_factory=list)
+    known: dict[str, Any] = field(default_factory=dict)
+
+    def take(self, key: str, item: str) -> Any:
+        """Make an order."""
+        self.keys.append(key)
+        if self.keeps and key in self.known:
+            return self.known[key]
+        self.done.append(item)
+        self.known[key] = {"id": len(self.done), "item": item}
+        return self.known[key]
+
+    def document(self, *parameters: dict[str, Any]) -> dict[str, Any]:
+        """Its OpenAPI document; ``parameters`` of the operation that orders."""
+        item = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+        operation = {
+            "operationId": "order",
+            "parameters": list(parameters),
+            "requestBody": {"required": True, "content": {"application/json": {"schema": item}}},
+            "responses": {
+                "200": {"description": "ok", "content": {"application/json": {"schema": {"type": "object"}}}}
+            },
+        }
+        return {
+            "openapi": "3.0.3",
+            "info": {"title": "Shop", "version": "1"},
+            "servers": [{"url": self.url}],
+            "paths": {"/orders": {"post": operation}},
+        }
+
+
+def key_header(name: str = KEY, **schema: Any) -> dict[str, Any]:
+    """The header parameter of a document that declares keys."""
+    return {"name": name, "in": "header", "required": True, "schema": {"type": "string", **schema}}
+
+
+@contextmanager
+def taking_orders() -> Iterator[Orders]:
+    """Run the service."""
+    orders, lock = Orders(), threading.Lock()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with lock:
+                made = orders.take(self.headers.get(KEY, ""), content["item"])
+                number = len(orders.keys)
+            status, body = orders.lost(number) or (200, made)
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    class Quiet(ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            pass  # a cut connection is part of the tests
+
+    server = Quiet(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+    orders.url = f"http://127.0.0.1:{server.server_address[1]}"
+    try:
+        yield orders
+    finally:
+        server.shutdown()
+        server.server_close()
