@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -81,6 +82,11 @@ class ParkedCall:
     request: int = 0
     round: int = 0
     decision: Decision | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return what names exactly this question: the call, its tool, and all that a person is shown of it."""
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode("ascii")).hexdigest()
 
     def record(self) -> dict[str, Any]:
         """Return it as the journal keeps it."""

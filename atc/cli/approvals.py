@@ -49,6 +49,8 @@ def approvals(as_json: options.Json = False) -> None:
         out.print(Text(f"no call waits for a yes in {store.where}"))
     for run in waiting:
         out.print(Text(f"{run.run_id}  {visible(run.task)}", style="bold"))
+        if run.damage:
+            out.print(Text(f"  cannot be read: {visible(run.damage)}"))
         if run.asked is not None:
             said = wording.asked_elsewhere(*(str(run.asked.get(name, "")) for name in ("to", "problem", "detail")))
             out.print(Text(f"  {clean(said)}"))
@@ -146,7 +148,8 @@ async def _asked(call: PendingCall, run: WaitingRun) -> bool | None:
 
 def _as_json(run: WaitingRun) -> dict[str, object]:
     calls = {name: [each.model_dump(mode="json") for each in getattr(run, name)] for name in ("pending", "done")}
-    return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked}
+    damage = {"damage": run.damage} if run.damage else {}
+    return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked, **damage}
 
 
 def _day(at: float) -> str:

@@ -15,7 +15,7 @@ from atc._records.records import Invocation, PendingCall
 from atc.calls.attempt import cut_arguments
 from atc.calls.parked import Decision, ParkedCall
 from atc.calls.permissions.agent_permissions import permissions_named
-from atc.errors import EnvironmentProblem, RunInUse, UsageError
+from atc.errors import EnvironmentProblem, JournalError, TraceError, UsageError
 from atc.result import Effect
 from atc.settings import Settings
 from atc.traces.reading import FAILS, damaged
@@ -30,6 +30,8 @@ Via = Literal["python", "terminal", "command", "page", "mcp", "url"]
 the answer of an approval address."""
 
 
+UNREADABLE = (TraceError, JournalError, UsageError)
+"""What is wrong with one run, and not with its store."""
 ASKED = "asked"
 """The note of a run that says what came of asking at the approval URL (:mod:`atc.run.approval_url`)."""
 
@@ -39,79 +41,83 @@ class WaitingRun:
     """A run that waits, as it ended.
 
     Attributes:
-        pending: the calls that it waits for.
+        calls: the calls that it ended with, also those about which somebody has decided since.
         done: the calls with effects that it has made already.
-        decided: the other calls that it ended with, by their numbers, about which somebody has decided.
         asked: what came of asking at the approval URL, as the run's note has it.
+        damage: why its calls cannot be read; empty where they can.
     """
 
     run_id: str
     task: str
-    pending: tuple[PendingCall, ...]
+    calls: tuple[ParkedCall, ...] = ()
     done: tuple[Invocation, ...] = ()
-    decided: Mapping[int, ParkedCall] = field(default_factory=dict)
     asked: Mapping[str, Any] | None = None
+    damage: str = ""
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """Return the calls about which nobody has decided, as they are shown."""
+        return tuple(call.shown for call in self.calls if call.decision is None)
+
+    @property
+    def decided(self) -> dict[int, ParkedCall]:
+        """Return the calls about which somebody has decided, by their numbers."""
+        return {call.number: call for call in self.calls if call.decision is not None}
 
 
 def waiting_runs(store: RunStore, run_ids: Sequence[str]) -> list[WaitingRun]:
     """Return those of these runs that ended as ``waiting``, each with its calls about which nobody has decided.
 
+    One that cannot be read says so (:attr:`WaitingRun.damage`); one that somebody works on just now is left out.
+
     Raises:
-        EnvironmentProblem, TraceError, JournalError: the store does not answer, or a trace or journal cannot be read.
+        EnvironmentProblem: the store does not answer.
     """
     found = []
     for run_id in run_ids:
         stored = store.run(run_id)
-        try:
-            waiting = None if stored.is_held() else waiting_run(stored)
-        except RunInUse:  # somebody resumes it, or decides about it, since it was looked at
+        if stored.is_held():  # somebody resumes it, or decides about it
             continue
-        if waiting is not None and waiting.pending:
+        try:
+            waiting = waiting_run(stored)
+        except FileNotFoundError:  # it was just deleted
+            continue
+        except (*UNREADABLE, OSError) as error:
+            waiting = WaitingRun(run_id, "", damage=str(error))
+        if waiting.pending or waiting.damage:
             found.append(waiting)
     return found
 
 
 def waiting_run(stored: StoredRun) -> WaitingRun:
-    """Return a run with the calls that it ended with and about which nobody has decided, perhaps none.
+    """Return a run with the calls that it ended with as ``waiting``, perhaps none.
+
+    The journal is only looked at: nobody is kept from going on with the run.
 
     Raises:
         TraceError: its end in the trace is damaged.
-        JournalError: its journal cannot be read, or another process works on the run.
+        JournalError: its journal cannot be understood.
+        UsageError: a newer version of ATC wrote it.
+        OSError, EnvironmentProblem: it cannot be read.
     """
     task = str((stored.first("run_started") or {}).get("task", ""))
     if not (asked := _asked(stored)):
-        return WaitingRun(stored.run_id, task, ())
-    journal = stored.open_journal()
-    try:
-        pending = tuple(call.shown for call in journal.parked.waiting() if call.number in asked)
-        done = tuple(
-            Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
-            for _, entry in sorted(journal.entries.items())
-            if entry.effect is not Effect.READ and entry.state == "done"
-        )
-        decided = {
-            number: call
-            for number, call in journal.parked.of_number.items()
-            if call.decision is not None and number in asked
-        }
-        return WaitingRun(stored.run_id, task, pending, done, decided, stored.note(ASKED))
-    finally:
-        journal.close()
+        return WaitingRun(stored.run_id, task)
+    journal = stored.peek_journal()
+    waiting = {call.number for call in journal.parked.waiting()}
+    calls = (call for number, call in journal.parked.of_number.items() if number in asked)
+    done = tuple(
+        Invocation(tool=entry.tool, arguments=cut_arguments(entry.arguments))
+        for _, entry in sorted(journal.entries.items())
+        if entry.effect is not Effect.READ and entry.state == "done"
+    )
+    known = tuple(call for call in calls if call.decision is not None or call.number in waiting)
+    return WaitingRun(stored.run_id, task, known, done, stored.note(ASKED))
 
 
 def parked_calls(stored: StoredRun) -> list[ParkedCall]:
-    """Return the calls of :func:`waiting_run` as the journal has them.
-
-    Raises:
-        TraceError, JournalError: as there.
-    """
-    if not (asked := _asked(stored)):
-        return []
-    journal = stored.open_journal()
-    try:
-        return [call for call in journal.parked.waiting() if call.number in asked]
-    finally:
-        journal.close()
+    """Return the calls of :func:`waiting_run` about which nobody has decided."""
+    return [call for call in waiting_run(stored).calls if call.decision is None]
 
 
 def undecided(stored: StoredRun) -> tuple[PendingCall, ...]:
@@ -240,7 +246,7 @@ def decider_of(
     if permissions is None or not permissions.approvers:
         if key is not None or any((signatures or {}).values()):
             raise UsageError("the permissions here name no [approvers], so an approver's key says nothing")
-        return Decider(by or _user(), via, settings, permissions)
+        return Decider(by or user(), via, settings, permissions)
     if signatures and by is not None:
         return Decider(by, via, settings, permissions, signatures=signatures)
     if key is None and settings.approver_key is not None:
@@ -263,6 +269,7 @@ def decide(
     yes: bool,
     by: str | None = None,
     decider: Decider | None = None,
+    seen: Mapping[int, str] | None = None,
 ) -> tuple[PendingCall, ...]:
     """Say yes or no to calls of a run that wait, and return them. The first decision about a call counts.
 
@@ -272,10 +279,11 @@ def decide(
         yes: whether they may be made, exactly as they stand there.
         by: who decides; by default the user of this process.
         decider: in place of ``by``; without one it is ``decider_of(by=by)``.
+        seen: what was shown of each of them (:attr:`atc.calls.parked.ParkedCall.digest`): nothing else is decided.
 
     Raises:
-        UsageError: none waits, one of them does not wait, was decided before, or waited too long; or the permissions
-            name approvers, and this is none of them.
+        UsageError: none waits, one of them does not wait, was decided before, waited too long, or was not seen; or the
+            permissions name approvers, and this is none of them.
         TraceError: the run's end in the trace is damaged.
         JournalError: the decision cannot be written down, or another process works on the run.
         EnvironmentProblem: the audit log cannot be written.
@@ -298,6 +306,8 @@ def decide(
             call.number for call in wanted if call.number not in asked
         ]:  # of an earlier program: nobody is shown it
             raise UsageError(f"call {gone[0]} does not wait for a yes")
+        if seen is not None and (unseen := [call.number for call in wanted if seen.get(call.number) != call.digest]):
+            raise UsageError(f"call {unseen[0]} of run {stored.run_id} is not what was shown: look at it again")
         now = time.time()
         if yes and (late := [call.number for call in wanted if call.until < now]):
             raise UsageError(
@@ -313,7 +323,8 @@ def decide(
         journal.close()
 
 
-def _user() -> str:
+def user() -> str:
+    """Return who runs this process."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):  # a container's user may have no name

@@ -127,3 +127,18 @@ def test_the_list_says_what_came_of_asking_at_the_approval_url(
     assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
     listed = atc("approvals").output
     assert ("asked at http://127.0.0.1:9: it cannot be reached" in listed, "word" in listed) == (True, False)
+
+
+def test_a_damaged_run_is_named_and_the_others_are_listed(endpoint: Callable[..., Server], tmp_path: Path) -> None:
+    endpoint(says(PROGRAM))
+    for _ in range(2):
+        assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
+        sys.modules.pop("tools", None)
+    with next((tmp_path / "runs").rglob("journal.jsonl")).open("a") as journal:
+        journal.write('{"\x1b[2J": 1}\n')
+    listed = atc("approvals")
+    assert (listed.exit_code, "cannot be read: " in listed.output, "1. book(n=4)" in listed.output) == (0, True, True)
+    assert "\x1b" not in listed.output
+    found = json.loads(atc("approvals", "--json").stdout)
+    assert sorted(len(run["pending"]) for run in found) == [0, 1]
+    assert sum("damage" in run for run in found) == 1

@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
-from atc.run.approvals import waiting_runs
+from atc.run.approvals import decide, undecided, waiting_run, waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.tools.functions import toolset_of
@@ -266,15 +267,61 @@ def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> No
         shop.agent().approve(waiting.run_id, calls=[waiting.pending[0].index])
 
 
-def test_a_run_that_somebody_works_on_does_not_hide_the_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_somebody_works_on_is_left_out_of_what_waits_and_may_be_looked_at(shop: Shop) -> None:
     busy, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
     store = shop.agent().store
     journal = store.run(busy.run_id).open_journal()
-    monkeypatch.setattr(type(store.run(busy.run_id)), "is_held", lambda run: False)  # it was free a moment ago
     try:
         assert [run.run_id for run in waiting_runs(store, [busy.run_id, other.run_id])] == [other.run_id]
+        assert undecided(store.run(busy.run_id)) == busy.pending
+        with pytest.raises(JournalError, match="only looked at"):
+            store.run(busy.run_id).peek_journal().decide(busy.pending[0].index, parked.Decision(True, "x", 1.0))
     finally:
         journal.close()
+
+
+@pytest.mark.parametrize(
+    "damage", [b'{"pending": 1, "tool": 3}\n', b'{"call": 77, "value": 1}\n', b'{"new": 1}\n', b"\n"]
+)
+def test_a_damaged_journal_is_named_and_the_other_runs_are_listed(shop: Shop, damage: bytes) -> None:
+    bad, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
+    (shop.folder / bad.run_id / "journal.jsonl").open("ab").write(damage)
+    listed = waiting_runs(shop.agent().store, [bad.run_id, "20200101-000000-aaaaaa", other.run_id])
+    assert [(run.run_id, run.pending) for run in listed] == [(bad.run_id, ()), (other.run_id, other.pending)]
+    assert "is not a journal record" in listed[0].damage
+    with pytest.raises(JournalError):  # and a look sees what who opens it would refuse
+        shop.agent().approve(bad.run_id)
+
+
+def test_a_look_at_a_journal_that_is_being_written_sees_what_is_whole(shop: Shop) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    store = shop.agent().store
+    (journal,) = shop.folder.rglob("journal.jsonl")
+    journal.open("ab").write(b'{"decision": 1, "yes": tr')
+    assert undecided(store.run(waiting.run_id)) == waiting.pending
+    assert journal.read_bytes().endswith(b"tr")  # nothing was written
+    shop.agent().approve(waiting.run_id, by="ann")
+    (call,) = waiting_run(store.run(waiting.run_id)).calls
+    assert call.decision is not None
+    assert (call.decision.by, call.shown, undecided(store.run(waiting.run_id))) == ("ann", waiting.pending[0], ())
+
+
+def test_only_what_was_shown_is_decided(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    stored = shop.agent().store.run(waiting.run_id)
+    calls = waiting_run(stored).calls
+    seen = {call.number: call.digest for call in calls}
+    assert len({*seen.values()}) == 4
+    first, second = calls[:2]
+    for wrong in ({}, {**seen, first.number: second.digest}):
+        with pytest.raises(UsageError, match="is not what was shown"):
+            decide(stored, None, yes=True, seen=wrong)
+    assert undecided(stored) == waiting.pending  # all or none
+    shown = first.shown.model_copy(update={"warnings": ("look",)})
+    others = [{"until": 1.0}, {"tool_digest": "x"}, {"key": first.key._replace(digest="x")}, {"shown": shown}]
+    assert all(replace(first, **other).digest != first.digest for other in others)
+    assert replace(first, decision=parked.Decision(True, "x", 1.0)).digest == first.digest
+    assert decide(stored, None, yes=True, seen=seen) == waiting.pending
 
 
 # -- what a yes holds for ----------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from atc._records.events import Event
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
+from atc.calls.journal_records import PeekedRecords
 from atc.errors import AtcError, EnvironmentProblem, TraceError, UsageError
 from atc.result import Effect
 
@@ -194,6 +195,23 @@ class StoredRun(ABC):
         Raises:
             OSError, EnvironmentProblem: it cannot be read.
         """
+
+    def peek_journal(self) -> Journal:
+        """Its journal as it stands, only to look at: it cannot be written, and nobody is kept from the run meanwhile.
+
+        Raises:
+            JournalError: it cannot be understood.
+            OSError, EnvironmentProblem: it cannot be read.
+        """
+        return Journal(PeekedRecords(f"{self.where} (its journal)", self.peeked()))
+
+    def journal_version(self) -> Hashable:
+        """What changes when the journal does; ``None`` where that cannot be told but by reading it.
+
+        Raises:
+            EnvironmentProblem: the store does not answer.
+        """
+        return None
 
     @abstractmethod
     def delete(self, *, in_doubt: bool = False) -> None:
