@@ -11,14 +11,16 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from atc.calls.idempotency import SentKey
 from atc.calls.json_values import canonical
-from atc.calls.settled import Settlement
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
+
+if TYPE_CHECKING:
+    from atc.calls.settled import Settlement
 
 
 class CallKey(NamedTuple):

@@ -73,7 +73,6 @@ from atc.calls.parked import (
     reads_again_record,
 )
 from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
-from atc.calls.settled import SETTLED, Settlement, Undo, read_settled, read_undo, settled_record, undo_record
 from atc.errors import CallRefused, JournalError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -82,6 +81,7 @@ from atc.tools.tool import NextPage
 
 if TYPE_CHECKING:
     from atc.calls.plans import Plan
+    from atc.calls.settled import Settlement, Undo
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
@@ -284,6 +284,8 @@ class Journal:
         entry = self.entries.get(number)
         if entry is None or not entry.in_doubt or self._is_under_way(entry):
             raise UsageError(f"call {number} is not in doubt")
+        from atc.calls.settled import settled_record  # few runs have a call in doubt
+
         self._append(settled_record(number, found), sync=True)
         self._end_doubt(entry, found)
 
@@ -293,6 +295,8 @@ class Journal:
         Raises:
             JournalError: it cannot be written; the inverse must not be made.
         """
+        from atc.calls.settled import undo_record
+
         self._append(undo_record(number, undo), sync=True)
         self.undone[number] = undo
 
@@ -651,6 +655,8 @@ class Journal:
                 each.settled_by = entry.number
 
     def _end_doubt(self, entry: CallEntry, found: Settlement) -> None:
+        from atc.calls.settled import SETTLED
+
         entry.settled, entry.sent = found, True
         said = wording.settled(found.done, found.by, found.at)
         if not found.done:
@@ -730,10 +736,10 @@ class Journal:
             self._apply_plan(record)
             return
         if "settled" in record:
-            self._apply_settled(*read_settled(record))
+            self._apply_settled(record)
             return
         if "undo" in record:
-            self._apply_undo(*read_undo(record))
+            self._apply_undo(record)
             return
         number = record["call"]
         if "begin" in record:
@@ -756,14 +762,20 @@ class Journal:
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
 
-    def _apply_settled(self, number: int, found: Settlement) -> None:
+    def _apply_settled(self, record: dict[str, Any]) -> None:
+        from atc.calls.settled import read_settled
+
+        number, found = read_settled(record)
         entry = self.entries[number]
         if entry.effect is Effect.READ or entry.settled_by or entry.state not in ("open", "unknown"):
             raise ValueError(f"call {number} cannot have been in doubt")
         self._waiting.pop(number, None)
         self._end_doubt(entry, found)
 
-    def _apply_undo(self, number: int, undo: Undo) -> None:
+    def _apply_undo(self, record: dict[str, Any]) -> None:
+        from atc.calls.settled import read_undo
+
+        number, undo = read_undo(record)
         if self.entries[number].state != "done":
             raise ValueError(f"call {number} was not done, and cannot be undone")
         self.undone[number] = undo
