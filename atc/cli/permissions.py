@@ -81,9 +81,9 @@ def check(
         print_table(table)
     for number in unused:
         out.print(f"rule {number} fits none of these tools", markup=False)
-    for table in permissions.tools if opened else ():
-        if not any(surely_names(table.tools, each) for each in opened.protocols):
-            out.print(f"[tools.{clean(table.tools.texts[0])}] names none of these tools", markup=False)
+    for said in permissions.tools if opened else ():
+        if not any(surely_names(said.tools, each) for each in opened.protocols):
+            out.print(f"[tools.{clean(said.tools.texts[0])}] names none of these tools", markup=False)
 
 
 @app.command()
