@@ -21,6 +21,8 @@ BUILD ?=
 # HTTP services and MCP servers of others that the slow tests call, in an environment of their own: their needs may differ from ours.
 SERVICES := httpbin gunicorn datasette kinto waitress 'mcp-server-fetch>=2026.10' 'mcp-server-git>=2026.10' 'mcp-server-time>=2026.10'
 
+ALONE := tests/attacks/test_on_docker_strict.py
+
 # What archives are built and checked with, in an environment of its own, too.
 RELEASE := .venv-release
 RELEASE_TOOLS := 'build>=1.6' 'cyclonedx-bom>=7.5' 'hatchling>=1.33' 'kubernetes-validate>=1.37' 'twine>=7' 'uv>=0.13'
@@ -35,7 +37,7 @@ PEER_EXTRAS := peer-pydantic-ai,peer-smolagents
 CODEACT := .venv-codeact
 CODEACT_PACKAGES := 'langgraph-codeact>=0.1.3' 'langchain-openai>=0.3'
 
-.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills clean
+.PHONY: docs frameworks peers help demo test test-research test-slow check lint image services docker-engine docker-image bench-tasks package-check release-check release-tools stranger store-kills batch-kills parked-kills clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*##[[:space:]]*/\1\t/' | awk -F'\t' '{printf "make %-14s %s\n", $$1, $$2}'
@@ -55,7 +57,8 @@ test-slow: $(VENV)/.demo $(VENV)/.test services release-tools  ## the tests that
 	-$(BIN)/atc model pull $(PULL)
 	-$(BIN)/atc model pull minilm $(PULL)
 	$(BIN)/python -m pytest -m slow -rs tests/growth # in a process of its own: a large heap would be measured, too
-	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs --ignore=tests/growth
+	$(BIN)/python -m pytest -m slow -rs $(ALONE) # strict containers start slowly: beside other tests they would wait too long
+	$(BIN)/python -m pytest -m "slow or hypothesis" --hypothesis-profile whole -rs -n auto --dist worksteal --ignore=tests/growth --ignore=$(ALONE)
 
 services:  ## services and MCP servers of others, from the package index; the tests that need them skip without
 	-@[ -f $(OTHERS)/.done ] || { $(PYTHON) -m venv $(OTHERS) && \
@@ -121,6 +124,9 @@ bench-tasks: $(VENV)/.demo $(VENV)/.test  ## the ruler (docs/ruler.md): DATA=dir
 
 store-kills: $(VENV)/.test  ## workers and a PostgreSQL server are killed at random: nothing twice, nothing lost; KILLS=100, SEED=0
 	$(BIN)/python -m benchmarks.store_kills --kills $(or $(KILLS),100) --seed $(or $(SEED),0)
+
+parked-kills: $(VENV)/.test  ## runs whose writes wait for a yes are killed while they ask, are decided and go on: KILLS=150, SEED=0
+	$(BIN)/python -m benchmarks.parked_kills --kills $(or $(KILLS),150) --seed $(or $(SEED),0) $(ARGS)
 
 batch-kills: $(VENV)/.test  ## batches whose processes are killed, here and on a Ray cluster of two nodes on this machine (docs/batch.md): KILLS=100
 	$(BIN)/python -m pip install $(PIP_FLAGS) -e '.[ray]'

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 from atc._host.blocking import each_of, wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
-from atc._records.records import PendingCall
+from atc._records.records import PendingCall, SettledCall, UndoneRun
 from atc.calls.approval import Approval, Approve
 from atc.calls.broker import Broker, CallPolicy, check_schemas
 from atc.calls.permissions import agent_permissions
@@ -29,11 +29,12 @@ from atc.models.images import Images
 from atc.result import Result, T
 from atc.run.ask_user import NAME as ASK_USER
 from atc.run.ask_user import Questions
-from atc.run.base import Strategy, open_strategy, resumed_strategy
+from atc.run.base import GIVEN, Strategy, open_strategy, resumed_strategy
 from atc.run.request import (
     Request,
     RunOptions,
     journal_of,
+    refuse_undone,
     request_of,
     resumable,
     resumed_request,
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from atc.batch.book import TaskResult
     from atc.batch.limits import Limits
     from atc.batch.work import Executor
+    from atc.calls.parking import Elsewhere
     from atc.calls.permissions import Permissions
     from atc.programs.answers.types import AnswerType
     from atc.run.conversation import Conversation, Upcoming
@@ -184,8 +186,6 @@ class Agent:
     def conversation(self) -> Conversation:
         """Begin a conversation: tasks that may each refer to earlier ones
         (:class:`atc.run.conversation.Conversation`)."""
-        if self._approval.parks:
-            raise UsageError("a conversation does not wait for a yes: approve='park' is for tasks of their own")
         from atc.run.conversation import Conversation
 
         return Conversation(self)
@@ -308,7 +308,13 @@ class Agent:
         return await self._go_on(stored, answer=answer, images=images, reply=reply, trust_run=trust_run)
 
     def approve(
-        self, run_id: str, *, calls: Sequence[int] | None = None, deny: bool = False, by: str | None = None
+        self,
+        run_id: str,
+        *,
+        calls: Sequence[int] | None = None,
+        deny: bool = False,
+        by: str | None = None,
+        key: str | None = None,
     ) -> tuple[PendingCall, ...]:
         """Say yes to calls of a run that ended as ``waiting``; :meth:`resume` then goes on with it.
 
@@ -319,20 +325,87 @@ class Agent:
             calls: the numbers of the calls (``Result.pending``); ``None``: all that wait.
             deny: say no.
             by: who decides, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some: ``by`` is that approver then. By default the key of
+                the settings (``ATC_APPROVER_KEY``).
 
         Returns:
             The calls that were decided about.
 
         Raises:
-            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long.
+            UsageError: there is no such run, or a call of it does not wait, was decided before, or waited too long; or
+                the permissions name approvers, and this is none of them.
             JournalError: the decision cannot be written down, or another process works on the run.
         """
-        from atc.run.approvals import decide
+        from atc.run.approvals import decide, decider_of
 
-        return decide(self.store.find(run_id), calls, yes=not deny, by=by)
+        decider = decider_of(by=by, key=key, permissions=self.permissions, settings=self.settings)
+        return decide(self.store.find(run_id), calls, yes=not deny, decider=decider)
+
+    def settle(
+        self, run_id: str, *, calls: Sequence[int] | None = None, done: bool | None = None, by: str | None = None
+    ) -> tuple[SettledCall, ...]:
+        """Find out whether calls in doubt of a run were done, by the reads that the permissions name for them.
+
+        Nothing is sent again: :meth:`resume` goes on with the run.
+
+        Args:
+            run_id: the run, or the beginning of its name.
+            calls: the numbers of the calls (``Result.in_doubt``); ``None``: all that are in doubt.
+            done: takes the word of a person in place of a read: the ``calls`` were done, or they were not.
+            by: who says so, for the record; by default the user of this process.
+
+        Returns:
+            What came of each: ``done``, ``not_done``, or ``in_doubt`` still, and why.
+
+        Raises:
+            UsageError: there is no such run, a call of it is not in doubt, or ``done`` is given without ``calls``.
+            JournalError: its journal is damaged, or another process works on the run.
+        """
+        return wait_for(self.asettle(run_id, calls=calls, done=done, by=by))
+
+    async def asettle(
+        self, run_id: str, *, calls: Sequence[int] | None = None, done: bool | None = None, by: str | None = None
+    ) -> tuple[SettledCall, ...]:
+        """:meth:`settle` for asynchronous code."""
+        from atc.run.settling import settle_by_hand, settle_run
+
+        if done is None:
+            return await settle_run(self, run_id, calls)
+        stored = await asyncio.to_thread(self.store.find, run_id)
+        return await asyncio.to_thread(settle_by_hand, stored, calls, done=done, by=by)
+
+    def undo(self, run_id: str, *, dry_run: bool = False) -> UndoneRun:
+        """Undo what a run did, by the inverses that the permissions or ``@tool(undo=…)`` name, the newest first.
+
+        Each inverse is a call with effects, which ``approve`` decides about. A run of its own makes them.
+
+        Args:
+            run_id: the run, or the beginning of its name.
+            dry_run: make none, and return what would be made.
+
+        Returns:
+            What became of each call with effects; also of those that have no inverse, are in doubt, or were undone.
+
+        Raises:
+            UsageError: there is no such run, or calls of this agent wait for a yes.
+            JournalError: its journal is damaged, or another process works on the run.
+            EnvironmentProblem: something is missing that every run needs.
+        """
+        return wait_for(self.aundo(run_id, dry_run=dry_run))
+
+    async def aundo(self, run_id: str, *, dry_run: bool = False) -> UndoneRun:
+        """:meth:`undo` for asynchronous code."""
+        from atc.run.undoing import undo_run
+
+        return await undo_run(self, run_id, dry_run=dry_run)
 
     def run_program(
-        self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
+        self,
+        source: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """Check a program, run it in the sandbox over the agent's tools, and trace its failure. Blocks.
 
@@ -340,7 +413,8 @@ class Agent:
         check refused, the last of ``revisions`` has the findings.
 
         Args:
-            source: Python that calls tools by name and leaves its result in ``answer``.
+            source: Python that calls tools by name and leaves its result in ``answer``; with ``run`` it may be left
+                out: then the run's last program runs again, with what was approved meanwhile.
             inputs: JSON values and bytes that stand in its scope, by name. A revision that gives none has those before.
             run: id of a run of such a program: this one is its revision, and what succeeded is not repeated.
             dry_run: calls with effects are planned, not made.
@@ -353,12 +427,42 @@ class Agent:
         return wait_for(self.arun_program(source, inputs=inputs, run=run, dry_run=dry_run))
 
     async def arun_program(
-        self, source: str, *, inputs: Mapping[str, Any] | None = None, run: str | None = None, dry_run: bool = False
+        self,
+        source: str | None = None,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        run: str | None = None,
+        dry_run: bool = False,
     ) -> Result[Any]:
         """:meth:`run_program` for asynchronous code."""
         from atc.run.given_program import run_given  # the checker comes with it
 
         return (await run_given(self, source, inputs=inputs, revises=run, dry_run=dry_run)).result
+
+    def apply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
+        """Make what a dry run planned, and nothing else: to call this is the yes to all of it. Blocks.
+
+        The same program runs for real, in the same run, and reads anew. A write that is not the next planned one, with
+        its arguments, ends the run before it (``denied``; ``fault.difference``). No model is asked.
+
+        Args:
+            run_id: the dry run, or the beginning of its name.
+            by: who says yes, for the record; by default the user of this process.
+            key: of an approver, where the permissions name some, as for :meth:`approve`.
+
+        Raises:
+            UsageError: there is no such run, it planned nothing, its plan was applied before, or is too old; or the
+                permissions name approvers, and this is none of them.
+            JournalError: its journal is damaged, or another process works on the run.
+            EnvironmentProblem: not the isolation that was asked for.
+        """
+        return wait_for(self.aapply(run_id, by=by, key=key))
+
+    async def aapply(self, run_id: str, *, by: str | None = None, key: str | None = None) -> Result[Any]:
+        """:meth:`apply` for asynchronous code."""
+        from atc.run.apply import apply_plan  # most runs apply no plan
+
+        return await apply_plan(self, await asyncio.to_thread(self.store.find, run_id), by=by, key=key)
 
     async def _go_on(
         self,
@@ -371,13 +475,26 @@ class Agent:
         seconds: float | None = None,
         model: Model | None = None,
         listener: Listener | None = None,
+        turn: Upcoming | None = None,
     ) -> Result[Any]:
-        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own."""
+        """Resume this run; ``seconds`` that it has beside the settings', and the model it asks in place of its own.
+
+        ``turn``: its place in a conversation that is open.
+        """
+        if ((await asyncio.to_thread(stored.last, "run_started")) or {}).get("applies"):
+            from atc.run.apply import apply_plan
+
+            return await apply_plan(self, stored, resumed=True, reply=reply, listener=listener)
         given = self._given_strategy is not None
         started = await asyncio.to_thread(resumable, stored, trust_run=trust_run, strategy_given=given)
+        if started.get("strategy") == GIVEN and not given:
+            from atc.run.given_program import run_given  # the checker comes with it
+
+            dry_run = bool(started.get("dry_run"))
+            return (await run_given(self, None, revises=stored.run_id, dry_run=dry_run, listener=listener)).result
         strategy, name = resumed_strategy(stored.run_id, started, self._given_strategy)
         request = resumed_request(stored, started, answer, self._answer, images, reply)
-        request = replace(request, seconds=seconds)
+        request = replace(request, seconds=seconds, turn=turn)
         return await self._begin(
             request, resumed=stored, strategy=strategy, opened_by=name, model=model, listener=listener
         )
@@ -454,6 +571,8 @@ class Agent:
             about = started(run.run_id, run.model, (strategy.name, opened_by), len(self.tools), asked)
             run.emit("run_started", about | request.for_trace())
             try:
+                if resumed is not None:
+                    await self._settle(run, resumed)
                 result = await solved(run, strategy, resumed)
             except BaseException as error:
                 self._learn(run, request, end_with_error(run, error))
@@ -462,7 +581,11 @@ class Agent:
                 request.turn.result = result
             end(run, result)
             self._learn(run, request, result)
-            return result
+        if result.status == "waiting" and run.stored is not None and self.settings.approval_url is not None:
+            from atc.run import approval_url  # once the journal is free, for the answer may decide
+
+            await approval_url.ask(run.stored, self.settings, self.permissions)
+        return result
 
     async def _opened(
         self,
@@ -498,17 +621,20 @@ class Agent:
         journal = await journal_of(request, stored, resumed=resumed is not None)
         stack.callback(journal.close)
         if resumed is not None:
+            refuse_undone(journal, run_id)
             journal.go_on_waiting(time.time(), self.settings.reuse_reads_s)
+        applying = None if request.begin_apply is None else request.begin_apply(journal, redactor)
         trace = stored.open_trace() if stored is not None else NoTrace()
         stack.callback(trace.close)
         emit = emitter(trace, redactor, None if observed is None else observed.heard, self._on_event, listener)
+        approval = self._approval_in(request).of_run(run_id)
         run: Run  # it is made with the broker, which asks it about the calls that a program makes
         broker = Broker(
             tools=Toolset(),
             journal=journal,
             emit=emit,
             policy=self._policy,
-            approval=self._approval_in(request).of_run(run_id),
+            approval=approval,
             redactor=redactor,
             task=request.preamble.words_with(request.task),
             keep_traceback=stored.keep_traceback if stored else None,
@@ -517,6 +643,8 @@ class Agent:
             repairer=lambda complaint: run.repaired(complaint),
             alike=lambda tool, by: run.recovery.alike(tool, by),
             feeds_of=lambda call: run.feeds_of(call),
+            elsewhere=self._waits_elsewhere(approval, stored),
+            applying=applying,
         )
         if turn is not None:
             turn.begin(broker, self.tools)
@@ -540,6 +668,15 @@ class Agent:
         )
         return run
 
+    async def _settle(self, run: Run, resumed: StoredRun) -> None:
+        """Settle the calls in doubt of a run that goes on, where the permissions name reads for them."""
+        journal = run.broker.journal
+        if self._approval.policy is None or journal.in_doubt() is None:
+            return
+        from atc.run.settling import settle_resumed  # few runs have a call in doubt
+
+        await settle_resumed(self, journal, resumed, run.emit)
+
     async def _prune(self) -> None:
         kept, days = self.settings.runs_kept, self.settings.runs_kept_days
         await asyncio.to_thread(prune, self.store, kept, days=days, at_most=DELETED_AT_ONCE)
@@ -554,10 +691,24 @@ class Agent:
             self.catalogue.learn_soon(result, request.preamble.number, warned=bool(run.broker.warnings))
 
     def _approval_in(self, request: Request) -> Approval:
-        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked."""
+        """Who approves the calls of a run: a resumed one whose calls waited goes on so, where nobody can be asked.
+
+        Where a plan is applied, and in a conversation in memory, nothing waits: what no yes holds for is refused.
+        """
+        in_memory = request.turn is not None and not self.settings.keep_runs
+        if in_memory or request.begin_apply is not None:
+            return replace(self._approval, can_wait=False)
         if not request.parks or self._chose_approval or self._approval.approve != "never":
             return self._approval
         return agent_permissions.approval_of(self.permissions, "park", self.settings)
+
+    def _waits_elsewhere(self, approval: Approval, stored: StoredRun | None) -> Elsewhere | None:
+        """Return what finds an equal call that waits in another run; not where other principals have runs here, too."""
+        if not approval.may_park or stored is None or approval.earlier is not None:
+            return None
+        from atc.run.waiting_elsewhere import WaitingElsewhere  # most runs do not wait
+
+        return WaitingElsewhere(self.store, stored.run_id).find
 
     def _asked_in(self, request: Request) -> AskUser:
         """Return who answers what the programs of a run ask."""

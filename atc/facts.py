@@ -23,6 +23,7 @@ from atc._records.records import (
     Misfit,
     Observed,
     Place,
+    PlanDifference,
     Raised,
     Record,
     Replacement,
@@ -145,6 +146,7 @@ class Fault(_Worded):
         inputs: what the line worked with; the journal has the values.
         offered: tools that the program asked for, and that the next one can call.
         substitutes: if ``tool`` broke and is banned for this run: tools that give the same, for the next program.
+        difference: how the call is not the one that the plan has there, which is applied.
         message: what is wrong in one sentence. ``evidence``: what the tool really answered there, or where the
             arguments came from that it refused; short text.
     """
@@ -177,6 +179,7 @@ class Fault(_Worded):
     inputs: tuple[LineInput, ...] = ()
     offered: tuple[str, ...] = ()
     substitutes: tuple[Replacement, ...] = ()
+    difference: PlanDifference | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -282,7 +282,8 @@ class Result(Record, Generic[T]):
         cost = "" if self.cost is None else money_text(self.cost, self.currency)
         ended = self.status not in ("answered", "planned", "waiting")
         changed = outcomes.effects(self.done, self.not_done, in_doubt=self.status == "in_doubt") if ended else []
-        return html_of(self, self.calls, cost=cost, caveats=outcomes.caveats(self), effects=changed)
+        waits = outcomes.run_failed(self) if self.pending else ""
+        return html_of(self, self.calls, cost=cost, caveats=outcomes.caveats(self), effects=changed, pending=waits)
 
     def unwrap(self) -> T:
         """Return ``value``.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
@@ -24,6 +26,23 @@ from atc.parts import RETRIEVAL
 def _names(value: Any) -> Any:
     """``"numpy, pandas"`` as a list."""
     return [name for part in value.split(",") if (name := part.strip(" []\"'"))] if isinstance(value, str) else value
+
+
+def is_safe_address(url: str) -> bool:
+    """Return whether nobody between here and an address reads or changes what is exchanged: https, or this machine."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return False
+    if not host or "@" in parts.netloc or not url.isascii() or not url.isprintable() or " " in url:
+        return False
+    if parts.scheme == "https":
+        return True
+    try:
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
 
 
 ShowValues = Literal["previews", "keys", "never"]
@@ -135,6 +154,19 @@ class Settings(BaseSettings):
         description="file of the audit log: decisions about calls; always in `atc mcp`, else if there are permissions",
     )
 
+    approver_key: SecretStr | None = Field(
+        None, description="key of an approver, who decides about calls that wait (`atc permissions approver`)"
+    )
+
+    approval_url: str | None = Field(
+        None,
+        max_length=2_000,
+        description="address that is told what waits for a yes, and may decide: https, or http to this machine",
+    )
+    approval_secret: SecretStr | None = Field(
+        None, min_length=16, description="secret that signs what is sent to `approval_url`, and its answers"
+    )
+
     ask_user: AskUserChoice = Field(
         "never",
         description="whether programs may ask the user: `never`, `ask` (at the terminal; without one as `stop`), or "
@@ -215,6 +247,23 @@ class Settings(BaseSettings):
         description="folder of what runs have taught, and of the indexes that ATC makes by itself",
     )
 
+    @field_validator("approval_url")
+    @classmethod
+    def _safe_address(cls, url: str | None) -> str | None:
+        if url is not None and not is_safe_address(url):
+            raise PydanticCustomError(
+                "approval_url", "it takes an https address, or http to this machine, without a user or password in it"
+            )
+        return url
+
+    @model_validator(mode="after")
+    def _signed_address(self) -> Settings:
+        if self.approval_url is not None and self.approval_secret is None:
+            raise PydanticCustomError(
+                "approval_secret", "approval_url needs approval_secret, which signs (ATC_APPROVAL_SECRET)"
+            )
+        return self
+
     @field_validator("retrieval")
     @classmethod
     def _known_retrieval(cls, name: str) -> str:
@@ -259,7 +308,7 @@ class Settings(BaseSettings):
     @property
     def secrets(self) -> list[str]:
         """What no trace may show: keys of the model and the sandbox service; passwords of the store."""
-        kept = (self.api_key, self.sandbox_token)
+        kept = (self.api_key, self.sandbox_token, self.approver_key, self.approval_secret)
         found = [secret for each in kept if each is not None and (secret := each.get_secret_value())]
         if self.store is None:
             return found

@@ -16,7 +16,11 @@ from typing import Any
 
 import filter
 import kernel
+import start
 
+ENVIRONMENT = {"PYTHONHASHSEED": start.HASH_SEED}
+ISOLATED = ("-P", "-s", "-S")
+"""As ``-I -S``, but for the environment, which is ours."""
 HOST_S = 30.0
 """Seconds that the host gets to connect: what started us may have died meanwhile."""
 _FORBIDDEN = ("ptrace", "process_vm_readv", "kcmp", "bpf", "userfaultfd", "io_uring_setup", "keyctl", "unshare")
@@ -28,9 +32,9 @@ Mount = tuple[str, str, set[str], set[str]]
 
 
 def forget_environment() -> None:
-    """Begin anew with nothing in the environment: an image may have set what no program should see."""
-    if os.environ:
-        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {})
+    """Begin anew with the hash seed in the environment alone: an image may have set what no program should see."""
+    if sys.flags.isolated:  # as the container started us
+        os.execve(sys.executable, [sys.executable, *ISOLATED, *sys.argv], ENVIRONMENT)
 
 
 def meet_host(path: str) -> socket.socket:

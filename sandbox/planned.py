@@ -73,7 +73,11 @@ class Unknown:
 class UnknownText(Unknown):
     """An f-string that holds such a value: it can be passed on, and has no parts."""
 
-    __slots__ = ()
+    __slots__ = ("_parts",)
+
+    def __init__(self, first: Unknown, parts: list[object] | None) -> None:
+        super().__init__(object.__getattribute__(first, "_tool"), *place_of(first))
+        object.__setattr__(self, "_parts", parts)
 
     def __getitem__(self, key: object) -> NoReturn:
         stop(self)
@@ -112,8 +116,26 @@ def text(*parts: Any) -> object:
     values: list[Any] = [value for part in parts if type(part) is tuple for value in (part[0], part[2])]
     for value in values:
         if type(value) in (Unknown, UnknownText):
-            return UnknownText(object.__getattribute__(value, "_tool"), *place_of(value))
+            return UnknownText(value, _text_parts(parts))
     return "".join(part if type(part) is str else format(_CONVERSIONS[part[1]](part[0]), part[2]) for part in parts)
+
+
+def _text_parts(parts: tuple[Any, ...]) -> list[object] | None:
+    """Return the form of each part of an f-string; ``None`` where one is formatted in a way of its own."""
+    made: list[object] = []
+    for part in parts:
+        if type(part) is str:
+            made.append({"value": part})
+        elif type(part[2]) in (Unknown, UnknownText):
+            return None
+        elif type(part[0]) in (Unknown, UnknownText):
+            form = form_of(part[0]) if part[1] in (-1, ord("s")) and part[2] == "" else None
+            if form is None:
+                return None
+            made.append(form)
+        else:
+            made.append({"value": format(_CONVERSIONS[part[1]](part[0]), part[2])})
+    return made
 
 
 class Texts(ast.NodeTransformer):
@@ -183,6 +205,29 @@ def places_in(value: object) -> list[Place]:
             seen.add(id(part))
             todo += [*part.values()][::-1] if isinstance(part, dict) else [*part][::-1]
     return found
+
+
+def form_of(value: object, convert: Callable[[object], object] = str) -> dict[str, object] | None:
+    """Return how a value that is not known is made of what planned calls will answer; ``None`` where that is not said.
+
+    Args:
+        value: that rests on such calls.
+        convert: makes a JSON value of a part that is known.
+    """
+    if type(value) is Unknown:
+        return {"hole": place_of(value)}
+    if type(value) is UnknownText:
+        parts = object.__getattribute__(value, "_parts")
+        return None if parts is None else {"text": parts}
+    if not places_in(value):
+        return {"value": convert(value)}
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        items = {key: form_of(each, convert) for key, each in value.items()}
+        return None if None in items.values() else {"object": items}
+    if isinstance(value, (list, tuple)):
+        listed = [form_of(each, convert) for each in value]
+        return None if None in listed else {"list": listed}
+    return None
 
 
 class Unread:

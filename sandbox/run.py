@@ -11,7 +11,6 @@ import itertools
 import linecache
 import os
 import pkgutil
-import random
 import socket
 import sys
 import threading
@@ -21,6 +20,7 @@ import convert
 import frames
 import origin
 import planned
+import start
 
 PROGRAM = "<program>"
 ALL_PAGES = "all_pages"
@@ -29,8 +29,8 @@ THREADS = 16  # that a `parallel` works with
 SOON_S, QUICK = 0.001, 4
 """A `parallel` takes more threads once fewer thunks than that ended in so many seconds: a thread costs as much as a
 call, and one that answers at once needs none."""
-Awaited = dict[str, list[planned.Place]]
-"""Arguments of a call that rest on planned calls, with the places that they take."""
+Awaited = dict[str, tuple[list[planned.Place], object]]
+"""Arguments of a call that rest on planned calls, with the places that they take, and how they are made of these."""
 PRELOADED = [
     "__future__", "_pydecimal", "_strptime", "abc", "array", "ast", "asyncio", "base64", "binascii", "bisect", "bz2",
     "calendar", "cmath", "codecs", "collections", "collections.abc", "colorsys", "concurrent.futures",
@@ -88,18 +88,22 @@ def serve(sock: socket.socket) -> NoReturn:
     rehearse()
     ends = frames.Frames(sock)
     try:
-        start = ends.receive()
+        given = ends.receive()
     except EOFError:
         os._exit(0)
-    assert isinstance(start, dict)
-    ends.limit = start["frame_bytes"]
-    inputs = {name: convert.from_json(value) for name, value in start["inputs"].items()}
-    run_program(start["program"], start["tools"], inputs, Channel(ends), dry_run=bool(start.get("dry_run")))
+    assert isinstance(given, dict)
+    ends.limit = given["frame_bytes"]
+    inputs = {name: convert.from_json(value) for name, value in given["inputs"].items()}
+    if "start" in given:
+        start.begin(**given["start"])
+    else:
+        start.be_new()
+    run_program(given["program"], given["tools"], inputs, Channel(ends), dry_run=bool(given.get("dry_run")))
 
 
 def rehearse() -> None:
     """Do once what every program does, so that the memory pages it writes to are copied now and not while it runs."""
-    _draw_anew()
+    start.begin(0.0, "00" * start.SEED_BYTES)
     ours, theirs = socket.socketpair()
     frames.Frames(theirs).send({"op": "reply", "id": 1, "value": {"items": [{"name": "a"}]}})
     channel = Channel(frames.Frames(ours))
@@ -108,13 +112,6 @@ def rehearse() -> None:
     channel.send({"op": "done", "value": convert.to_json(scope["answer"], "answer")})
     ours.close()
     theirs.close()
-
-
-def _draw_anew() -> None:
-    """Seed the generators that a module holds for all: two programs would draw the same numbers."""
-    random.seed()
-    if (of_numpy := sys.modules.get("numpy.random")) is not None:
-        of_numpy.seed()
 
 
 class ToolError(Exception):
@@ -165,9 +162,11 @@ class Channel:
             number = next(self._ids)
             message = {"op": "call", "id": number, "tool": tool, "args": arguments, "line": _line()}
             if unknown:
-                message["unknown"] = unknown
+                message["unknown"] = {key: places for key, (places, _) in unknown.items()}
+                message["forms"] = {key: form for key, (_, form) in unknown.items() if form is not None}
             self._ends.send(message, f"the arguments of {tool}")
         reply = self._wait(number)
+        start.moved(reply.get("passed"))  # type: ignore[arg-type]
         if "error" in reply:
             error = reply["error"]
             assert isinstance(error, dict)
@@ -281,7 +280,7 @@ def bound(
     for key, value in kwargs.items():  # what is iterated once must be kept before anything looks into it
         if not planned.places_in(value):
             kwargs[key] = convert.listed(value, f"{tool}({key}=…)")
-    unknown = {key: places for key, value in kwargs.items() if (places := planned.places_in(value))}
+    unknown = {key: (at, _form(tool, key, kwargs[key])) for key in kwargs if (at := planned.places_in(kwargs[key]))}
     known: dict[str, object] = {}
     for key, value in kwargs.items():
         if key not in unknown:
@@ -290,6 +289,14 @@ def bound(
             except TypeError as problem:
                 raise StubError(tool, str(problem), key) from None
     return known, unknown
+
+
+def _form(tool: str, parameter: str, value: object) -> object:
+    """Return how an argument is made of what planned calls will answer; ``None`` where that has no form."""
+    try:
+        return planned.form_of(value, lambda known: convert.to_json(known, f"{tool}({parameter}=…)"))
+    except (TypeError, ValueError, RecursionError):
+        return None
 
 
 def parallel(*thunks):  # type: ignore[no-untyped-def]

@@ -1,7 +1,7 @@
 """The parent of all programs: it loads Python once, enters the walls once, and forks a locked child for each program.
 
-Started by the host as ``python -I -S zygote.py SETTINGS_JSON`` with nothing in its environment. It runs no program
-itself and holds nothing that a program must not see: a child begins as a copy of it.
+Started by the host as ``python -P -s -S zygote.py SETTINGS_JSON`` with nothing in its environment but a hash seed. It
+runs no program itself and holds nothing that a program must not see: a child begins as a copy of it.
 
 The host speaks to it over one socket that keeps messages whole: ``spawn`` (with three descriptors: the program's
 channel, its stdout, its stderr), ``kill``, each a letter and a number; back come ``ready`` or ``failed``, ``spawned``,
@@ -36,6 +36,7 @@ import jail
 import kernel
 import run
 import selftest
+import start
 
 CHANNEL = 3
 DESCRIPTORS = 3
@@ -73,6 +74,7 @@ class Zygote:
         own, last = filter.compile_filters(kernel.MACHINE, opens=self._tier != "F")
         sys.path += self._settings["packages"]
         run.preload(self._settings["preload"])
+        start.install()
         jail.spare_memory()
         memory.fill_holes()
         maps = open("/proc/self/maps", "rb", buffering=0)  # noqa: SIM115 - while there is a /proc
@@ -244,6 +246,7 @@ def _connected(settings: dict[str, Any]) -> socket.socket:
 def main() -> None:
     settings = json.loads(sys.argv[1])
     zygote = Zygote(_connected(settings), settings)
+    del os.environ["PYTHONHASHSEED"]  # no program needs to see it
     try:
         seen = inside.verify(settings["verify"]) if "verify" in settings else {}
         zygote.prepare()

@@ -38,6 +38,8 @@ EventKind = Literal[
     "fault",
     "tool_banned",
     "substituted",
+    "call_settled",
+    "call_undone",
     "answered",
     "run_ended",
 ]
@@ -60,7 +62,7 @@ class RunStarted(TypedDict):
     strategy, for a resume; it is ``None`` where an object was given. Where there are any: the user's standing
     ``instructions``; in a conversation the number of the task, and ``earlier`` ones as they are shown; and ``answer``:
     the type that was asked for: as an annotation, its JSON Schema, and the text that opens it again. ``dry_run``: calls
-    with effects are planned, not made.
+    with effects are planned, not made. ``applies``: what the run planned is made now.
     """
 
     run_id: str
@@ -78,6 +80,7 @@ class RunStarted(TypedDict):
     earlier: NotRequired[list[dict[str, Any]]]
     answer: NotRequired[dict[str, Any]]
     dry_run: NotRequired[bool]
+    applies: NotRequired[bool]
 
 
 class Indexing(TypedDict):
@@ -275,6 +278,24 @@ class Substituted(TypedDict):
     by: str
 
 
+class CallSettled(TypedDict):
+    """A call that was in doubt is settled. ``outcome``: ``done`` or ``not_done``. ``by``: the read that said so, or the
+    person."""
+
+    index: int
+    tool: str
+    outcome: str
+    by: str
+
+
+class CallUndone(TypedDict):
+    """The inverse of a call of this run was made by another run."""
+
+    index: int
+    tool: str
+    run: str
+
+
 class Answered(TypedDict):
     """The run has an answer: the value, and ``answer``, what the program says of it.
 
@@ -308,6 +329,8 @@ DATA: Mapping[EventKind, Any] = {
     "fault": FaultFound,
     "tool_banned": ToolBanned,
     "substituted": Substituted,
+    "call_settled": CallSettled,
+    "call_undone": CallUndone,
     "answered": Answered,
     # an atc.result.Result without calls and revisions; ``raised``: it ended by an exception
     "run_ended": dict[str, Any],
@@ -375,6 +398,10 @@ class Emit(Protocol):
     def __call__(self, kind: Literal["tool_banned"], data: ToolBanned, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["substituted"], data: Substituted, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["call_settled"], data: CallSettled, /) -> None: ...
+    @overload
+    def __call__(self, kind: Literal["call_undone"], data: CallUndone, /) -> None: ...
     @overload
     def __call__(self, kind: Literal["answered"], data: Answered, /) -> None: ...
     @overload

@@ -71,6 +71,7 @@ class FaultCase(StrEnum):
     ENDED = "ended"
     STOPPED = "stopped"
     ASKED = "asked"
+    PLAN_DIFFERS = "plan_differs"  # a call is not the one that the plan has there
     # the program ended, and its answer is none, or not what it should be
     NO_ANSWER = "no_answer"
     NO_CALLS = "no_calls"
@@ -85,6 +86,7 @@ class FaultCase(StrEnum):
     FIRST_FEW = "first_few"  # the same, and the program asked for just so many items
     UNSAID = "unsaid"  # why the sentence that a program said of its answer is not used
     TOOL_GONE = "tool_gone"  # the run had a tool before that is not there any more
+    PLAN_LEFT = "plan_left"  # the plan has a write that the program did not ask for
     PARTIAL = "partial"  # in records of older versions alone
 
 
@@ -283,6 +285,7 @@ class SameCall(Record):
         own: it is of the same tool, which a program may call twice. Else nobody can tell that this is another tool:
             that one is not there any more, or had this name.
         was_read: its tool was said to read alone when it was made, and nobody knows what came of it.
+        settled: it was in doubt, and a read or a person says that it was not done.
     """
 
     number: int
@@ -290,6 +293,12 @@ class SameCall(Record):
     in_doubt: bool = False
     own: bool = False
     was_read: bool = False
+    settled: bool = False
+
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether the write may do again what this call did, and is no second call of a program that makes two."""
+        return self.was_read or self.settled or not self.own
 
 
 class ArgumentRepair(Record):
@@ -379,8 +388,10 @@ class PlannedCall(Record):
         line: of the program; 0 where no program made it.
         arguments: what would be sent, as far as it is known now.
         unknown: the other arguments, each as the program writes it; empty text where that cannot be found.
+        forms: how those are made of what planned calls will answer, credentials masked (:mod:`atc.calls.forms`).
         feeds: where arguments come from.
         notes: what was repaired, and what else a real run would say about it.
+        warnings: what the check warned about and the call depends on.
     """
 
     index: int
@@ -389,8 +400,10 @@ class PlannedCall(Record):
     line: int = 0
     arguments: Arguments = Field(default_factory=dict)
     unknown: dict[str, str] = Field(default_factory=dict)
+    forms: Arguments = Field(default_factory=dict)
     feeds: tuple[Feed, ...] = ()
     notes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 class ChangedRead(Record):
@@ -422,6 +435,7 @@ class PendingCall(Record):
         feeds: where arguments come from.
         warnings: what the check warned about and the call depends on.
         changed: reads that answered something else than before an earlier yes, which does not hold any more.
+        same_as: the first other run of the store in which an equal call waits; empty without one.
         until: when it is too late for a yes, in seconds since 1970.
     """
 
@@ -433,7 +447,77 @@ class PendingCall(Record):
     feeds: tuple[Feed, ...] = ()
     warnings: tuple[str, ...] = ()
     changed: tuple[ChangedRead, ...] = ()
+    same_as: str = ""
     until: float = 0.0
+
+
+DoubtReason = Literal[
+    "", "no_read", "no_tool", "not_a_read", "masked", "no_value", "failed", "neither", "both", "changed"
+]
+"""Why a call stays in doubt: no read is named that could settle it; its tool is not there, or is no read; a credential
+of the call is not in the journal; a value that the read needs is not there; the read failed; by what it says the call
+was neither done nor not done, or both; its second answer says something else than its first."""
+
+
+class SettledCall(Record):
+    """Says what came of a call in doubt.
+
+    Attributes:
+        index: its number in the run (:attr:`atc.result.Call.index`).
+        arguments: what was sent, credentials masked.
+        outcome: it was done, it surely was not, or nobody knows yet, for the reason ``why``.
+        by: the read, as the user's file writes it, or the name of a person; empty where neither was asked.
+        said: what the read said, shortened; or the value that is not there.
+    """
+
+    index: int
+    tool: str
+    arguments: Arguments = Field(default_factory=dict)
+    outcome: Literal["done", "not_done", "in_doubt"]
+    why: DoubtReason = ""
+    by: str = ""
+    said: str = ""
+
+
+UndoReason = Literal["", "no_inverse", "no_tool", "a_read", "masked", "no_value", "in_doubt", "undone", "undo_in_doubt"]
+"""Why a call is not undone: it has no inverse; the inverse's tool is not there, or is a read; a credential of the call,
+or another value that the inverse needs, is not in the journal; it is in doubt; it was undone before; or may have been.
+"""
+
+
+class UndoneCall(Record):
+    """Says what undoes a call with effects, and what came of that.
+
+    Attributes:
+        index: the call's number in its run (:attr:`atc.result.Call.index`).
+        arguments: what it was sent, credentials masked.
+        inverse: what undoes it; ``None`` where nothing does, for the reason ``why``.
+        outcome: ``planned`` before it is made; ``undone``; ``denied``: nobody approved it; ``not_done``; ``in_doubt``:
+            nobody knows whether it was made.
+        said: the value that is not there, the run that undid it before, or why the inverse was not made.
+    """
+
+    index: int
+    tool: str
+    arguments: Arguments = Field(default_factory=dict)
+    inverse: PlannedCall | None = None
+    outcome: Literal["planned", "undone", "denied", "not_done", "in_doubt"] = "not_done"
+    why: UndoReason = ""
+    said: str = ""
+
+
+class UndoneRun(Record):
+    """Says what became of what a run did.
+
+    Attributes:
+        run_id: the run.
+        undo_run: the run that made the inverses; empty where none was made.
+        calls: its calls with effects, the newest first.
+    """
+
+    run_id: str
+    undo_run: str = ""
+    calls: tuple[UndoneCall, ...] = ()
 
 
 class Stop(Record):
@@ -459,11 +543,48 @@ class DryRun(Record):
         planned: the calls that a real run would make, in order.
         stop: where the dry run ended before its program did; ``None`` if ``planned`` is complete.
         unseen: the numbers of reads that were made after a planned call, and saw nothing of what it would change.
+        kept: the plan is kept: ``agent.apply`` makes exactly these calls.
     """
 
     planned: tuple[PlannedCall, ...] = ()
     stop: Stop | None = None
     unseen: tuple[int, ...] = ()
+    kept: bool = False
+
+
+class OtherArgument(Record):
+    """Says how one argument of a call differs from the planned one.
+
+    Attributes:
+        name: of the argument.
+        path: leads to the first difference within it: keys, and positions in lists.
+        planned: what the plan has there, as text of bounded length; empty where it has nothing, or nothing known.
+        now: what the program gives now; likewise.
+    """
+
+    name: str
+    path: tuple[str | int, ...] = ()
+    planned: str = ""
+    now: str = ""
+
+
+DifferenceKind = Literal["arguments", "tool", "changed_tool", "too_many", "after_failure"]
+
+
+class PlanDifference(Record):
+    """Says how a call differs from the plan that is applied, so that it was not made.
+
+    Attributes:
+        kind: ``arguments``: its arguments are others. ``tool``: the plan has a call of another tool there.
+            ``changed_tool``: the tool is not what it was, or gone. ``too_many``: the plan has no further call.
+            ``after_failure``: the planned call before it failed.
+        planned: the call that the plan has there; ``None`` for ``too_many``.
+        arguments: which arguments are others, of ``arguments``.
+    """
+
+    kind: DifferenceKind
+    planned: PlannedCall | None = None
+    arguments: tuple[OtherArgument, ...] = ()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from atc.batch.book import Begun, Book, TaskResult, not_begun
 from atc.batch.limits import NO_LIMITS, Ledger, Limits
 from atc.batch.tasks import BatchTask, tasks_of
-from atc.batch.work import Executor, Here, Job
+from atc.batch.work import Executor, Here, Job, waits_in
 from atc.errors import UsageError
 from atc.traces.emitter import streamed
 from atc.traces.stores.base import new_run_id
@@ -152,7 +152,8 @@ def run_batch(
     if limits is not None and not isinstance(limits, Limits):
         raise UsageError(f"limits is an atc.batch.limits.Limits, not {type(limits).__name__}")
     batch = Batch(checked, executor_of(agent, on), concurrency, limits or NO_LIMITS, source=source)
-    found = _written(batch, Path(results), retry) if results is not None else batch.results()
+    book = Book(Path(results), again=retry, waits=waits_in(agent.store)) if results is not None else None
+    found = _written(batch, book) if book is not None else batch.results()
     return _in_order(found, [task.id for task in checked]) if ordered else found
 
 
@@ -173,8 +174,8 @@ def executor_of(agent: Agent, on: Executor | str | None) -> Executor:
     raise UsageError(f"on={on!r:.100} is no executor: give ray, ray:ADDRESS or an executor, or leave it out")
 
 
-async def _written(batch: Batch, path: Path, retry: bool) -> AsyncGenerator[TaskResult]:
-    with Book(path, again=retry) as book:
+async def _written(batch: Batch, book: Book) -> AsyncGenerator[TaskResult]:
+    with book:
         async with aclosing(replace(batch, book=book).results()) as found:
             async for result in found:
                 yield result

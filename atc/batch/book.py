@@ -12,7 +12,7 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import IO, Any, Self
 
 from atc._host.files import lock
 from atc._records.packing import pack, unpack
-from atc._records.records import Invocation
+from atc._records.records import Invocation, PendingCall
 from atc.batch.limits import Spent, Which
 from atc.batch.tasks import BatchTask
 from atc.errors import EnvironmentProblem, UsageError
@@ -99,6 +99,8 @@ def row_of(result: TaskResult, task: BatchTask) -> dict[str, Any]:
         row["question"] = result.question
     if result.in_doubt:
         row["in_doubt"] = [{"tool": call.tool, "arguments": pack(call.arguments)} for call in result.in_doubt]
+    if result.pending:
+        row["pending"] = [call.model_dump(mode="json") for call in result.pending]
     if result.over is not None:
         row["over"] = result.over
     return row
@@ -130,10 +132,12 @@ def result_of(row: Mapping[str, Any], task: BatchTask) -> TaskResult:
         more["cost"] = Decimal(row["cost"])
     for name in ("done", "not_done"):
         more[name] = tuple(Invocation.model_validate_json(json.dumps(each)) for each in row.get(name, ()))
+    pending = tuple(PendingCall.model_validate_json(json.dumps(each)) for each in row.get("pending", ()))
     if "error" in row:
         more["fault"] = Fault(kind="environment", reason=row["error"], hint=row.get("hint", ""))
     remarks = tuple(Fault(kind="tool", reason=text) for text in row.get("remarks", ()))
-    return TaskResult(**given, **more, usage=usage, partial=row.get("partial", False), remarks=remarks)
+    more |= {"partial": row.get("partial", False), "remarks": remarks, "pending": pending}
+    return TaskResult(**given, **more, usage=usage)
 
 
 _DAMAGE = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
@@ -162,14 +166,17 @@ class Book:
     Args:
         path: the file of results; it is made where it is not there.
         again: go on also with tasks that have ended without an answer.
+        waits: says of the id of a run whose calls waited for a yes whether they still do. A task whose run waits is
+            not gone on with, whatever ``again`` says; any other is.
 
     Attributes:
         begun: by a task's id, the run of each that has begun and has no row.
         spent: by earlier processes.
     """
 
-    def __init__(self, path: Path, *, again: bool = False) -> None:
+    def __init__(self, path: Path, *, again: bool = False, waits: Callable[[str], bool] = lambda run_id: False) -> None:
         self.path, self._again = path.resolve(), again  # a link to the file has no runs of its own
+        self._waits = waits
         self.begun: dict[str, Begun] = {}
         self.spent = Spent()
         self._digests: dict[str, str] = {}
@@ -248,13 +255,16 @@ class Book:
             case "started":
                 self.begun[record["id"]] = replace(self.begun[record["id"]], started=True)
             case "dropped":
-                self.begun[record["id"]] = replace(self.begun[record["id"]], again=True)
+                self.begun[record["id"]] = replace(self.begun[record["id"]], again=record.get("again", True))
                 self.spent += spent_in(record)
             case _:
                 raise ValueError
 
     def _goes_on(self, row: Mapping[str, Any]) -> bool:
-        """Whether a task that has a row is gone on with: a budget of the batch ended it, or that is asked for."""
+        """Whether a task that has a row is gone on with: a budget of the batch ended it, its run waits for nobody any
+        more, or that is asked for."""
+        if row["status"] == "waiting":
+            return not self._waits(row["run_id"])
         answered = row["status"] in ("answered", "planned")
         return not answered and ("over" in row or self._again)
 
@@ -262,9 +272,11 @@ class Book:
         """Remove rows from the file, whole or not at all. What they spent stays counted."""
         for row in rows:
             spent = {name: row[name] for name in ("model_calls", "prompt_tokens", "completion_tokens")}
-            self._append({"kind": "dropped", "id": row["id"], **spent, "cost": row.get("cost", 0)}, sync=False)
+            again = row["status"] != "waiting"  # how it ended since then, elsewhere, is its end
+            dropped = {"kind": "dropped", "id": row["id"], "again": again, "cost": row.get("cost", 0), **spent}
+            self._append(dropped, sync=False)
             del self._rows[row["id"]]
-            self.begun[row["id"]] = Begun(row["run_id"], started=True, again=True)
+            self.begun[row["id"]] = Begun(row["run_id"], started=True, again=again)
         assert self._runs is not None
         os.fsync(self._runs.fileno())
         descriptor, name = tempfile.mkstemp(dir=self.path.absolute().parent, prefix=f".{self.path.name}-")

@@ -14,13 +14,14 @@ from atc._records.events import Event
 from atc.batch.book import TaskResult, failed, task_result
 from atc.batch.limits import Ledger, Spending, SpendingModel
 from atc.batch.tasks import BatchTask
-from atc.errors import EnvironmentProblem, JournalError, RunInUse
+from atc.errors import EnvironmentProblem, JournalError, RunInUse, TraceError
 from atc.models.base import NoModel
 from atc.models.budget import missing_price
 from atc.result import Result
+from atc.run.approvals import undecided
 from atc.settings import Settings
 from atc.traces.reading import FAILS, damaged
-from atc.traces.stores.base import StoredRun
+from atc.traces.stores.base import RunStore, StoredRun
 
 if TYPE_CHECKING:
     from atc.agent import Agent
@@ -171,8 +172,10 @@ async def _run(
 def _there(stored: StoredRun, *, again: bool) -> Result[Any] | bool:
     """The result of a run that has ended by itself, and is not to go on; else whether it has begun.
 
+    One that ended as ``waiting`` goes on once nothing of it waits any more, and not before.
+
     Raises:
-        JournalError: its trace is not there, and its journal has calls or cannot be read.
+        JournalError: its trace is not there, and its journal has calls or cannot be read; or another process decides.
         TraceError: its end is damaged.
     """
     if not stored.exists or stored.first("run_started") is None:
@@ -187,9 +190,35 @@ def _there(stored: StoredRun, *, again: bool) -> Result[Any] | bool:
     ended = stored.last("run_ended")
     if ended is None or ended.get("raised"):
         return True
+    if ended.get("status") == "waiting":
+        return _read(stored, ended) if still_waits(stored) else True
     if again and ended.get("status") not in ("answered", "planned"):
         return True
     return _read(stored, ended)
+
+
+def still_waits(stored: StoredRun) -> bool:
+    """Return whether calls of a run wait for a decision, and it is not too late for one.
+
+    Raises:
+        TraceError, JournalError: its end or its journal is damaged, or another process works on it.
+    """
+    return any(call.until > time.time() for call in undecided(stored))
+
+
+def waits_in(store: RunStore) -> Callable[[str], bool]:
+    """Return what says of the id of a run in this store whether calls of it wait for a decision."""
+
+    def waits(run_id: str) -> bool:
+        stored = store.run(run_id)
+        try:
+            return stored.exists and still_waits(stored)
+        except RunInUse:  # somebody decides, or goes on with it
+            return True
+        except (TraceError, JournalError):  # what goes on with it says so
+            return False
+
+    return waits
 
 
 def _read(stored: StoredRun, ended: dict[str, Any]) -> Result[Any]:

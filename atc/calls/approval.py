@@ -9,7 +9,7 @@ a terminal, and without one the answer is no.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 from typing import Protocol as Interface
@@ -24,6 +24,7 @@ from atc.result import Effect
 from atc.wording import plans
 
 if TYPE_CHECKING:
+    from atc.calls.parked import ParkedCall
     from atc.schemas.protocol import Protocol
 
 Verdict = Literal["allowed", "denied", "warned", "parked"]
@@ -38,13 +39,14 @@ class ApprovalRequest:
         instead_of: the tools that it replaces: they failed, and surely did nothing.
         repeats: an earlier run of the same caller that did, or may have done, the same; empty if there is none.
         in_doubt: nobody knows whether that run did it: it was cut off, or is doing it now.
+        waits: that run did not do it, but waits for a yes to it.
         same_as: a call of this run that did, or may have done, the same.
         protocol: of the tool.
         feeds: where its arguments come from, as far as that can be followed (:class:`atc._records.records.Feed`).
         done: the calls with effects that the task has made already.
         wait_s: seconds after which the run's own time is used up; ``None`` where it waits for as long as it takes.
         decided: what a person said of exactly this call while its run waited (:mod:`atc.calls.parked`); ``None`` where
-            nobody did.
+            nobody did. ``decided_by``: who that was.
     """
 
     tool: str
@@ -55,18 +57,20 @@ class ApprovalRequest:
     instead_of: tuple[str, ...] = ()
     repeats: str = ""
     in_doubt: bool = False
+    waits: bool = False
     same_as: SameCall | None = None
     protocol: Protocol | None = field(default=None, compare=False, repr=False)
     feeds: tuple[Feed, ...] = field(default=(), repr=False)
     done: tuple[Invocation, ...] = field(default=(), repr=False)
     wait_s: float | None = None
     decided: bool | Refusal | None = None
+    decided_by: str = ""
 
     @property
     def is_repeat(self) -> bool:
         """Whether it may do again what was done. A program may call one tool twice: that is no repeat, unless the tool
-        was said to read the first time, so that nothing held the call back."""
-        return bool(self.repeats) or (self.same_as is not None and (self.same_as.was_read or not self.same_as.own))
+        was said to read the first time, so that nothing held the call back, or that one was in doubt before."""
+        return bool(self.repeats) or (self.same_as is not None and self.same_as.may_be_repeated)
 
     @property
     def is_ordinary(self) -> bool:
@@ -100,10 +104,12 @@ class EarlierWrite:
     Attributes:
         run: its id.
         in_doubt: nobody knows whether the call was done: the run was cut off, or is making it now.
+        waits: it was not made, but waits for a yes.
     """
 
     run: str
     in_doubt: bool = False
+    waits: bool = False
 
 
 class EarlierWrites(Interface):
@@ -143,6 +149,11 @@ class Judgement(Interface):
         """Return what holds of the call without a question; ``None`` where a person or a function is asked."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Return whether the call waits for a yes that is given elsewhere, whatever the choice is."""
+        ...
+
     async def answer(self, request: ApprovalRequest) -> Verdicts:
         """Answer, with a question where one is needed.
 
@@ -151,13 +162,49 @@ class Judgement(Interface):
         """
         ...
 
+    async def note(self, request: ApprovalRequest, parked: Parked) -> None:
+        """Write down what became of the call while it waits.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Parked:
+    """Says what became of a call that waits for a yes, or waited, for a policy's record.
+
+    Attributes:
+        event: ``parked``: it waits. ``voided``: a yes to it does not hold any more. ``expired``: nobody decided in
+            time.
+        call: its number in the run.
+        who: gave the yes that does not hold.
+        why: a yes does not hold: ``tool`` (it has changed), ``reads`` (what they say has changed), ``question`` (there
+            is more to ask about), ``approver`` (it is of nobody who may decide) or ``expired``.
+    """
+
+    event: Literal["parked", "voided", "expired"]
+    call: int
+    who: str = ""
+    why: str = ""
+
 
 class Policy(Interface):
     """Rules that stand before the choice, and are asked about every call, reads too
     (:mod:`atc.calls.permissions.guard`)."""
 
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        ...
+
     def judge(self, request: ApprovalRequest) -> Judgement:
         """Decide what the rules say of a call."""
+        ...
+
+    def holds(self, call: ParkedCall) -> bool:
+        """Return whether the decision about a parked call is of somebody who may decide."""
         ...
 
     def of_run(self, run_id: str) -> Policy:
@@ -197,7 +244,7 @@ def question_of(request: ApprovalRequest) -> tuple[str, dict[str, Any], tuple[st
     again = ""
     if request.is_repeat:
         run = question.visible_name(request.repeats) if request.repeats else ""
-        again = f" again ({wording.repeat(run, request.in_doubt, request.same_as)})"
+        again = f" again ({wording.repeat(run, request.in_doubt, request.same_as, request.waits)})"
     elif request.same_as is not None:
         again = f", {wording.same_call(request.same_as)}"
     heading = f"allow {question.visible_name(request.tool)}{instead}{again}? effect: {request.effect.value}"
@@ -216,6 +263,7 @@ class Approval:
         reads: a function is asked about reads, too.
         earlier: what other runs of the same caller did: to do it again is asked about.
         policy: decides in place of all that, and knows of it what it needs.
+        can_wait: the run may end as ``waiting``. Not where a plan is applied, nor in memory.
     """
 
     approve: Approve = "never"
@@ -223,11 +271,17 @@ class Approval:
     reads: bool = False
     earlier: EarlierWrites | None = None
     policy: Policy | None = None
+    can_wait: bool = True
 
     @property
     def parks(self) -> bool:
         """Whether a call that needs a yes waits for it, and its run ends as ``waiting``."""
         return self.approve == "park"
+
+    @property
+    def may_park(self) -> bool:
+        """Whether a call may have to wait for a yes: for the choice, or for a rule."""
+        return self.can_wait and (self.parks or (self.policy is not None and self.policy.may_park))
 
     @property
     def may_allow(self) -> bool:
@@ -242,11 +296,20 @@ class Approval:
         """Return who is asked about a read, if there is no policy; as a rule ``None``."""
         return self.approve if self.reads and callable(self.approve) else None
 
+    def check_decisions(self, calls: Iterable[ParkedCall]) -> None:
+        """Let no decision about a parked call count that is of nobody who may decide."""
+        for call in calls:
+            if (decision := call.decision) is not None:
+                holds = not decision.signature if self.policy is None else self.policy.holds(call)
+                call.decision = replace(decision, holds=holds)
+
     def decide(self, request: ApprovalRequest) -> Verdict | Asker:
         """Return the verdict if nobody needs to be asked, else the function that asks."""
         if self.policy is not None:
             judgement = self.policy.judge(request)
             ruled = judgement.ruled
+            if judgement.waits:
+                return "parked"
             return "denied" if isinstance(ruled, Refusal) else "allowed" if ruled else judgement.answer
         match self.approve:
             case "never":

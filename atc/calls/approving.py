@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from atc import wording
 from atc._host.redaction import Redactor
@@ -21,6 +22,7 @@ from atc.calls.approval import (
     ApprovalRequest,
     Asker,
     Judgement,
+    Parked,
     Refusal,
     Verdicts,
     ask_at_terminal,
@@ -32,17 +34,24 @@ from atc.calls.contract import CallReply
 from atc.calls.entry import CallEntry, CallKey
 from atc.calls.journal import Journal
 from atc.calls.own_exceptions import OwnExceptions
-from atc.calls.parked import Decision
-from atc.calls.parking import Parking
+from atc.calls.parked import Decision, ParkedCall, digest_of
+from atc.calls.parking import Elsewhere, Parking
 from atc.calls.responses import MAX_ERROR
-from atc.errors import CallRefused
+from atc.errors import AtcError, CallRefused
 from atc.result import Call, Effect, RefusedBy
 from atc.wording import plans
+
+if TYPE_CHECKING:
+    from atc.calls.applying import Applying
 
 AFTER_LOOK = "it was written after a `look` at values, and no program before that makes the same call"
 """The warning of a call that such values may have led to. Where nobody can be asked about it, the call is denied."""
 _ALLOW_WARNINGS = 'nobody could be asked about it: approve it at a terminal or by a function, or set warnings="allow"'
 _STOPPED = Refusal("the user said no to this call and to all that need a yes", by_user=True)
+_NO_WAIT = (
+    "it has to wait for a yes, and neither the applying of a plan waits nor a conversation that is not kept: give it a "
+    "task of its own"
+)
 _ALL_OF_TOOL, _NO_MORE = "a", "q"
 
 
@@ -96,6 +105,8 @@ class Approving:
         feeds_of: says where the arguments of a call came from; ``None``: that is unknown.
         writes: returns the calls with effects that the task has made already.
         until: returns the event loop's time at which the run's own time is used up; ``None``: never.
+        elsewhere: finds an equal call that waits in another run; ``None``: none is looked for.
+        applying: has the one yes to the plan that is applied; ``None`` where none is.
     """
 
     journal: Journal
@@ -108,12 +119,14 @@ class Approving:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None
     writes: Callable[[], Sequence[CallEntry]]
     until: Callable[[], float | None]
+    elsewhere: Elsewhere | None = None
+    applying: Applying | None = None
 
     def __post_init__(self) -> None:
         self._asking = asyncio.Lock()
         self._denied: dict[CallKey, tuple[Refusal, RefusedBy]] = {}
         self._series = Series()
-        self.parking = Parking(self.journal, self.redactor, self._explained)
+        self.parking = Parking(self.journal, self.redactor, self._explained, self.elsewhere)
 
     def forget(self) -> None:
         """Ask anew about what was denied: the user asks for something new."""
@@ -183,15 +196,28 @@ class Approving:
         )
         earlier = approval.earlier
         known = await earlier.find(attempt.key) if earlier is not None else None
-        parked = self.journal.parked.ask(attempt.key) if self.journal.parked else None
+        parked = self.journal.parked.ask(attempt.key, self.journal.request) if self.journal.parked else None
+        is_void = False
         while True:
             request = replace(ordinary, same_as=self.same(attempt))
             if known is not None:
-                request = replace(request, repeats=known.run, in_doubt=known.in_doubt)
-            decision = self.parking.decision(parked, request, attempt)
+                request = replace(request, repeats=known.run, in_doubt=known.in_doubt, waits=known.waits)
+            if self.applying is not None:
+                decision = self.applying.decision(request)
+            else:
+                decision = self.parking.decision(parked, request, attempt)
+            if parked is not None and decision is None and not is_void:
+                is_void = True
+                await self._note(approval, request, attempt, self._what_became_of(parked, attempt))
             waits = self.parking.has_begun or (decision is None and self._waits(approval, request))
             if waits and (decision is None or decision.yes):
-                return await self.parking.park(attempt, request, parked)
+                if not approval.can_wait:
+                    attempt.refused_by = "nobody"
+                    raise _not_approved(_NO_WAIT)
+                reply = await self.parking.park(attempt, request, parked)
+                if attempt.number in self.journal.parked.of_number:  # now, and not before
+                    await self._note(approval, request, attempt, Parked("parked", attempt.number))
+                return reply
             try:
                 if decision is None:
                     await self._decide(approval, request, attempt)
@@ -212,7 +238,37 @@ class Approving:
     @staticmethod
     def _waits(approval: Approval, request: ApprovalRequest) -> bool:
         """Whether a call about which nothing was decided waits for a yes."""
-        return approval.parks and (approval.policy is None or approval.policy.judge(request).ruled is None)
+        if approval.policy is None:
+            return approval.parks
+        judgement = approval.policy.judge(request)
+        return judgement.waits or (approval.parks and judgement.ruled is None)
+
+    def _what_became_of(self, known: ParkedCall, attempt: Attempt) -> Parked | None:
+        """Return what became of a parked call without a decision that holds; ``None`` where it waits as before."""
+        is_late = time.time() > known.until
+        decision = known.decision
+        if decision is None:
+            return Parked("expired", known.number) if is_late else None
+        if not decision.holds:
+            why = "approver"
+        elif is_late:
+            why = "expired"
+        elif known.tool_digest != digest_of(attempt.granted):
+            why = "tool"
+        else:
+            why = "reads" if self.journal.reads_again.changed_since(known.round) else "question"
+        return Parked("voided", known.number, decision.by, why)
+
+    async def _note(
+        self, approval: Approval, request: ApprovalRequest, attempt: Attempt, parked: Parked | None
+    ) -> None:
+        """Have it written down what became of a call that waits. It is not made, so it goes on where that fails."""
+        if approval.policy is None or parked is None:
+            return
+        try:
+            await approval.policy.judge(request).note(request, parked)
+        except (AtcError, OSError) as error:
+            attempt.notes.append(f"the audit log cannot be written: {self.redactor.text(str(error))}")
 
     async def _as_decided(
         self, approval: Approval, request: ApprovalRequest, attempt: Attempt, decision: Decision
@@ -225,9 +281,10 @@ class Approving:
         answer: Verdicts = decision.yes or Refusal(wording.denied_by(decision.by), by_user=True)
         attempt.refused_by = "user"
         if approval.policy is not None:
-            judgement = approval.policy.judge(replace(request, decided=answer))
+            request = replace(request, decided=answer, decided_by=decision.by)
+            judgement = approval.policy.judge(request)
             attempt.refused_by = "rule" if judgement.denied is not None else "user"
-            answer = await judgement.answer(replace(request, decided=answer))
+            answer = await judgement.answer(request)
         if answer is not True:
             raise _refused(answer if isinstance(answer, Refusal) else Refusal("the user did not approve this call"))
         attempt.refused_by = None
@@ -269,8 +326,8 @@ class Approving:
             return
         assert verdict != "parked", "what waits is parked before anybody is asked"
         if verdict == "denied" and request.is_repeat:
-            did = wording.repeat(request.repeats, request.in_doubt, request.same_as)
-            raise _not_approved(f"{did} before, and nobody could be asked about that")
+            did = wording.repeat(request.repeats, request.in_doubt, request.same_as, request.waits)
+            raise _not_approved(f"{did}{'' if request.waits else ' before'}, and nobody could be asked about that")
         if verdict == "denied" and instead_of:
             raise _not_approved(f"it takes the place of {', '.join(instead_of)}, and nobody could be asked about that")
         if verdict == "denied":

@@ -77,7 +77,8 @@ def still_in_doubt(attempt: Attempt, failure: ToolError) -> ToolError:
 def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | None:
     """Return a call of the run that did, or may have done, what a write asks for, and that did not hold it back.
 
-    One of a tool of which nobody can tell that it is another one comes first, and one that was made as a read.
+    One of a tool of which nobody can tell that it is another one comes first, and one that was made as a read, or was
+    in doubt until somebody said that it was not done.
 
     Args:
         journal: of the run.
@@ -86,6 +87,10 @@ def same_call(journal: Journal, key: CallKey, name_now: NameNow) -> SameCall | N
     """
     own: SameCall | None = None
     for entry in journal.equal_writes(key):
+        if entry.is_settled_as_not_done:
+            if same_tool(entry.key, key) or _may_be_renamed(entry, key):
+                return SameCall(number=entry.number, tool=entry.tool, own=True, settled=True)
+            continue
         if entry.effect is Effect.READ:
             return SameCall(number=entry.number, tool=entry.tool, in_doubt=True, own=True, was_read=True)
         if same_tool(entry.key, key):

@@ -107,6 +107,11 @@ class Attempt:
         except ValueError as error:
             raise CallRefused(f"$: {error}", status="invalid_arguments") from None
 
+    def take_known_key(self) -> None:
+        """Set the key by what is known of the arguments: a planned call may lack some of them."""
+        if self.request.unknown:
+            self.key = CallKey(self.tool, "", self.source)
+
     def measured(self) -> None:
         """Note how long the tool has taken up to now."""
         self.seconds = time.perf_counter() - self.began

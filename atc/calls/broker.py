@@ -1,6 +1,6 @@
 """The broker: the one door through which every tool call passes. Credentials live here.
 
-granted → arguments → replay → limits → plan → approval → begin → send → response → outcome. That is the list
+granted → arguments → turn → replay → limits → plan → approval → begin → send → response → outcome. That is the list
 :attr:`Broker.stages`. One :class:`~atc.calls.attempt.Attempt` passes it, and the first reply of a stage ends the call.
 """
 
@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from atc import wording
 from atc._host.redaction import Redactor
@@ -30,6 +30,7 @@ from atc.calls.idempotency import SentKey, new_key
 from atc.calls.journal import CallEntry, CallKey, Journal, call_key
 from atc.calls.own_exceptions import KeepTraceback, OwnExceptions
 from atc.calls.parked import digest_of
+from atc.calls.parking import Elsewhere
 from atc.calls.responses import Responses, refuse_too_many
 from atc.calls.sending import CallPolicy, Sender, check_schemas, plan, plan_unknown, refuse_effect
 from atc.errors import CallRefused, ToolError
@@ -37,6 +38,9 @@ from atc.result import Call, Effect
 from atc.schemas.protocol import SourceKey
 from atc.schemas.repair import RULES
 from atc.tools.tool import Tool, Toolset
+
+if TYPE_CHECKING:
+    from atc.calls.applying import Applying
 
 __all__ = ["Broker", "CallPolicy", "Stage", "check_schemas"]
 
@@ -64,6 +68,8 @@ class Broker:
         repairer: gives other arguments for a call that was refused for its own; ``None``: a model is never asked.
         alike: says whether a write, the second tool, may do what another one did.
         feeds_of: says where the arguments of a call came from, for a person who is asked; ``None``: that is unknown.
+        elsewhere: finds an equal call that waits for a yes in another run; ``None``: none is looked for.
+        applying: holds the writes to a plan that is applied; ``None`` where none is.
 
     Attributes:
         stages: what a call passes, in order. A stage may change the attempt, refuse it (``CallRefused``) or reply.
@@ -76,6 +82,7 @@ class Broker:
         past_the_end: calls by which ``all_pages`` found that no page is left: they failed, and nothing is wrong.
         until: the event loop's time at which the run's own time is used up; ``None``: never.
         all_tools: the tools that there are, granted or not (:meth:`know`).
+        planned: the calls that a dry run planned, in order.
         repairs: repairs arguments by rule, and with the model's help.
 
     Raises:
@@ -106,8 +113,13 @@ class Broker:
     feeds_of: Callable[[Call], Awaitable[tuple[Feed, ...]]] | None = None
     until: float | None = None
     all_tools: Toolset | None = None
+    elsewhere: Elsewhere | None = None
+    applying: Applying | None = None
+    planned: list[Attempt] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        if self.journal.parked:
+            self.approval.check_decisions(self.journal.parked.of_number.values())
         self.broken_tools = BrokenTools(self.journal.banned, self.name_now, self.alike)
         policy = self.policy
         self.repairs = ArgumentRepairs(self.journal, self.redactor, policy.repairs, self.waiting, self.repairer)
@@ -123,6 +135,8 @@ class Broker:
             feeds_of=self.feeds_of,
             writes=lambda: self.writes,
             until=lambda: self.until,
+            elsewhere=self.elsewhere,
+            applying=self.applying,
         )
         self._sender = Sender(
             clock=self.clock,
@@ -136,6 +150,7 @@ class Broker:
         self.stages: list[Stage] = [
             self._granted,
             self._arguments,
+            self._turn,
             self._replay,
             self._limits,
             self._plan,
@@ -145,7 +160,7 @@ class Broker:
             self._response,
             self._outcome,
         ]
-        self._numbers = max(max(self.journal.entries, default=0), self.journal.parked.last)
+        self._numbers = self.journal.last
         granted, self.tools = self.tools, Toolset()
         self.grant(granted)
         self.broken_tools.rename(self.journal)
@@ -177,6 +192,10 @@ class Broker:
             return None
         known = self.source_of(tool)
         return tool if source is None or known is None else None
+
+    def reads(self, tool: str) -> bool:
+        """Return whether a tool is known to read only."""
+        return tool in self.tools and self.tools[tool].protocol.effect is Effect.READ
 
     def grant(self, tools: Toolset) -> None:
         """Let programs call these tools too, from now on.
@@ -253,7 +272,7 @@ class Broker:
     @property
     def holds_back(self) -> bool:
         """Whether calls may be planned, or wait, instead of being made."""
-        return self.dry_run or self.approval.parks
+        return self.dry_run or self.approval.may_park
 
     @property
     def writes(self) -> list[CallEntry]:
@@ -303,6 +322,8 @@ class Broker:
             raise
         finally:
             self._approving.settle(self.approval, attempt)
+            if self.applying is not None:
+                self.applying.ended(attempt)
 
     async def _reply(self, attempt: Attempt) -> CallReply:
         try:
@@ -338,6 +359,11 @@ class Broker:
         # nothing waits from the journal's answer to the approval
         await self.broken_tools.compare(attempt, self.journal)
 
+    async def _turn(self, attempt: Attempt) -> None:
+        """Hold a write to the plan that is applied, if one is."""
+        if self.applying is not None:
+            await self.applying.take_turn(attempt)
+
     async def _replay(self, attempt: Attempt) -> CallReply | None:
         """Answer a call that was made before, and refuse one that would do the same thing twice."""
         if attempt.request.unknown or not self.policy.replay:
@@ -362,11 +388,14 @@ class Broker:
         self._approving.parking.refuse_ended()
         attempt.warnings = self._warnings(attempt.tool)
         if attempt.request.unknown:
-            return plan_unknown(attempt, self.calls, may_plan=self.holds_back)
-        if attempt.reads or not self.dry_run:
+            reply = plan_unknown(attempt, self.calls, may_plan=self.holds_back)
+        elif attempt.reads or not self.dry_run:
             return None
-        self._approving.refuse_denied(self.approval, attempt)
-        return plan(attempt)
+        else:
+            self._approving.refuse_denied(self.approval, attempt)
+            reply = plan(attempt)
+        self.planned.append(attempt)
+        return reply
 
     async def _approval(self, attempt: Attempt) -> CallReply | None:
         """Ask whether the call may be made; one that waits for a yes is answered as a planned one is."""
@@ -550,6 +579,8 @@ class Broker:
         """End a call: from now on the result and the trace have it."""
         if attempt.error is not None:
             attempt.reply = attempt.fail(attempt.error, self.redactor)
+            if self.applying is not None and self.applying.ends(attempt.error):
+                attempt.reply = replace(attempt.reply, ends=True)
         call = attempt.finish(attempt.reply, self.redactor)
         self.calls.append(call)
         self.emit("call_ended", as_json(call))

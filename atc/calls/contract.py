@@ -19,6 +19,8 @@ class CallRequest:
         page: the page of an ``all_pages`` that the host reads, from 1; 0 for a call by itself.
         unknown: arguments that rest on calls which a dry run planned, by its own claim; they are not in ``arguments``.
             Each has the program's numbers of those calls, with paths in their responses.
+        forms: how such arguments are made of these responses, of those that have a form (:mod:`atc.calls.forms`);
+            ``None`` of a sandbox that does not say it.
     """
 
     number: int
@@ -27,6 +29,7 @@ class CallRequest:
     line: int
     page: int = 0
     unknown: Mapping[str, Sequence[tuple[int, tuple[str | int, ...]]]] = field(default_factory=dict)
+    forms: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ class CallReply:
 
     ``done``: the call was made, and ``error`` says why its response cannot be had. It is raised where the program reads
     the value, and not by the call: a program that needs no response goes on.
+
+    ``passed_s``: how long the program has run, for the clock of one with a start; ``None``: no longer than was said.
     """
 
     value: Any = None
@@ -48,6 +53,7 @@ class CallReply:
     planned: bool = False
     ends: bool = False
     done: bool = False
+    passed_s: float | None = None
 
 
 CallHandler = Callable[[CallRequest], Awaitable[CallReply]]

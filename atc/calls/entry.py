@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from atc.calls.idempotency import SentKey
 from atc.calls.json_values import canonical
+from atc.calls.settled import Settlement
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
@@ -106,6 +107,7 @@ class CallEntry:
         unread: of a call that is done, why ``value`` is not its response.
         failure: of a call that failed, what its tool said; also where nobody knows whether it was done.
         approved: number of the parked call whose yes let it through (:mod:`atc.calls.parked`); 0: none.
+        settled: of a call that was in doubt, who said since whether it was done; ``None`` where nobody did.
         after_parked: of a read, whether its program had parked a write before: it did not see what that would change.
         idempotency: the idempotency key that a write bears; ``None``: none.
         again: number of the call in doubt that this one sends again, with its key; 0: none.
@@ -128,6 +130,7 @@ class CallEntry:
     failure: str = field(default="", compare=False)
     approved: int = 0
     after_parked: bool = False
+    settled: Settlement | None = field(default=None, compare=False)
     idempotency: SentKey | None = None
     again: int = 0
     settled_by: int = 0
@@ -146,6 +149,11 @@ class CallEntry:
     def in_doubt(self) -> bool:
         """Return whether the call has effects and its outcome is unknown."""
         return self.effect is not Effect.READ and self.is_unknown
+
+    @property
+    def is_settled_as_not_done(self) -> bool:
+        """Return whether the call was in doubt, and a read or a person says that it was not done."""
+        return self.settled is not None and not self.settled.done
 
     @property
     def is_unknown(self) -> bool:

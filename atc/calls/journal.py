@@ -32,8 +32,9 @@ import copy
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from atc import wording
 from atc._records.records import Replacement
 from atc.calls.entry import (
     CallEntry,
@@ -71,11 +72,16 @@ from atc.calls.parked import (
     read_reads_again,
     reads_again_record,
 )
-from atc.errors import CallRefused, JournalError
+from atc.calls.program_start import ProgramStart, ReplyTimes, Starts
+from atc.calls.settled import SETTLED, Settlement, Undo, read_settled, read_undo, settled_record, undo_record
+from atc.errors import CallRefused, JournalError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.keys import KeyRule
 from atc.tools.tool import NextPage
+
+if TYPE_CHECKING:
+    from atc.calls.plans import Plan
 
 __all__ = ["CallKey", "CallEntry", "Journal", "call_key"]
 
@@ -101,7 +107,9 @@ class Journal:
             journal is used: what the one was asked for, the other may have done. ``ban_sources``: what both are known
             by at their sources.
         parked: the writes that wait for a yes.
+        undone: by the number of a call, the last that is known about its inverse.
         reads_again: of a run that goes on after it waited for a yes, what its reads answered then.
+        plan: what the last program of a dry run planned; ``applied``: the yes to that.
         kept: the file stays open and locked when a task ends, for the next one: see :meth:`handed_over`.
 
     Raises:
@@ -126,8 +134,12 @@ class Journal:
         self._left: dict[CallKey, CallEntry] = {}  # done for earlier requests that had no answer
         self._reads = EarlierReads()
         self._repaired = RepairedBefore()
+        self.undone: dict[int, Undo] = {}
         self.parked = ParkedCalls(self.entries)
         self.reads_again = ReadsAgain()
+        self.plan: Plan | None = None
+        self.applied: Decision | None = None
+        self._starts = Starts()
         self._successes: dict[CallKey, list[CallEntry]] = {}  # that may answer a call: all but what stages left behind
         self._committed: dict[CallKey, CallEntry] = {}
         self._claimed: Counter[CallKey] = Counter()
@@ -145,6 +157,12 @@ class Journal:
         if self._file is not None:
             self._file.read(self._apply)
             self._settle()
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last call that was begun, parked or planned; 0 without one."""
+        planned = 0 if self.plan is None else self.plan.last
+        return max(max(self.entries, default=0), self.parked.last, planned)
 
     def require(self, calls: Iterable[tuple[int, bool]]) -> None:
         """Check that these calls are in the journal, for another record shows that they were begun.
@@ -257,6 +275,58 @@ class Journal:
         self._append(decision_record(number, decision), sync=True)
         call.decision = decision
 
+    def settle(self, number: int, found: Settlement) -> None:
+        """Write down that a call in doubt was done, or surely was not. On disk before this returns.
+
+        Raises:
+            UsageError: no such call is in doubt.
+            JournalError: it cannot be written; the call stays in doubt.
+        """
+        entry = self.entries.get(number)
+        if entry is None or not entry.in_doubt or self._is_under_way(entry):
+            raise UsageError(f"call {number} is not in doubt")
+        self._append(settled_record(number, found), sync=True)
+        self._end_doubt(entry, found)
+
+    def undo(self, number: int, undo: Undo) -> None:
+        """Write down that the inverse of a call is about to be made, or what came of it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; the inverse must not be made.
+        """
+        self._append(undo_record(number, undo), sync=True)
+        self.undone[number] = undo
+
+    def keep_plan(self, plan: Plan) -> None:
+        """Write down what a program of a dry run planned, for who applies it. On disk before this returns.
+
+        Raises:
+            JournalError: it cannot be written; nothing can be applied.
+        """
+        self._append(plan.record(), sync=True)
+        self.plan, self.applied = plan, None
+
+    def begin_apply(self, yes: Decision) -> None:
+        """Write down that the plan is applied from now on. On disk before this returns.
+
+        The reads of before are made anew. Once a write of the plan was begun they answer the same calls again: what was
+        done changes what they would say, and the plan goes on from where it was.
+
+        Raises:
+            JournalError: it cannot be written; nothing may be called.
+        """
+        from atc.calls.plans import apply_record
+
+        last = self.last
+        began = any(entry.effect is not Effect.READ for entry in self.entries.values())
+        reads_until = 0 if began else last
+        self._append(apply_record(last, yes, reads_until), sync=True)
+        self._begin_apply(yes, reads_until)
+
+    def _begin_apply(self, yes: Decision, reads_until: int) -> None:
+        self.applied = yes
+        self._drop_reads(reads_until, 0)
+
     def go_on_waiting(self, now: float, seconds: float) -> None:
         """Go on with a run that waited for a yes: its reads are made again, and held against what they answered.
 
@@ -282,9 +352,13 @@ class Journal:
         failed = [e for e in reads if e.state in ("refused", "unknown") and e.attempt == self.attempt]
         answering = [e for of_key in self._successes.values() for e in of_key if e.effect is Effect.READ]
         self.reads_again.begin_round([*failed, *(entry for entry in answering if not entry.after_parked)])
-        for key in {entry.key for entry in answering if after < entry.number <= last}:
-            kept = (e for e in self._successes[key] if e.effect is not Effect.READ or not after < e.number <= last)
-            self._successes[key] = [*kept]
+        self._drop_reads(last, after)
+
+    def _drop_reads(self, last: int, after: int) -> None:
+        for key, recorded in [*self._successes.items()]:
+            kept = [e for e in recorded if e.effect is not Effect.READ or not after < e.number <= last]
+            if len(kept) < len(recorded):
+                self._successes[key] = kept
 
     def begin_again(self) -> None:
         """Begin anew after a resume: what acts starts over, and not in the stage in which it was cut off.
@@ -293,6 +367,33 @@ class Journal:
         new one when it is begun again: what was done for it is refused.
         """
         self.new_request, self.inputs, self._repeated = False, self.task_inputs, self._requests
+        self._starts.begin_again()
+
+    def start_of(self, program: str) -> ProgramStart:
+        """Return the clock and the seed of a program that is about to run: those that it had before in this stage.
+
+        A new program gets new ones. Their record is on disk no later than the first call that acts or waits for a yes:
+        what that call says may rest on them.
+
+        Args:
+            program: its text.
+
+        Raises:
+            JournalError: it cannot be written.
+        """
+        start = self._starts.find(program, self.stage, self.request)
+        if start is None:
+            start = ProgramStart.new()
+            self._append(self._starts.add(program, self.stage, self.request, start), sync=False)
+        return start
+
+    def reply_times(self, start: ProgramStart) -> ReplyTimes:
+        """Return what says with the replies of a program how long it has run."""
+
+        def note(number: int, passed_s: float) -> None:
+            self._append({"reply": number, "passed": passed_s, "of": start.seed}, sync=False)
+
+        return ReplyTimes(self._starts.said(start), note)
 
     def begin_attempt(self) -> None:
         """Begin a new program, which may claim earlier successes again, from the first one on."""
@@ -373,6 +474,7 @@ class Journal:
 
         What an earlier stage or task did counts as long as the same call of the same tool would be refused for it. A
         call of this tool as a read counts if its outcome is unknown: the tool has effects now, and may have had then.
+        So does a call that was in doubt and of which a read or a person says that it was not done.
         """
         for entry in self._equal.get(key.digest, ()):
             if entry.effect is Effect.READ:
@@ -384,7 +486,7 @@ class Journal:
                 or (not self.new_request and entry.key in self._committed)
                 or entry.key in self._left
             )
-            if done or entry.in_doubt or self._is_under_way(entry):
+            if done or entry.in_doubt or entry.is_settled_as_not_done or self._is_under_way(entry):
                 yield entry
 
     def acted(self, tool: str, source: SourceKey | None = None) -> CallEntry | None:
@@ -536,12 +638,30 @@ class Journal:
     def _done(self, entry: CallEntry, value: Any, next_page: NextPage, unread: Unread | None) -> None:
         entry.state, entry.value, entry.next_page, entry.unread = "done", value, next_page, unread
         self._reads.note(entry)
-        if entry.again:
-            for each in self._equal[entry.key.digest]:
-                if each is not entry and entry.again in (each.number, each.again):
-                    each.settled_by = entry.number
+        self._settle_tries(entry)
         if entry.effect is not Effect.READ or entry.stage == self.stage:
             self._successes.setdefault(entry.key, []).append(entry)
+
+    def _settle_tries(self, entry: CallEntry) -> None:
+        """Note that one of several tries of a call was done: nobody doubts the others any more."""
+        if not (entry.again or entry.settled):
+            return
+        tried = entry.again or entry.number
+        for each in self._equal[entry.key.digest]:
+            if each is not entry and tried in (each.number, each.again):
+                each.settled_by = entry.number
+
+    def _end_doubt(self, entry: CallEntry, found: Settlement) -> None:
+        entry.settled, entry.sent = found, True
+        said = wording.settled(found.done, found.by, found.at)
+        if not found.done:
+            entry.state, entry.failure = "refused", said
+        elif entry.number > self.before:
+            self._done(entry, None, None, Unread(said, SETTLED))
+        else:  # of an earlier task, which ended without an answer
+            entry.state, entry.unread = "done", Unread(said, SETTLED)
+            self._settle_tries(entry)
+            self._left[entry.key] = entry
 
     # -- conversations -------------------------------------------------------------------------------------------------
 
@@ -553,6 +673,7 @@ class Journal:
             self._left = self._left | self._committed
         self._left |= {entry.key: entry for entry in done if entry.effect is not Effect.READ}
         self._reads.end_task(self.entries)
+        self.reads_again = ReadsAgain()  # what a task before had read when it waited is nothing to this one
         self._begin_stage({}, False, inputs)
         self._successes, self._committed = {}, {}
         self.task_inputs, self._requests, self._repeated = inputs, 0, 0
@@ -605,7 +726,16 @@ class Journal:
         if "reads_again" in record:
             self._begin_round(*read_reads_again(record))
             return
-        if self.parked.apply(record, self.reads_again.round):
+        if self.parked.apply(record, self.reads_again.round) or self._starts.apply(record):
+            return
+        if "plan" in record or "apply" in record:
+            self._apply_plan(record)
+            return
+        if "settled" in record:
+            self._apply_settled(*read_settled(record))
+            return
+        if "undo" in record:
+            self._apply_undo(*read_undo(record))
             return
         number = record["call"]
         if "begin" in record:
@@ -627,6 +757,26 @@ class Journal:
             raise ValueError("not an outcome")
         if self._waiting.pop(number, None) is not None and entry.state != "refused":
             raise ValueError(f"call {number} was never sent")
+
+    def _apply_settled(self, number: int, found: Settlement) -> None:
+        entry = self.entries[number]
+        if entry.effect is Effect.READ or entry.settled_by or entry.state not in ("open", "unknown"):
+            raise ValueError(f"call {number} cannot have been in doubt")
+        self._waiting.pop(number, None)
+        self._end_doubt(entry, found)
+
+    def _apply_undo(self, number: int, undo: Undo) -> None:
+        if self.entries[number].state != "done":
+            raise ValueError(f"call {number} was not done, and cannot be undone")
+        self.undone[number] = undo
+
+    def _apply_plan(self, record: dict[str, Any]) -> None:
+        from atc.calls.plans import read_apply, read_plan  # few runs have a plan
+
+        if "plan" in record:
+            self.plan, self.applied = read_plan(record), None
+        else:
+            self._begin_apply(*read_apply(record))
 
     def _apply_ban(self, record: dict[str, Any]) -> None:
         tool, substitute, sources = read_ban(record)

@@ -10,20 +10,27 @@ a record                           says
 ``{"stage": N, "commits": …}``     stage N begins, and what the one before did is committed; with ``request``, so does a
                                    task of a conversation
 ``{"ban": TOOL, "by": TOOL, …}``   a write is not called again, and what may be called in its place
+``{"plan": DIGEST, "calls": …}``   a dry run planned these calls; ``{"apply": N, …}``: they are made from now on
+``{"start": DIGEST, "at": …}``     a program begins, with this clock and seed (:mod:`atc.calls.program_start`)
+``{"reply": N, "passed": …}``      at this reply, a program was told that it has run so long
 =================================  =================================================================================
 
-What a reader does not understand refuses the whole journal: it could hide a write that was made.
+What a reader does not understand refuses the whole journal: it could hide a write that was made. A version that does
+not know a program's start must not go on with its run either: it would run the program by another clock, which makes
+other calls, so what was sent is sent once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, get_args
 
 from atc._records.packing import pack, unpack
 from atc._records.records import Replacement
 from atc.calls.entry import CallEntry, CallKey, RepairedFor, Unread
 from atc.calls.idempotency import read_key
+from atc.errors import JournalError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
 from atc.tools.tool import NextPage
@@ -65,6 +72,45 @@ class Records(Protocol):
 
     def close(self) -> None:
         """Let go of them. What is appended later fails."""
+
+
+class PeekedRecords:
+    """Records that are only looked at: nobody is kept from appending to them meanwhile, so the last may be cut short.
+
+    Args:
+        name: where they are, for messages.
+        lines: the records as JSON lines.
+    """
+
+    marks = ""  # whether a call was sent is decided by who goes on with the run
+
+    def __init__(self, name: str, lines: Iterable[bytes]) -> None:
+        self.name, self._lines = name, lines
+
+    def read(self, apply: Callable[[dict[str, Any]], None]) -> None:
+        """Read all of them, in order (:meth:`Records.read`)."""
+        for number, line in enumerate(self._lines, start=1):
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                if not line.endswith(b"\n"):
+                    return  # it is being written, or a crash cut it short
+                raise self._damaged(number, error) from None
+            try:
+                apply(record)
+            except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+                raise self._damaged(number, error) from None
+
+    def append(self, *records: dict[str, Any], sync: bool) -> None:
+        """Refuse: who only looks writes nothing."""
+        raise JournalError(f"the journal {self.name} is only looked at")
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _damaged(self, number: int, error: Exception) -> JournalError:
+        why = f"{type(error).__name__}: {error}"[:200]
+        return JournalError(f"{self.name}, record {number} is not a journal record ({why})")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

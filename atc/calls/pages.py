@@ -70,7 +70,9 @@ class Pages:
         if request.tool == ALL_PAGES and ALL_PAGES not in self._broker.tools:
             return await self._all(request)
         if request.unknown:
-            request = dataclasses.replace(request, unknown=self._run_numbers(request))
+            request = dataclasses.replace(
+                request, unknown=self._run_numbers(request), forms=self._with_run_numbers(request)
+            )
         handled = await self._broker.handled(request)
         self._served(request, Part(handled.number))
         return self._answered(request, handled.reply, handled.number)
@@ -97,14 +99,24 @@ class Pages:
             position -= part.count
         return None
 
+    def _with_run_numbers(self, request: CallRequest) -> dict[str, Any] | None:
+        """Return how the program claims that such arguments are made, by numbers of calls in the run."""
+        if request.forms is None:
+            return None
+        from atc.calls.forms import read_form  # of dry runs alone
+
+        made = {name: read_form(form, self._made) for name, form in request.forms.items()}
+        return {name: form for name, form in made.items() if form is not None}
+
+    def _made(self, number: int) -> int:
+        """Return the number in the run of a call of the program that runs; 0 for none."""
+        return next((part.number for part in self._parts.get((self._broker.journal.attempt, number), ())), 0)
+
     def _run_numbers(self, request: CallRequest) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
         """Return what the program claims that its arguments rest on, by numbers of calls in the run; 0 for none."""
-        attempt = self._broker.journal.attempt
-
-        def made(number: int) -> int:
-            return next((part.number for part in self._parts.get((attempt, number), ())), 0)
-
-        return {name: [(made(number), path) for number, path in places] for name, places in request.unknown.items()}
+        return {
+            name: [(self._made(number), path) for number, path in places] for name, places in request.unknown.items()
+        }
 
     def _served(self, request: CallRequest, part: Part) -> None:
         self._parts.setdefault((self._broker.journal.attempt, request.number), []).append(part)

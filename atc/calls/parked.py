@@ -14,16 +14,19 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from atc import wording
 from atc._records.packing import pack, unpack
 from atc._records.records import ChangedRead, PendingCall
 from atc.calls.entry import CallEntry, CallKey, same_tool
 from atc.calls.journal_records import source_of
 from atc.calls.json_values import canonical
+from atc.calls.program_start import LAST_TIME
 from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import SourceKey
@@ -33,19 +36,24 @@ WAITS_S = 7 * 86_400.0
 """Seconds for which a parked call waits for a yes."""
 MAX_SHOWN_CHANGE = 200
 """Characters of a value that changed."""
-LAST_TIME = 253_402_300_800.0
-"""The year 10000, in seconds since 1970: no clock says so, and later times cannot be written as a date."""
 AN_ERROR = "an error"
 """What a read that failed answers. How errors are worded differs from one time to the next."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A yes or no to one parked call: by whom, and when (seconds since 1970)."""
+    """A yes or no to one parked call: by whom, and when (seconds since 1970).
+
+    Attributes:
+        signature: of an approver (:mod:`atc.calls.permissions.approvers`); empty where whoever asks may decide.
+        holds: it is of somebody who may decide; else the call is asked about again.
+    """
 
     yes: bool
     by: str
     at: float
+    signature: str = ""
+    holds: bool = True
 
 
 @dataclass
@@ -74,6 +82,11 @@ class ParkedCall:
     request: int = 0
     round: int = 0
     decision: Decision | None = None
+
+    @property
+    def digest(self) -> str:
+        """Return what names exactly this question: the call, its tool, and all that a person is shown of it."""
+        return hashlib.sha256(json.dumps(self.record(), sort_keys=True).encode("ascii")).hexdigest()
 
     def record(self) -> dict[str, Any]:
         """Return it as the journal keeps it."""
@@ -170,11 +183,16 @@ class ParkedCalls:
         """Let the next program ask for all of them again."""
         self._asked.clear()
 
-    def ask(self, key: CallKey) -> ParkedCall | None:
-        """Return the parked call that equals one which the program makes: the n-th equals the n-th."""
+    def ask(self, key: CallKey, request: int) -> ParkedCall | None:
+        """Return the parked call that equals one which the program makes: the n-th equals the n-th.
+
+        Args:
+            key: of the call.
+            request: number of the task of a conversation that makes it: no decision about another task is for it.
+        """
         used = self._used()
         for number, call in self.of_number.items():
-            if number in self._asked or number in self._replaced or number in used:
+            if call.request != request or number in self._asked or number in self._replaced or number in used:
                 continue
             if call.key.digest == key.digest and same_tool(call.key, key):
                 self._asked.add(number)
@@ -209,7 +227,7 @@ class ParkedCalls:
         if call is None or number in self._replaced:
             raise UsageError(f"call {number} does not wait for a yes")
         if (known := call.decision) is not None:
-            raise UsageError(f"call {number} was {'approved' if known.yes else 'denied'} before, by {known.by}")
+            raise UsageError(wording.decided_before(number, yes=known.yes, by=known.by, at=known.at))
         return call
 
     def apply(self, record: dict[str, Any], round: int) -> bool:
@@ -386,7 +404,8 @@ def _is_time(at: Any) -> bool:
 
 def decision_record(number: int, decision: Decision) -> dict[str, Any]:
     """Return the journal's record of a decision."""
-    return {"decision": number, "yes": decision.yes, "by": decision.by, "at": decision.at}
+    signed = {"signature": decision.signature} if decision.signature else {}
+    return {"decision": number, "yes": decision.yes, "by": decision.by, "at": decision.at, **signed}
 
 
 def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
@@ -395,8 +414,10 @@ def _read_decision(record: dict[str, Any]) -> tuple[int, Decision]:
     Raises:
         ValueError, KeyError, TypeError: the record is none.
     """
-    number, decision = record["decision"], Decision(record["yes"], record["by"], record["at"])
-    if type(number) is not int or type(decision.yes) is not bool or not isinstance(decision.by, str):
+    number, signature = record["decision"], record.get("signature", "")
+    decision = Decision(record["yes"], record["by"], record["at"], signature)
+    texts = (decision.by, signature)
+    if type(number) is not int or type(decision.yes) is not bool or not all(isinstance(each, str) for each in texts):
         raise ValueError("not a decision")
     if not _is_time(decision.at):
         raise ValueError("not the time of a decision")

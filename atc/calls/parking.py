@@ -11,15 +11,19 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from atc import wording
 from atc._host.redaction import Redactor
 from atc._records.records import ChangedRead, PendingCall
 from atc.calls.approval import ApprovalRequest
 from atc.calls.attempt import Attempt
 from atc.calls.contract import CallReply
+from atc.calls.entry import CallKey
 from atc.calls.journal import Journal
+from atc.calls.json_values import canonical
 from atc.calls.parked import WAITS_S, Decision, ParkedCall, digest_of
 from atc.errors import CallRefused
 
+Elsewhere = Callable[[CallKey, str], Awaitable[str]]
 _ENDED = "the run waits for a yes to an earlier call: nothing is called until then"
 
 
@@ -31,11 +35,13 @@ class Parking:
         journal: of the run.
         redactor: of the run.
         explained: adds to a request what helps a person to answer it.
+        elsewhere: returns the first other run in which an equal call waits, by its key and its tool's digest.
     """
 
     journal: Journal
     redactor: Redactor
     explained: Callable[[Attempt, ApprovalRequest], Awaitable[ApprovalRequest]]
+    elsewhere: Elsewhere | None = None
 
     def __post_init__(self) -> None:
         self.has_begun = False
@@ -69,9 +75,14 @@ class Parking:
             request: about the call. A yes is none to what it did not show: a warning, a repeat, another tool's place.
             attempt: the call.
         """
-        if known is None or known.decision is None or not known.decision.yes:
-            return None if known is None else known.decision
-        is_odd = request.is_repeat or request.instead_of or not {*request.warnings} <= {*known.shown.warnings}
+        if known is None or known.decision is None or not known.decision.holds:
+            return None
+        if not known.decision.yes:
+            return known.decision
+        again = request.is_repeat and not _was_settled(request)
+        is_odd = again or request.instead_of or not {*_told(request)} <= {*known.shown.warnings}
+        if known.decision.signature and not self._was_shown(known, attempt):
+            return None
         if is_odd or self._changed_since(known) or not self._is_good(known, attempt):
             return None
         return known.decision
@@ -94,6 +105,8 @@ class Parking:
         self.has_begun = True
         if known is None or not self._goes_on(known, request, attempt):
             request = await self.explained(attempt, request)
+            digest = digest_of(attempt.granted)
+            same_as = await self.elsewhere(attempt.key, digest) if self.elsewhere is not None else ""
             now = time.time()
             shown = PendingCall(
                 index=attempt.number,
@@ -102,15 +115,16 @@ class Parking:
                 line=attempt.request.line,
                 arguments=self.redactor.value(attempt.arguments),
                 feeds=request.feeds,
-                warnings=tuple(map(self.redactor.text, request.warnings)),
+                warnings=tuple(map(self.redactor.text, _told(request))),
                 changed=tuple(self.journal.reads_again.changes if known is None else self._changed_since(known)),
+                same_as=same_as,
                 until=now + WAITS_S,
             )
             self.journal.park(
                 ParkedCall(
                     number=attempt.number,
                     key=attempt.key,
-                    tool_digest=digest_of(attempt.granted),
+                    tool_digest=digest,
                     at=now,
                     until=shown.until,
                     shown=shown,
@@ -129,6 +143,23 @@ class Parking:
     def _changed_since(self, known: ParkedCall) -> Sequence[ChangedRead]:
         return self.journal.reads_again.changed_since(known.round)
 
+    def _was_shown(self, known: ParkedCall, attempt: Attempt) -> bool:
+        """Return whether what an approver was shown is this call: a hand in the store could show another one."""
+        shown = known.shown
+        sent = canonical(self.redactor.value(attempt.arguments))
+        return shown.tool == self.redactor.text(known.key.tool) and canonical(shown.arguments) == sent
+
     @staticmethod
     def _is_good(known: ParkedCall, attempt: Attempt) -> bool:
         return time.time() <= known.until and known.tool_digest == digest_of(attempt.granted)
+
+
+def _was_settled(request: ApprovalRequest) -> bool:
+    """Return whether a call repeats nothing but one that was in doubt until somebody said that it was not done."""
+    return request.same_as is not None and request.same_as.settled and not request.repeats
+
+
+def _told(request: ApprovalRequest) -> tuple[str, ...]:
+    """Return what a person is shown beside a call: its warnings, and that it was sent before."""
+    sent = request.same_as if _was_settled(request) else None
+    return request.warnings if sent is None else (*request.warnings, wording.settled_as_not_done(sent))

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
+from atc import wording
+from atc._host.files import read_own
 from atc._host.invisible import visible
 from atc._records.records import PendingCall
 from atc.calls import question
@@ -16,12 +19,14 @@ from atc.cli import options
 from atc.cli.console import DENIED as NOT_APPROVED
 from atc.cli.console import clean, guarded, out, print_json
 from atc.errors import UsageError
-from atc.run.approvals import WaitingRun, decide, undecided, waiting_runs
+from atc.run.approvals import Decider, WaitingRun, decide, decider_of, waiting_run, waiting_runs
 from atc.settings import Settings
 from atc.traces.index import RunIndex
 from atc.traces.stores import open_store
 from atc.wording import plans
 
+MAX_KEY_FILE = 1_000
+"""Bytes of a file with a key."""
 RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end, or `last`.")]
 
 
@@ -44,6 +49,11 @@ def approvals(as_json: options.Json = False) -> None:
         out.print(Text(f"no call waits for a yes in {store.where}"))
     for run in waiting:
         out.print(Text(f"{run.run_id}  {visible(run.task)}", style="bold"))
+        if run.damage:
+            out.print(Text(f"  cannot be read: {visible(run.damage)}"))
+        if run.asked is not None:
+            said = wording.asked_elsewhere(*(str(run.asked.get(name, "")) for name in ("to", "problem", "detail")))
+            out.print(Text(f"  {clean(said)}"))
         for call in run.pending:
             for line in (*plans.pending_call(call), f"     until {_day(call.until)}"):
                 out.print(Text(f"  {clean(line)}"))
@@ -56,33 +66,45 @@ def approve(
         list[int] | None, typer.Option("--call", help="Decide about this call alone. May be given several times.")
     ] = None,
     deny: Annotated[bool, typer.Option("--deny", help="Say no to them, without a question.")] = False,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="<file>", help="File with an approver's key, made by `atc permissions approver`."
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Decide about the calls of a run that wait for your yes: each is shown, and asked about at the terminal.
 
     A yes is for exactly this call: this tool, these arguments. Nothing is called now: `atc resume RUN` goes on. A yes
-    needs a terminal, so that no program, and no model with a shell, can pipe one in; a no needs none.
+    needs a terminal, so that no program, and no model with a shell, can pipe one in; a no needs none. Where the
+    permissions name approvers, both need the key of one (--key-file, ATC_APPROVER_KEY). With it a yes to calls that you
+    name (--call) needs no terminal.
 
-    Exit codes: 0 all are decided, 2 wrong use (also: a yes without a terminal), 4 you said no to one of them.
+    Exit codes: 0 all are decided, 2 wrong use (also: a yes without a terminal, or without a key that is wanted), 4 you
+    said no to one of them.
     """
-    stored = open_store(Settings.load()).find(run)
-    waiting = undecided(stored)
-    chosen = [each for each in waiting if call is None or each.index in call]
-    if missing := sorted(set(call or ()) - {each.index for each in waiting}):
-        raise UsageError(
-            f"call {missing[0]} of run {stored.run_id} does not wait for a yes (`atc approvals` lists them)"
-        )
+    settings = Settings.load()
+    stored = open_store(settings).find(run)
+    key = None if key_file is None else read_key(key_file)
+    decider = decider_of(via="terminal" if question.has_terminal() else "command", key=key, settings=settings)
+    waiting = waiting_run(stored)
+    chosen = [each for each in waiting.pending if call is None or each.index in call]
+    if missing := sorted(set(call or ()) - {each.index for each in waiting.pending}):
+        raise UsageError(_why_not(waiting, missing[0], decider))
     if not chosen:
-        raise UsageError(f"run {stored.run_id} has no call that waits for a yes (`atc approvals` lists them)")
-    if not deny and not question.has_terminal():
+        raise UsageError(_why_not(waiting, max(waiting.decided, default=None), decider))
+    if not deny and not question.has_terminal() and not (decider.is_approver and call):
         raise UsageError(
-            "a yes needs a terminal, where a person sees the question: run it there, or call agent.approve(run_id) in "
-            "a program of yours (--deny needs none)"
+            "a yes needs a terminal, where a person sees the question (--deny needs none)"
+            if not decider.is_approver
+            else "a yes without a terminal is for calls that you have seen: name them with --call (`atc approvals`)"
         )
     decided = {}
     for each in chosen:
-        yes = not deny and asyncio.run(_asked(each)) is True
-        decide(stored, [each.index], yes=yes)
+        asks = not deny and question.has_terminal()
+        yes = asyncio.run(_asked(each, waiting)) is True if asks else not deny
+        decide(stored, [each.index], yes=yes, decider=decider)
         decided[each.index] = yes
     if as_json:
         print_json({"run_id": stored.run_id, "decided": decided})
@@ -95,15 +117,39 @@ def approve(
         raise typer.Exit(NOT_APPROVED)
 
 
-async def _asked(call: PendingCall) -> bool | None:
+def _why_not(waiting: WaitingRun, number: int | None, decider: Decider) -> str:
+    """Return why a call, or any, cannot be decided about: somebody was first, or it does not wait."""
+    if number is not None and (known := waiting.decided.get(number)) is not None:
+        return decider.why_decided(waiting.run_id, known)
+    run = f"run {waiting.run_id}"
+    what = f"{run} has no call that waits" if number is None else f"call {number} of {run} does not wait"
+    return f"{what} for a yes (`atc approvals` lists them)"
+
+
+def read_key(path: Path) -> str:
+    """Return the text of a key's file.
+
+    Raises:
+        UsageError: it cannot be read, or others can write it.
+    """
+    try:
+        return read_own(path, MAX_KEY_FILE).decode("ascii")
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise UsageError(f"the key in {path} cannot be read: {why}") from None
+
+
+async def _asked(call: PendingCall, run: WaitingRun) -> bool | None:
     heading = f"allow {question.visible_name(call.tool)}? effect: {call.effect}"
-    about = question.About(plans.origins(call.feeds, call.arguments))
-    changed = [plans.read_again(each) for each in call.changed]
+    about = question.About(plans.origins(call.feeds, call.arguments), [wording.call(each) for each in run.done])
+    changed = [plans.read_again(each) for each in call.changed] + ([plans.waits_in(call.same_as)] * bool(call.same_as))
     return await question.ask(heading, call.arguments, [*call.warnings, *changed], about)
 
 
 def _as_json(run: WaitingRun) -> dict[str, object]:
-    return {"run_id": run.run_id, "task": run.task, "pending": [each.model_dump(mode="json") for each in run.pending]}
+    calls = {name: [each.model_dump(mode="json") for each in getattr(run, name)] for name in ("pending", "done")}
+    damage = {"damage": run.damage} if run.damage else {}
+    return {"run_id": run.run_id, "task": run.task, **calls, "asked": run.asked, **damage}
 
 
 def _day(at: float) -> str:

@@ -25,12 +25,12 @@ from atc.batch.batch import Batch
 from atc.batch.book import Book, TaskResult
 from atc.batch.limits import Limits
 from atc.batch.tasks import BatchTask, lines_of, read_tasks
-from atc.batch.work import Executor, Here
+from atc.batch.work import Executor, Here, waits_in
 from atc.calls.approval import ApprovalRequest, Approve, Refusal
 from atc.calls.permissions import Permissions
 from atc.calls.permissions.agent_permissions import permissions_of
 from atc.cli import options
-from atc.cli.console import NOT_SOLVED, SOLVED, Interrupted, err, guarded, out, print_json, print_table
+from atc.cli.console import NOT_SOLVED, SOLVED, WAITING, Interrupted, err, guarded, out, print_json, print_table
 from atc.errors import UsageError
 from atc.models.resolve import prepare_model
 from atc.settings import Settings
@@ -63,14 +63,17 @@ class AgentOptions:
         from atc.agent import Agent
 
         chosen = dict(self.settings) | ({} if self.permissions is None else {"permissions": self.permissions})
-        approve: Approve = "always" if chosen.pop("approve", None) == "always" else nobody
+        wanted = chosen.pop("approve", None)
+        approve: Approve = wanted if wanted in ("always", "park") else nobody
         asks: AskUserChoice = "stop" if chosen.pop("ask_user", "never") != "never" else "never"
         return Agent(self.source.opened(), approve=approve, ask_user=asks, **chosen)
 
 
 def nobody(request: ApprovalRequest) -> Refusal:
     """Approve nothing: nobody looks at the runs of a batch. What permissions allow is made all the same."""
-    return Refusal("nobody is asked in a batch: --approve always, or permissions, let calls with effects be made")
+    return Refusal(
+        "nobody is asked in a batch: --approve always or park, or permissions, let calls with effects be made"
+    )
 
 
 File = Annotated[
@@ -133,13 +136,15 @@ def batch(
     """Solve the tasks of a file, several at a time, and write a line for each that has ended.
 
     Run it again to go on: tasks that have ended are skipped, and those that were cut off are resumed, with nothing done
-    twice. Budgets are for all tasks together.
+    twice. So are those whose calls waited for a yes (`--approve park`), once all of them are decided. Budgets are for
+    all tasks together.
 
     Exit codes: 0 all answered, 1 some not, 2 wrong use (all wrong lines are named before anything runs), 3 something is
-    missing (a model, a sandbox, a cluster, the store of runs), 130 interrupted.
+    missing (a model, a sandbox, a cluster, the store of runs), 8 all answered but those that wait for your yes, 130
+    interrupted.
     """
     if given.get("approve") == "ask":
-        raise UsageError("nobody is asked in a batch: --approve never or always, or permissions (docs/batch.md)")
+        raise UsageError("nobody is asked in a batch: --approve never, always or park, or permissions (docs/batch.md)")
     tasks, results = _tasks(file), _results(file, output)
     if on is None:
         prepare_model(**given)
@@ -150,7 +155,7 @@ def batch(
     set_here = {name: getattr(settings, name) for name in settings.model_fields_set}
     opened = AgentOptions(source, set_here)
     view = BatchView(len(tasks), results, silent=as_json)
-    with Book(results, again=retry) as book:
+    with Book(results, again=retry, waits=waits_in(open_store(settings))) as book:
         book.check(tasks)
         if on is not None:
             folder = {"runs_dir": settings.runs_dir.absolute()}
@@ -161,7 +166,7 @@ def batch(
             work = Batch(tasks, Here(agent), concurrency, limits, book, source.note)
             _run(work, view, agent)
     view.report(as_json=as_json)
-    raise typer.Exit(SOLVED if view.all_answered else NOT_SOLVED)
+    raise typer.Exit(view.exit_code)
 
 
 def _run(work: Batch, view: Any, agent: Agent | None = None) -> None:
@@ -317,9 +322,12 @@ class BatchView:
             err.print(f"{self._so_far()}; run it again to go on", markup=False)
 
     @property
-    def all_answered(self) -> bool:
-        """Whether every task has an answer."""
-        return self._sums.get("answered", _Sums()).tasks == self.total
+    def exit_code(self) -> int:
+        """The exit code: whether every task has an answer, or waits for a yes."""
+        answered, waiting = (self._sums.get(status, _Sums()).tasks for status in ("answered", "waiting"))
+        if answered + waiting < self.total:
+            return NOT_SOLVED
+        return WAITING if waiting else SOLVED
 
     def add(self, result: TaskResult) -> None:
         """Take a result into account."""
@@ -364,6 +372,9 @@ class BatchView:
         if self._in_use:
             why = "another process works on their runs; run it again once that has ended"
             err.print(f"not ended: {self._in_use:,} tasks, since {why}", markup=False)
+        if waiting := self._sums.get("waiting", _Sums()).tasks:
+            how = "`atc approvals` lists their calls, `atc runs approve RUN` decides; run it again then"
+            err.print(f"waiting for a yes: {waiting:,} tasks; {how}", markup=False)
         for which, tasks in self._over.items():
             err.print(f"the budget of {which} over all is used up: it ended or kept back {tasks:,} tasks", markup=False)
         out.print(f"{self.total:,} tasks in {seconds:,.1f} s; results: {self.results}", markup=False)

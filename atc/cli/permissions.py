@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import deque
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -15,10 +16,10 @@ from rich.text import Text
 from atc._host.invisible import visible
 from atc.calls.permissions import Decision, Permissions, Rule, Who
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
-from atc.calls.permissions.audit import AuditRecord, read_audit
+from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
 from atc.calls.permissions.patterns import may_name, surely_names
-from atc.calls.permissions.permissions import decided_by
+from atc.calls.permissions.permissions import decided_by, quoted
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
 from atc.errors import UsageError
@@ -65,12 +66,16 @@ def check(
             {"rule": rule.number, "verdict": rule.verdict, "tools": rule.tools.texts} for rule in permissions.rules
         ]
         about: dict[str, Any] = {"file": permissions.path, "read_only": permissions.read_only, "rules": rules}
+        about["approvers"] = [*permissions.approvers.keys]
         print_json({**about, "tools": rows, "rules_that_fit_no_tool": unused})
         return
     mode = ", read-only" if permissions.read_only else ""
     out.print(
         f"{clean(permissions.path or 'no file: the defaults')}: {len(permissions.rules)} rules{mode}", markup=False
     )
+    if permissions.approvers:
+        names = ", ".join(map(visible, permissions.approvers.keys))
+        out.print(f"calls that need a yes wait for one of the approvers: {names}", markup=False)
     if rows:
         again = ["sent again?"] if any(row["sent_again"] for row in rows) else []
         table = Table("tool", "effect", "unasked?", "by", "but", *again, box=None, header_style="bold")
@@ -111,11 +116,41 @@ def explain(
     if as_json:
         print_json(_explained(decision))
     else:
-        out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}", markup=False)
+        waits = ", and it waits for a yes (`atc approvals`)" if decision.parks else ""
+        out.print(f"{decision.verdict}: {_why(decision)}, effect {decision.effect.value}{waits}", markup=False)
         if decision.line:
             out.print(f"this would allow it unasked:\n{clean(decision.line)}", markup=False)
     if decision.verdict == "deny":
         raise typer.Exit(DENIED)
+
+
+@app.command()
+@guarded
+def approver(
+    name: Annotated[str, typer.Argument(help="The approver's name, as decisions show it.")],
+    key_file: Annotated[
+        Path,
+        typer.Option("--key-file", metavar="<file>", help="New file for the private key, the approver's own."),
+    ],
+) -> None:
+    """Make an approver's key, and print the lines for the permissions file.
+
+    Where the file has [approvers], nobody else decides about calls that need a yes: they wait, and it takes the key of
+    an approver (`atc runs approve RUN --key-file FILE`). Keep the key where those who ask cannot read it.
+
+    Exit codes: 0, 2 the file is there already, or cannot be written.
+    """
+    from atc.calls.permissions.approvers import ApproverKey, encoded
+
+    text = ApproverKey.new()
+    try:
+        descriptor = os.open(key_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{text}\n")
+    except OSError as error:
+        raise UsageError(f"{key_file} cannot be written: {error.strerror or error}") from None
+    public = encoded(ApproverKey(text).public)
+    out.print(f"[approvers]\n{quoted(name)} = {{ public_key = {quoted(public)} }}", markup=False, highlight=False)
 
 
 def _opened(file: Path | None, read_only: bool | None) -> Permissions:
@@ -156,7 +191,7 @@ def _row(permissions: Permissions, who: Who, tool: Tool) -> dict[str, Any]:
     return {
         "tool": protocol.name,
         "effect": decision.effect.value,
-        "verdict": decision.verdict,
+        "verdict": f"{decision.verdict}, waits" if decision.parks else decision.verdict,
         "by": decided_by(decision),
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
         "sent_again": _sent_again(tool),
@@ -176,13 +211,15 @@ def _sent_again(tool: Tool) -> str:
 def _matters(rule: Rule, decision: Decision) -> bool:
     """Whether a rule with conditions can change what is said of a call without arguments."""
     gravity = {"allow": 0, "ask": 1, "deny": 2}
+    waits = rule.waits and not decision.parks and decision.verdict == "ask"
     if decision.rule is not None or decision.why != "default":
-        return gravity[rule.verdict] > gravity[decision.verdict]
-    return rule.verdict != decision.verdict
+        return waits or gravity[rule.verdict] > gravity[decision.verdict]
+    return waits or rule.verdict != decision.verdict
 
 
 def _but(rule: Rule) -> str:
-    return f"rule {rule.number}: {rule.verdict} where {' and '.join(map(shown, rule.conditions))}"
+    verdict = f"{rule.verdict}, waits" if rule.waits else rule.verdict
+    return f"rule {rule.number}: {verdict} where {' and '.join(map(shown, rule.conditions))}"
 
 
 def _unused(permissions: Permissions, tools: Toolset) -> list[int]:
@@ -197,7 +234,7 @@ def _why(decision: Decision) -> str:
 
 def _explained(decision: Decision) -> dict[str, Any]:
     rule = decision.rule.number if decision.rule is not None else None
-    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule}
+    told = {"verdict": decision.verdict, "why": decision.why, "rule": rule, "waits": decision.parks}
     return {**told, "effect": decision.effect.value, "line": decision.line}
 
 
@@ -206,7 +243,7 @@ ClientPattern = Annotated[
     str | None,
     typer.Option("--client", metavar="<pattern>", help="Only clients whose principal, or own name, fits this pattern."),
 ]
-Shown = Annotated[Literal["allowed", "refused"] | None, typer.Option("--verdict", help="Only decisions of this kind.")]
+Shown = Annotated[Verdict | None, typer.Option("--verdict", help="Only decisions of this kind.")]
 
 
 @guarded
@@ -236,7 +273,9 @@ def audit(
         table = Table("at", "verdict", "by", "who", "call", "run", box=None, header_style="bold")
         for record in found:
             repeats = f" (as run {record.repeats})" if record.repeats else ""
-            cells = (record.at[:19], record.verdict, record.by, _who(record), f"{_call(record)}{repeats}", record.run)
+            by = f"{record.by} {record.who}".rstrip() + (f" ({record.via})" if record.via else "")
+            what = f"{record.verdict}: {record.why}" if record.why else record.verdict
+            cells = (record.at[:19], what, by, _who(record), f"{_call(record)}{repeats}", record.run)
             table.add_row(*(Text(short(cell, 100)) for cell in cells))
         print_table(table)
     if damaged:

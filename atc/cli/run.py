@@ -8,7 +8,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,10 +17,21 @@ from rich.text import Text
 
 from atc._host.invisible import visible
 from atc.cli import options
-from atc.cli.console import WRONG_USE, Interrupted, clean, err, exit_code_of, exit_code_of_run, guarded, out, print_json
+from atc.cli.console import (
+    WAITING,
+    WRONG_USE,
+    Interrupted,
+    clean,
+    err,
+    exit_code_of,
+    exit_code_of_run,
+    guarded,
+    out,
+    print_json,
+)
 from atc.errors import AtcError
 from atc.models.resolve import prepare_model
-from atc.wording import outcomes
+from atc.wording import doubts, outcomes
 from atc.wording.outcomes import caveats
 
 if TYPE_CHECKING:
@@ -133,6 +145,8 @@ def report(result: Result, *, viewed: bool) -> None:
             f"in doubt: {call.tool}({clean(str(call.arguments))}) may or may not have happened; check it by hand",
             markup=False,
         )
+    if result.in_doubt and result.trace is not None and not (viewed and result.status == "in_doubt"):
+        err.print(doubts.to_settle(result.run_id), markup=False)
     refused = [call.error_status for call in result.calls if call.status == "refused"]
     if warned := refused.count("warned"):
         hint = "--approve always --set warnings=allow makes them; on a terminal you are asked"
@@ -209,8 +223,8 @@ class _Chat:
                 if line.startswith("/"):
                     if not self._obeys(line.strip()):
                         break
-                elif line.strip():
-                    self._solve(line.strip())
+                elif line.strip() and self._waits_no_more():
+                    self._solve(self._conversation.arun(line.strip(), source=self._source))
         finally:
             self._conversation.close()
         return self._code
@@ -243,9 +257,30 @@ class _Chat:
             self._failed(WRONG_USE, "UsageError", f"there is no {command[:100]!r}, but {known}; {hint}")
         return True
 
-    def _solve(self, task: str) -> None:
+    def _waits_no_more(self) -> bool:
+        """Go on with the task before, if its calls waited for a yes and are decided; whether the next one may begin."""
+        if not (waiting := self._conversation.pending):
+            return True
+        from atc.run.approvals import undecided
+
+        stored = self._agent.store.run(self._conversation.id)
         try:
-            result = asyncio.run(self._conversation.arun(task, source=self._source))
+            left = [call for call in undecided(stored) if call.until > time.time()]
+            if left:
+                number = len(self._conversation.turns)
+                said = outcomes.conversation_waits(stored.run_id, number, left, then="the next line")
+                self._failed(WAITING, "UsageError", said)
+                return False
+        except AtcError as error:
+            self._failed(exit_code_of(error), type(error).__name__, str(error))
+            return False
+        self._say(f"goes on with the task before, which waited for a yes: {outcomes.pending(waiting)}")
+        self._solve(self._conversation.aresume())
+        return not self._conversation.pending
+
+    def _solve(self, work: Coroutine[Any, Any, Result[Any]]) -> None:
+        try:
+            result = asyncio.run(work)
         except AtcError as error:
             self._failed(exit_code_of(error), type(error).__name__, str(error))
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sys
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice
 from pathlib import Path
@@ -15,18 +15,16 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from atc._host.invisible import visible
 from atc._records.events import Event
 from atc._records.prices import money_text
 from atc.agent import Agent
 from atc.calls import question
-from atc.cli import approvals, options
+from atc.cli import apply, approvals, options, settle
 from atc.cli.console import WRONG_USE, clean, err, fail, guarded, out, print_json, print_table, short, writable, write
+from atc.cli.kept_source import kept_source
 from atc.cli.run import Images, Shown, finish
 from atc.cli.view import RunView
 from atc.errors import EnvironmentProblem, TraceError, UsageError
-from atc.parts import STRATEGIES
-from atc.run.base import Strategy, open_strategy
 from atc.run.resources import replies_folder
 from atc.settings import Settings
 from atc.traces.index import RunIndex
@@ -42,6 +40,9 @@ RunName = Annotated[str, typer.Argument(help="The run's id, its beginning or end
 
 app = typer.Typer(help="List the runs that are kept, the latest first; delete some, or approve what waits.")
 app.command("approve")(approvals.approve)
+app.command("apply")(apply.apply)
+app.command("settle")(settle.settle)
+app.command("undo")(settle.undo)
 
 
 @app.callback(invoke_without_command=True)
@@ -101,6 +102,8 @@ def runs(
         calls = f"{row['calls']}, {row['replayed']} replayed" if row["replayed"] else str(row["calls"])
         table.add_row(row["run_id"], _status(row), calls, str(row["revisions"]), *cost, task)
     print_table(table)
+    if any(row["status"] == "in_doubt" for row in rows):
+        out.print("in_doubt: `atc runs settle RUN` finds out whether the call was done", markup=False)
 
 
 def _found(store: RunStore, query: str, limit: int) -> list[RunSummary]:
@@ -231,14 +234,7 @@ def resume(
     Exit codes are those of `atc run`.
     """
     stored = _store().find(run)
-    source = options.Source.of_note((stored.first("run_started") or {}).get("source"))
-    strange = "" if trust_run else stored.why_strange()
-    strategy = _asked_for(stored, source, strange) if strange and not tools and source.tools else None
-    if tools:  # of a trace that others may have written, nothing else is taken
-        source = options.Source(tools, openapi=None if strange else source.openapi)
-    if not source.tools:
-        raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
-    source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
+    source, strategy = kept_source(stored, tools, openapi, auth, trust_run=trust_run)
     view = Shown(None if as_json else RunView(out))
     if "ask_user" not in given and _asks(stored):
         given["ask_user"] = "ask"
@@ -257,26 +253,6 @@ def _store() -> RunStore:
 def _asks(stored: StoredRun) -> bool:
     """Whether the run ended with a question: who goes on with it at a terminal is asked there."""
     return (stored.last("run_ended") or {}).get("status") == "needs_input"
-
-
-def _asked_for(stored: StoredRun, source: options.Source, strange: str) -> Strategy | None:
-    """Ask whether what a strange trace names is loaded; the strategy that it names, if that is code.
-
-    What is loaded is what was shown: whoever can write to the trace may do so after the question.
-
-    Raises:
-        UsageError: the answer is no, or nobody can be asked.
-    """
-    name = (stored.first("run_started") or {}).get("strategy_given")
-    code = name if isinstance(name, str) and name not in STRATEGIES.own else None
-    named = {key: value for key, value in (asdict(source) | {"strategy": code}).items() if value}
-    heading = f"load what run {stored.run_id} names? Its code runs as you; {visible(strange)}"
-    if question.has_terminal() and asyncio.run(question.ask(heading, named)):
-        return None if code is None else open_strategy(code)
-    raise UsageError(
-        f"run {stored.run_id} is not resumed with the tools that it names, for {strange}: name them with --tools, or, "
-        "if you know who wrote it, say --trust-run"
-    )
 
 
 def _status(row: dict[str, Any]) -> str:

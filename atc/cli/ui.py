@@ -20,6 +20,7 @@ import typer
 from rich.text import Text
 
 from atc._host.extras import install_command
+from atc.calls import question
 from atc.cli import options
 from atc.cli.console import INTERRUPTED, err, guarded, leaving, out, print_json
 from atc.errors import EnvironmentProblem
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from atc.calls.approval import Approve
     from atc.serve.ui.app import Address
 
+_RIGHTS = {"run": "all rights", "approve": "approve and read", "read": "read alone"}
 FILE_S = 30.0
 """Seconds after which the file that leads a browser to the page is removed."""
 
@@ -49,8 +51,9 @@ def ui(
 ) -> None:
     """Open a page of your runs: see them live, approve writes, begin and resume tasks.
 
-    Without --tools the page only shows runs. Only this machine can open it, and needs the address: one address gives
-    all rights, others fewer. Ctrl-C ends it, and stops the runs that it began.
+    The page shows what waits for a yes in all runs of the store, and decides about it if it is begun at a terminal.
+    Without --tools it begins and resumes nothing. Only this machine can open it, and needs the address: one address
+    gives all rights, others fewer. Ctrl-C ends it, and stops the runs that it began.
 
     Exit codes: 0 it was ended, 2 wrong use, 3 something is missing (a port, a folder of runs, a package).
     """
@@ -76,7 +79,8 @@ def ui(
             return Agent(toolset, approve=approve, on_event=on_event, **given | {"ask_user": asks})
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s %(message)s", level=logging.WARNING)
-    served = make_ui(store, settings, opened, source.note if source.tools else "")
+    at_terminal = question.has_terminal()
+    served = make_ui(store, settings, opened, source.note if source.tools else "", at_terminal=at_terminal)
     sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115 - whoever is asked is asked on the page
     shown = not no_open and not as_json and out.is_terminal
     with leaving(INTERRUPTED), contextlib.closing(store):
@@ -91,14 +95,12 @@ def _announce(address: Address, *, as_json: bool, browser: bool) -> None:
         print_json({"urls": urls, "api": api, "tokens": address.tokens, "port": address.port, "pid": os.getpid()})
         sys.stdout.flush()
         return
-    most = list(address.tokens)[-1]
-    out.print(Text(f"{'all rights' if most != 'read' else 'read alone'}: {address.url(most)}"))
-    if most != "read":
-        out.print(Text(f"approve and read: {address.url('approve')}"))
-        out.print(Text(f"read alone: {address.url('read')}"))
+    rights = [*reversed(address.tokens)]
+    for right in rights:
+        out.print(Text(f"{_RIGHTS[right]}: {address.url(right)}"))
     err.print("atc: who has an address may use it until Ctrl-C ends this", markup=False)
     if browser:
-        threading.Thread(target=_open, args=(address.url(most),), daemon=True).start()
+        threading.Thread(target=_open, args=(address.url(rights[0]),), daemon=True).start()
 
 
 def _open(url: str) -> None:

@@ -34,7 +34,7 @@ from atc.calls.question import visible_name
 from atc.cli.console import clean
 from atc.result import Effect
 from atc.run.ask_user import NAME as ASK_USER
-from atc.wording import outcomes, plans, sketches
+from atc.wording import doubts, outcomes, plans, sketches
 
 _MARKS = {
     "ok": ("✓", "green"),
@@ -297,6 +297,12 @@ class RunView:
     def _on_substituted(self, data: dict[str, Any]) -> None:
         self.line(f"{data['by']} took the place of {data['tool']}", "dim")
 
+    def _on_call_settled(self, data: dict[str, Any]) -> None:
+        self.line(clean(doubts.settled_event(data["index"], data["tool"], data["outcome"], data["by"])), "yellow")
+
+    def _on_call_undone(self, data: dict[str, Any]) -> None:
+        self.line(clean(f"call {data['index']} ({data['tool']}) was undone by run {data['run']}"), "yellow")
+
     def _on_answered(self, data: dict[str, Any]) -> None:
         if data.get("unresolved"):
             self.line("── answer, with an unresolved warning ──", "yellow")
@@ -316,7 +322,7 @@ class RunView:
         self._show_calls(whole=True)
         found = DryRun.model_validate_json(json.dumps(data["dry_run"])) if data.get("dry_run") else None
         if found is not None and (found.planned or data["status"] == "answered"):
-            self._show_planned(found)
+            self._show_planned(found, data["run_id"])
         if data.get("pending"):
             self._show_pending(data)
         if data["status"] not in ("answered", "planned", "waiting"):
@@ -331,6 +337,8 @@ class RunView:
             made = [_invocations(data.get(name, ())) for name in ("done", "not_done")]
             for line in outcomes.effects(*made, in_doubt=data["status"] == "in_doubt"):
                 self.line(line, "yellow")
+        if data["status"] == "in_doubt" and data.get("trace"):
+            self.line(doubts.to_settle(data["run_id"]), "yellow")
         partial, caught = data.get("partial", False), [each["message"] for each in data.get("remarks", ())]
         if partial and data["status"] != "answered":  # else the answer was shown
             self.line(f"value: {_short(data['value'], 2000)}")
@@ -365,7 +373,7 @@ class RunView:
                 self.line(f"  {line}", "" if number == 0 else "dim")
         self.line(outcomes.to_approve(data["run_id"]), "yellow")
 
-    def _show_planned(self, found: DryRun) -> None:
+    def _show_planned(self, found: DryRun, run_id: str) -> None:
         self.line(f"── dry run: {plans.heading(found)} ──", "bold yellow" if found.planned else "bold green")
         for call in found.planned:
             rests = "  (a read)" if call.effect == Effect.READ.value else ""
@@ -374,12 +382,14 @@ class RunView:
                 self.line(f"       {plans.fed(feed, call.arguments)}", "dim")
             for note in call.notes:
                 self.line(f"       note: {note}", "dim")
+            for warning in call.warnings:
+                self.line(f"       warning: {warning}", "dim")
         if found.stop is not None:
             self.line(f"  {plans.stop(found.stop, found.planned)}", "yellow")
         if found.unseen:
             self.line(f"  {plans.unseen(found.unseen)}", "yellow")
         if found.planned:
-            self.line(plans.AGAIN)
+            self.line(plans.to_apply(run_id) if found.kept else plans.AGAIN)
 
 
 def _short(value: Any, limit: int) -> str:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 RESEARCH = frozenset({"codeact", "dfsdt", "layered", "layered-calls", "navigate", "plan", "react"})
 """The names of those in ``research/``, a package of its own that who wants to compare installs."""
+GIVEN = "given"
+"""The name of the strategy that runs a program of the caller's own: nothing opens it without the program."""
 FORMS = "FILE.py:NAME, MODULE:NAME, or the name of an installed one"
 
 

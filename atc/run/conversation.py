@@ -7,6 +7,7 @@ for as ever. Only reads are used again, for a time (the setting ``reuse_reads_s`
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -17,10 +18,12 @@ from atc._host.blocking import wait_for
 from atc._host.redaction import Redactor
 from atc._records.events import Event
 from atc._records.packing import as_text
+from atc._records.records import PendingCall
 from atc.calls.broker import Broker
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
 from atc.errors import UsageError
+from atc.models.images import Images
 from atc.result import Effect, Result
 from atc.run.preamble import (
     MAX_CALL,
@@ -36,6 +39,7 @@ from atc.run.preamble import (
 from atc.sandboxes.inputs import name_problem
 from atc.tools.tool import Toolset
 from atc.traces.stores.base import StoredRun, new_run_id
+from atc.wording import outcomes
 
 if TYPE_CHECKING:
     from atc.agent import Agent
@@ -63,6 +67,7 @@ class Upcoming:
         result: how it went; ``None`` until it has ended, or where it raised.
         began: whether it has begun, so that it may have done something.
         dry_run: whether it plans calls with effects instead of making them.
+        goes_on: whether it is the last task, whose calls waited for a yes.
     """
 
     run_id: str
@@ -76,6 +81,12 @@ class Upcoming:
     result: Result | None = None
     began: bool = False
     dry_run: bool = False
+    goes_on: bool = False
+
+    def take(self, journal: Journal) -> Journal:
+        """Keep the journal of a task that goes on, and return it."""
+        journal.kept, self.journal = True, journal
+        return journal
 
     def open_journal(self, stored: StoredRun | None) -> Journal:
         """Return the conversation's journal, for this task.
@@ -98,6 +109,9 @@ class Upcoming:
         Raises:
             JournalError: it cannot be written.
         """
+        if self.goes_on:
+            self.began = True
+            return
         if not self._first:
             broker.begin_request(answered=self.answered, inputs=self.inputs, calls=self.calls)
         broker.reuse_s, broker.reusable = self.reuse_s, tools
@@ -109,7 +123,9 @@ class Conversation:
 
     A later task's prompt shows the earlier tasks, their programs and values: bounded, the newest first, as data. Its
     programs also have small values as variables ``answer_1``, ``answer_2`` …, by the number of the task. A task
-    that fails or is stopped is shown with what it did, and the next one goes on.
+    that fails or is stopped is shown with what it did, and the next one goes on. A task whose calls wait for a yes
+    (``approve="park"``) lets go of the run, so that anybody can decide; :meth:`resume` goes on with it, and no other
+    task begins before that.
 
     Attributes:
         id: the id of the stored run that holds all tasks: ``atc show`` takes it.
@@ -126,6 +142,12 @@ class Conversation:
         self._redactor = Redactor(agent.settings.secrets)
         self._busy = threading.Lock()
         self._closed = False
+        self._pending: tuple[PendingCall, ...] = ()
+
+    @property
+    def pending(self) -> tuple[PendingCall, ...]:
+        """Return the calls of the last task that wait for a yes, as it ended."""
+        return self._pending
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -157,6 +179,34 @@ class Conversation:
             async with contextlib.aclosing(self._agent._events(request)) as events:
                 async for event in events:
                     yield event
+
+    def resume(self, *, answer: Any = None, images: Images = ()) -> Result[Any]:
+        """Go on with the last task, whose calls waited for a yes: :meth:`atc.Agent.resume`, with its arguments.
+
+        Raises:
+            UsageError: it does not wait; or the run went on elsewhere meanwhile, and this conversation is closed.
+            As :meth:`atc.Agent.resume`.
+        """
+        return wait_for(self.aresume(answer=answer, images=images))
+
+    async def aresume(self, *, answer: Any = None, images: Images = ()) -> Result[Any]:
+        """:meth:`resume` for asynchronous code."""
+        with self._held():
+            if not self._pending:
+                raise UsageError("no task of this conversation waits for a yes")
+            stored = self._agent.store.run(self.id)
+            ended = await asyncio.to_thread(stored.last, "run_ended")
+            if ended is None or ended.get("status") != "waiting":
+                self._closed = True
+                raise UsageError(
+                    f"the conversation went on elsewhere (`atc show {self.id}`): open another one with "
+                    "agent.conversation()"
+                )
+            turn = Upcoming(self.id, len(self._turns), (), {}, False, self._last_call, 0.0, goes_on=True)
+            try:
+                return await self._agent._go_on(stored, answer=answer, images=images, turn=turn)
+            finally:
+                self._ended(self._turns[-1].task, turn)
 
     def close(self) -> None:
         """End the conversation: its journal is closed. The agent stays open, for others.
@@ -192,8 +242,8 @@ class Conversation:
     # -- one task ------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _next(self, task: str) -> Iterator[Upcoming]:
-        """Hold the conversation for one task, and remember how it went."""
+    def _held(self) -> Iterator[None]:
+        """Hold the conversation for one task."""
         if not self._busy.acquire(blocking=False):
             raise UsageError(
                 "a task of this conversation is under way: wait for its result, or open another conversation"
@@ -201,6 +251,16 @@ class Conversation:
         try:
             if self._closed:
                 raise UsageError("the conversation is closed: open another one with agent.conversation()")
+            yield
+        finally:
+            self._busy.release()
+
+    @contextlib.contextmanager
+    def _next(self, task: str) -> Iterator[Upcoming]:
+        """Hold the conversation for the next task, and remember how it went."""
+        with self._held():
+            if self._pending:
+                raise UsageError(outcomes.conversation_waits(self.id, len(self._turns), self._pending, "resume()"))
             turn = Upcoming(
                 self.id,
                 len(self._turns) + 1,
@@ -215,14 +275,18 @@ class Conversation:
                 yield turn
             finally:
                 self._ended(task, turn)
-        finally:
-            self._busy.release()
 
     def _ended(self, task: str, turn: Upcoming) -> None:
         journal, result = turn.journal, turn.result
+        if turn.goes_on and not turn.began:
+            if journal is not None:
+                journal.release()
+            return  # it waits on
         self._journal = journal
         if journal is None or not turn.began:
             return
+        if turn.goes_on:
+            self._turns.pop()
         if turn.dry_run:
             journal.forget_reads()  # whoever goes on to do it for real sees what is there then
         done = result is not None and result.status == "answered"
@@ -231,6 +295,10 @@ class Conversation:
             self._last_call = max((call.index for call in result.calls), default=self._last_call)
         made = [entry for number, entry in journal.entries.items() if number > journal.before]
         self._turns.append(self._turn(task, turn.number, result, made))
+        self._pending = result.pending if result is not None else ()
+        if self._pending:  # who decides opens the journal
+            journal.release()
+            self._journal = None
 
     def _turn(self, task: str, number: int, result: Result | None, made: list[CallEntry]) -> Turn:
         writes = [entry for entry in made if entry.effect is not Effect.READ]
@@ -253,6 +321,8 @@ class Conversation:
         elif result.status == "planned":
             shown["program"] = self._shown(result.program, MAX_PROGRAM)
             shown["problem"] = "it was a dry run: its calls with effects were listed, and none was made"
+        elif result.pending:
+            shown["problem"] = self._shown(f"waits for a yes: {outcomes.pending(result.pending)}", MAX_PROBLEM)
         elif result.fault is not None:
             shown["problem"] = self._shown(result.fault.message, MAX_PROBLEM)
         return Turn(**shown)

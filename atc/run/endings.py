@@ -34,7 +34,7 @@ _ADVICE: dict[Cause, str] = {
     "unreachable": "See that the service runs at this address, then run again.",
     "broken": "Its arguments were valid, and no others would help: repair the tool, then run again.",
     "bad_response": "No arguments help against a response that is no JSON: repair the tool, then run again.",
-    "in_doubt": "It may have been done, and is not repeated: check it by hand.",
+    "in_doubt": "It may have been done, and is not repeated: check it by hand, or by a read (`atc runs settle`).",
 }
 
 

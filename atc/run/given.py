@@ -23,14 +23,14 @@ from atc.programs.extract import unfenced
 from atc.programs.program import Program
 from atc.programs.repair.pipeline import FRAME, repair_program
 from atc.result import Call, Effect
-from atc.run.base import Ending, Strategy
+from atc.run.base import GIVEN, Ending, Strategy
 from atc.run.endings import STATUS, refused_by_check
 from atc.run.program_loop import ProgramLoop
 from atc.run.run import Run
 from atc.run.writer import Draft, WritingOptions
 from atc.traces.stores.base import StoredRun
 
-NAME = "given"
+NAME = GIVEN
 _OPTIONS = WritingOptions(revision="notes", author="caller")
 
 

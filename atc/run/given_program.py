@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from atc._host.invisible import visible
@@ -16,7 +16,7 @@ from atc.models.base import NoModel
 from atc.programs.extract import unfenced
 from atc.result import Result
 from atc.run.given import NAME, Facts, Given
-from atc.run.request import Request
+from atc.run.request import Request, parked_before
 from atc.sandboxes.drivers import limits_from
 from atc.sandboxes.inputs import MAX_GIVEN, check_names, packed
 from atc.traces.emitter import Listener
@@ -49,7 +49,7 @@ class GivenRun:
 
 async def run_given(
     agent: Agent,
-    source: str,
+    source: str | None,
     *,
     author: str = "",
     inputs: Mapping[str, Any] | None = None,
@@ -62,7 +62,8 @@ async def run_given(
 
     Args:
         agent: whose tools, sandbox, approval and limits count. Its model is not asked.
-        source: the program. It leaves its result in ``answer``.
+        source: the program. It leaves its result in ``answer``. ``None``: the last one of the run that it revises,
+            which runs again from its start.
         author: who wrote it. The run is named by that, its first line and its tools.
         inputs: JSON values and bytes that stand in the program's scope, by name. A revision that gives none has those
             of the program before it.
@@ -77,18 +78,18 @@ async def run_given(
         JournalError: the run's journal is damaged, or another process works on it.
         EnvironmentProblem: not the isolation that was asked for.
     """
-    if not source.strip():
-        raise UsageError("the program is empty: write Python that calls tools and sets `answer`")
-    if len(source) > MAX_SOURCE:
-        size = f"{len(source):,} characters; the limit is {MAX_SOURCE:,}"
-        raise UsageError(f"the program has {size}: give data by `inputs`, and only the program as `source`")
+    if source is not None:
+        _check_source(source)
     stored: StoredRun | None = None
-    if revises is None:
-        title = await asyncio.to_thread(title_of, source, agent.tools)
+    if revises is not None:
+        revised, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
+        stored, inputs = revised, before if inputs is None else inputs
+        program = await asyncio.to_thread(_last_program, revised) if source is None else source
+    elif source is not None:
+        program, title = source, await asyncio.to_thread(title_of, source, agent.tools)
         request = agent._request(f"{author}: {title}" if author else title, dry_run=dry_run)
     else:
-        stored, request, before = await asyncio.to_thread(_revised, agent, revises, dry_run)
-        inputs = before if inputs is None else inputs
+        raise UsageError("give a program, or the run whose program goes on")
     await asyncio.to_thread(_check, agent, inputs or {})  # they may be large
     printed: dict[str, str] = {}
 
@@ -98,7 +99,7 @@ async def run_given(
         if listener is not None:
             listener(event)
 
-    strategy = Given(source, inputs)
+    strategy = Given(program, inputs)
     result = await agent._begin(
         request,
         resumed=stored,
@@ -127,6 +128,27 @@ def title_of(source: str, tools: Collection[str]) -> str:
     return f"{first} ({', '.join([*named[:MAX_TOOLS], *more])})" if named else first
 
 
+def _check_source(source: str) -> None:
+    """Raises UsageError for a program that is empty or too long."""
+    if not source.strip():
+        raise UsageError("the program is empty: write Python that calls tools and sets `answer`")
+    if len(source) > MAX_SOURCE:
+        size = f"{len(source):,} characters; the limit is {MAX_SOURCE:,}"
+        raise UsageError(f"the program has {size}: give data by `inputs`, and only the program as `source`")
+
+
+def _last_program(stored: StoredRun) -> str:
+    """Return the last program of a run.
+
+    Raises:
+        UsageError: it has none.
+    """
+    programs = stored.programs()
+    if not programs:
+        raise UsageError(f"run {stored.run_id} was cut off before its program was there: send the program with it")
+    return programs[-1]
+
+
 def _check(agent: Agent, inputs: Mapping[str, Any]) -> None:
     """Raises UsageError for an input that no program can have, before a run begins for it."""
     check_names(inputs, agent.tools)
@@ -149,4 +171,5 @@ def _revised(agent: Agent, name: str, dry_run: bool) -> tuple[StoredRun, Request
         inputs = unpack(written.get("inputs") or {})
     except ValueError as error:
         raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
-    return stored, agent._request(started["task"], dry_run=dry_run), inputs
+    request = replace(agent._request(started["task"], dry_run=dry_run), parks=parked_before(started))
+    return stored, request, inputs

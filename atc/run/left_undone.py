@@ -47,7 +47,7 @@ def settled(ending: Ending, run: Run) -> Ending:
     remarks += ending.remarks
     undone, cause = left.write, left.cause
     if undone is None or cause is None:
-        return replace(ending, partial=left.partial, remarks=remarks)
+        return replace(ending, partial=ending.partial or left.partial, remarks=remarks)
     fault = advised(_fault_of(undone, lines).model_copy(update={"cause": cause}), [undone], run.broker.tools)
     return Ending(cast(RunStatus, cause), ending.value, fault, partial=True, remarks=remarks)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import Future
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from atc._host.loading import names_code
+from atc._host.redaction import Redactor
 from atc._records.choices import AskUserChoice
 from atc.calls.journal import Journal
 from atc.calls.question import AskUser, checked_reply
@@ -21,6 +22,7 @@ from atc.settings import MAX_INSTRUCTIONS, Settings
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
+    from atc.calls.applying import Applying
     from atc.programs.answers.types import AnswerType
     from atc.run.conversation import Upcoming
 
@@ -61,6 +63,7 @@ class Request:
         sentence: whether the answer is said in a sentence, where the agent does not say; ``None``: as it has it.
         parks: of a resumed run, whether it was begun with ``approve="park"``: it goes on so where nobody can be asked.
         seconds: that the run may take at most, beside the limit of the settings; ``None``: no more limit.
+        begin_apply: of a run that applies its plan, says so in the journal, and returns what holds the writes to it.
     """
 
     task: str
@@ -75,6 +78,7 @@ class Request:
     sentence: bool | None = None
     parks: bool = False
     seconds: float | None = None
+    begin_apply: Callable[[Journal, Redactor], Applying] | None = None
 
     def settings(self, own: Settings) -> Settings:
         """Return the agent's own settings, with what this run changes of them."""
@@ -91,6 +95,7 @@ class Request:
             "answer": self.answer.record() if self.answer is not None else None,
             "images": [image.facts() for image in self.images],
             "dry_run": self.dry_run,
+            "applies": self.begin_apply is not None,
         }
         given = {name: value for name, value in optional.items() if value}
         return {"task": self.task, "source": self.source} | self.preamble.for_trace() | given
@@ -100,7 +105,7 @@ def settings_of(settings: Settings, approve: Any, ask_user: Any) -> dict[str, An
     """Return the settings of a run as its trace has them: without keys, with who is asked in place of what was set."""
     asked = {"approve": approve, "ask_user": ask_user}
     given = {name: "function" if callable(value) else value for name, value in asked.items()}
-    return settings.model_dump(mode="json", exclude={"api_key"}) | given
+    return settings.model_dump(mode="json", exclude={"api_key", "approval_url"}) | given
 
 
 def started(
@@ -207,7 +212,7 @@ def resumable(stored: StoredRun, *, trust_run: bool = False, strategy_given: boo
     if ended is not None and ended.get("status") == "answered":
         raise UsageError(f"run {stored.run_id} ended with an answer: there is nothing to resume (`atc show` reads it)")
     if ended is not None and ended.get("status") == "planned":
-        how = "run the task without --dry-run (dry_run=True) to do it for real; `atc show` reads what was planned"
+        how = f"`atc runs apply {stored.run_id}` (agent.apply) makes what was planned; `atc show` reads it"
         raise UsageError(f"run {stored.run_id} was a dry run and did nothing that could be resumed: {how}")
     return started if trust_run else without_code(stored, started, strategy_given=strategy_given)
 
@@ -246,9 +251,20 @@ async def journal_of(request: Request, stored: StoredRun | None, *, resumed: boo
     Raises:
         JournalError: it is damaged or lacks a call, or another process works on the run.
     """
-    if request.turn is not None:
+    if request.turn is not None and not resumed:
         return request.turn.open_journal(stored)
-    return Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+    journal = Journal() if stored is None else await _in_a_thread(stored, resumed=resumed)
+    return journal if request.turn is None else request.turn.take(journal)
+
+
+def refuse_undone(journal: Journal, run_id: str) -> None:
+    """Refuse to go on with a run of which something was undone: its journal would answer as if it were done.
+
+    Raises:
+        UsageError: something was.
+    """
+    if found := next((undo for undo in journal.undone.values() if undo.state != "refused"), None):
+        raise UsageError(f"run {run_id} was undone by run {found.run}: begin a new run")
 
 
 async def _in_a_thread(stored: StoredRun, *, resumed: bool) -> Journal:
@@ -330,7 +346,7 @@ def _read_back(
         given=() if reply is None else ((_open_question(stored), checked_reply(reply)),),
         dry_run=bool(started.get("dry_run")),  # it stays one
         sentence=_said_as_before(started),
-        parks=_parked_before(started),
+        parks=parked_before(started),
     )
 
 
@@ -341,7 +357,7 @@ def _asked_as_before(started: Mapping[str, Any]) -> AskUserChoice:
     return "ask" if before == "ask" else "stop" if before in ("stop", "function") else "never"
 
 
-def _parked_before(started: Mapping[str, Any]) -> bool:
+def parked_before(started: Mapping[str, Any]) -> bool:
     """Whether a resumed run was begun with calls that wait for a yes."""
     settings = started.get("settings")
     return isinstance(settings, Mapping) and settings.get("approve") == "park"

@@ -346,11 +346,19 @@ class Run:
             started["warned"] = [finding.model_dump() for finding in warned]
         self.emit("program_started", started)
         limits = limits_from(self.settings)
+        start = broker.journal.start_of(program)
         job = Job(
-            program, signatures(self.tools), limits, self.inputs, broker.clock, broker.holds_back, broker.host_time
+            program,
+            signatures(self.tools),
+            limits,
+            self.inputs,
+            broker.clock,
+            broker.holds_back,
+            broker.host_time,
+            start,
         )
         call = self._pages.call if self.look is None else self.look.begin(self._pages.call)
-        outcome = await self.sandbox.run(job, call)
+        outcome = await self.sandbox.run(job, broker.journal.reply_times(start).timed(call, broker.reads))
         outcome = self._pages.placed(outcome)
         self.isolation, self.said = f"{self.sandbox.name}/{outcome.isolation}", outcome.said
         ended = {"kind": outcome.kind, "seconds": round(outcome.seconds, 6), "detail": outcome.detail}

@@ -102,6 +102,8 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
 
     source = ended.program if ended is not None else run.revisions[-1].program if run.revisions else ""
     protocols = {name: tool.protocol for name, tool in run.broker.tools.items()}
+    masked = run.broker.redactor.text
+    warned = {each.number: tuple(map(masked, each.warnings)) for each in run.broker.planned}
     feeds = Feeds(source, run.calls, protocols, run.task, run.inputs)
     calls = tuple(
         PlannedCall(
@@ -113,6 +115,7 @@ def found_dry(run: Run, ended: WritesPlanned | None, fault: Fault | None) -> Dry
             unknown=feeds.expressions(call),
             feeds=feeds.of(call),
             notes=call.notes,
+            warnings=warned.get(call.index, ()),
         )
         for call in planned
     )
@@ -221,6 +224,11 @@ def result_of(
         planned: ended the program of a dry run.
     """
     broker, budget = run.broker, run.budget
+    dry_run = found_dry(run, planned, ending.fault) if broker.dry_run else None
+    if dry_run is not None and planned is not None:
+        from atc.run.apply import with_plan_kept
+
+        dry_run = with_plan_kept(run, dry_run, planned.program)
     broker.journal.close()  # a task that a strategy left behind does nothing that the result does not tell
     calls = list(broker.calls)
     known = {call.index for call in calls}
@@ -237,6 +245,8 @@ def result_of(
         host_seconds=broker.host_time.used_s,
     )
     done, not_done = writes_of(broker, calls)
+    if broker.applying is not None:
+        not_done = broker.applying.left()
     value, plain = (fitted.value, fitted.plain) if fitted is not None else (ending.value, ending.value)
     return Result.typed(
         value,
@@ -260,7 +270,7 @@ def result_of(
         isolation=run.isolation,
         trace=run.stored.where if run.stored else None,
         sketch=run.sketch.facts() if run.sketch.tools else None,
-        dry_run=found_dry(run, planned, ending.fault) if broker.dry_run else None,
+        dry_run=dry_run,
         pending=tuple(call.shown for call in broker.journal.parked.asked()) if ending.status == "waiting" else (),
     )
 

@@ -11,6 +11,7 @@ from typing import Any, Self
 from atc._records.outcome import Outcome
 from atc.calls.clock import Clock, HostTime
 from atc.calls.contract import CallHandler, CallReply, CallRequest
+from atc.calls.program_start import ProgramStart
 from atc.errors import UsageError
 from atc.sandboxes.inputs import check_names
 
@@ -81,6 +82,7 @@ class Job:
             (:mod:`atc.sandboxes.inputs` says which names and sizes).
         clock: stands still while the host waits for a person or a model; the program's wall time with it.
         host_time: the account of whom the program belongs to, a run: what the host does for it is added there.
+        start: the clock and the seed of the program; ``None``: the machine's.
         dry_run: calls may be planned and not made (:attr:`CallReply.planned`): the program ends where it needs the
             value of one.
 
@@ -95,6 +97,7 @@ class Job:
     clock: Clock = field(default_factory=Clock, repr=False, compare=False)
     dry_run: bool = False
     host_time: HostTime = field(default_factory=HostTime, repr=False, compare=False)
+    start: ProgramStart | None = None
 
     def __post_init__(self) -> None:
         check_names(self.inputs, self.tools)

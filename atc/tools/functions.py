@@ -63,13 +63,18 @@ class _Metadata:
     effect: EffectName | None = None
     name: str | None = None
     examples: tuple[ExampleLike, ...] = ()
+    undo: str = ""
 
 
 @overload
 def tool(function: _F, /) -> _F: ...
 @overload
 def tool(
-    *, effect: EffectName | None = None, name: str | None = None, examples: Iterable[ExampleLike] = ()
+    *,
+    effect: EffectName | None = None,
+    name: str | None = None,
+    examples: Iterable[ExampleLike] = (),
+    undo: str = "",
 ) -> Callable[[_F], _F]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -78,6 +83,7 @@ def tool(
     effect: EffectName | None = None,
     name: str | None = None,
     examples: Iterable[ExampleLike] = (),
+    undo: str = "",
 ) -> Any:
     """Add to a function what its signature cannot express. The function itself is not changed.
 
@@ -86,10 +92,12 @@ def tool(
         effect: ``"read"`` if a call changes nothing, ``"write"`` if it does; unknown when left out.
         name: the tool's name, if it is not the function's.
         examples: calls with their responses: :class:`Example` or ``{"arguments": …, "response": …}``.
+        undo: the call that undoes one: ``"cancel(booking=$result.id)"``. ``$result`` is what it returned, ``$x`` its
+            argument ``x``.
     """
     if function is not None:
         return tool()(function)
-    metadata = _Metadata(effect, name, tuple(examples))
+    metadata = _Metadata(effect, name, tuple(examples), undo)
 
     def mark(marked: _F) -> _F:
         setattr(marked, _METADATA, metadata)
@@ -170,7 +178,7 @@ def tool_from_function(
     except ValueError as error:
         reason = described(error) if isinstance(error, ValidationError) else str(error)
         raise ToolImportError(f"{where} cannot be a tool: {reason} (a name can be set with name=…)") from None
-    return Tool(protocol, _FunctionTransport(function, arguments))
+    return Tool(protocol, _FunctionTransport(function, arguments), undo=metadata.undo)
 
 
 # The function -------------------------------------------------------------------------------------------------------

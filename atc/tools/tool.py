@@ -188,12 +188,14 @@ class Tool:
 
     Attributes:
         drifted: whether it answers differently from its document; a program that follows the document will likely fail.
+        undo: the call that undoes one of it, in the user's own words; a stranger's document has none.
         said_key: what the user's permissions say of the idempotency keys of its calls.
     """
 
     protocol: Protocol
     transport: Transport | None = None
     drifted: bool = False
+    undo: str = ""
     said_key: IdempotencyKey | None = None
 
     @property

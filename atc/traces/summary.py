@@ -24,6 +24,8 @@ MAX_TASK, MAX_ANSWER = 4_000, 2_000
 
 CUT_OFF, RUNNING = "cut off", "running"
 """The status of a run whose trace has no end: where no process works on it, and where one does."""
+WAITING = "waiting"
+"""The status of a run that ended because calls of it wait for a yes."""
 
 _NOT_SENT = frozenset({"replayed", "refused", "planned", "pending"})
 """How calls end that no tool received."""
@@ -170,7 +172,7 @@ class RunSummary:
                 if (cost := data.get("cost")) is not None:
                     self.cost = float(Decimal(str(self.cost or 0)) + Decimal(str(cost)))
                     self.currency = data.get("currency", "")
-        self.waits = self.status in ("needs_input", "waiting") or (self.status == CUT_OFF and bool(self._asked))
+        self.waits = self.status in ("needs_input", WAITING) or (self.status == CUT_OFF and bool(self._asked))
 
     def _begin(self, number: int) -> None:
         """Count a call, once."""

@@ -25,6 +25,8 @@ from atc.wording.findings import finding, finding_alone
 from atc.wording.outcomes import (
     approved_by,
     argument_repairs,
+    asked_elsewhere,
+    decided_before,
     denied_by,
     more_calls,
     no_credential,
@@ -34,6 +36,8 @@ from atc.wording.outcomes import (
     repeat,
     same_call,
     sent_again,
+    settled,
+    settled_as_not_done,
 )
 from atc.wording.parts import (
     HIDDEN,
@@ -52,6 +56,8 @@ __all__ = [
     "SENT_BACK",
     "answer",
     "approved_by",
+    "asked_elsewhere",
+    "decided_before",
     "denied_by",
     "read_changed",
     "argument_repairs",
@@ -75,6 +81,8 @@ __all__ = [
     "outcome",
     "repeat",
     "same_call",
+    "settled",
+    "settled_as_not_done",
     "sent_again",
     "short",
     "stated",

@@ -71,6 +71,13 @@ def _fault(f: Fault) -> str:
             return f"unresolved warning: {finding_alone(f.finding)}" if f.finding is not None else f.reason
         case FaultCase.TOOL_GONE:
             return f"{f.tool}, which this run had before, is not there any more"
+        case FaultCase.PLAN_DIFFERS:
+            from atc.wording.applied import not_planned  # few runs apply a plan
+
+            why = not_planned(f.difference) if f.difference is not None else f.reason
+            return f"{_called(f, 80)} was not made: {why}"
+        case FaultCase.PLAN_LEFT:
+            return f"{_called(f, 80)} was planned, and was not made"
         case FaultCase.WARNED:
             return f"{_called(f, 80)} was not called: {f.reason}"
         case FaultCase.NOT_CALLED | FaultCase.INVALID_ARGUMENTS | FaultCase.REFUSED | FaultCase.FAILED:

@@ -17,10 +17,16 @@ _CALLS, _TEXT, _CELL = 50, 2_000, 160
 
 
 def html_of(
-    result: Record, calls: Sequence[Record], *, cost: str, caveats: Sequence[str], effects: Sequence[str]
+    result: Record,
+    calls: Sequence[Record],
+    *,
+    cost: str,
+    caveats: Sequence[str],
+    effects: Sequence[str],
+    pending: str = "",
 ) -> str:
     """Render what came of a run, its program and its calls: no script, no style sheet, no address."""
-    known = {"cost": cost, "caveats": caveats, "effects": effects}
+    known = {"cost": cost, "caveats": caveats, "effects": effects, "pending": pending}
     return _template().render(result=result, calls=calls[:_CALLS], text=_text, cell=_cell, **known)
 
 

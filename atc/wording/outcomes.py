@@ -6,8 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from atc._host.invisible import visible
 from atc._records.packing import as_text
-from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, SameCall
+from atc._records.records import NO_FAILURES, ArgumentRepair, ChangedRead, FaultCase, Invocation, PendingCall, SameCall
 from atc.wording.parts import call
 
 if TYPE_CHECKING:
@@ -77,8 +78,30 @@ def waits(run: str, tool: str, arguments: Mapping[str, Any]) -> str:
     return f"waits for a yes: {made} ({how})"
 
 
+def pending(waiting: Sequence[PendingCall]) -> str:
+    """Say which calls wait for a yes."""
+    calls = [call(Invocation(tool=each.tool, arguments=each.arguments)) for each in waiting[:MAX_CALLS]]
+    more = [f"and {len(waiting) - MAX_CALLS:,} more calls"] if len(waiting) > MAX_CALLS else []
+    return "; ".join((*calls, *more))
+
+
+def conversation_waits(run_id: str, number: int, waiting: Sequence[PendingCall], then: str) -> str:
+    """Say why the next task of a conversation does not begin: calls of the last one wait for a yes.
+
+    Args:
+        run_id: of the conversation.
+        number: of the task that waits.
+        waiting: its calls.
+        then: what goes on with it once they are decided.
+    """
+    how = f"`atc runs approve {run_id}` decides (--deny: no), and {then} then goes on with it"
+    return f"task {number} waits for a yes: {pending(waiting)} ({how})"
+
+
 def run_failed(result: Result[Any]) -> str:
     """Say why a run has no value, what to do about it, and what it has changed all the same."""
+    if result.pending:
+        return f"run {result.run_id} waits for a yes: {pending(result.pending)} ({to_approve(result.run_id)})"
     fault = f": {result.fault.message}" if result.fault else ""
     if result.fault is not None and result.fault.hint:
         fault += f" ({result.fault.hint})"
@@ -201,8 +224,25 @@ def _where(path: Sequence[str | int]) -> str:
 
 def same_call(same: SameCall) -> str:
     """Say that a call of the run did the same: ``the same as call 7``."""
+    if same.settled:
+        return settled_as_not_done(same)
     of = "" if same.own else f" ({same.tool})"
     return f"the same as call {same.number}{of}{', which may not have been done' if same.in_doubt else ''}"
+
+
+def settled_as_not_done(same: SameCall) -> str:
+    """Say that a write was sent before, and that somebody said since that it was not done."""
+    return f"call {same.number} ({same.tool}) was sent before, and is said not to have been done"
+
+
+def settled(done: bool, by: str, at: float) -> str:
+    """Say what came of a call that was in doubt, by whose word, and when."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return (
+        f"it was done, by the word of {by} ({when}); its answer is not known"
+        if done
+        else (f"it was not done, by the word of {by} ({when})")
+    )
 
 
 def sent_again(number: int) -> str:
@@ -220,6 +260,31 @@ def approved_by(who: str, at: float) -> str:
     return f"approved by {who}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(at))}"
 
 
+_NO_ANSWER = {
+    "too_large": "what waits is too large to be sent",
+    "unreachable": "it cannot be reached",
+    "slow": "it did not answer in time",
+    "status": "its answer has another status than 200",
+    "answer_too_large": "its answer is too large",
+    "signature": "its answer is not signed with the secret",
+    "form": "its answer is not understood",
+    "nonce": "its answer is one to another question",
+    "refused": "a decision of it was refused",
+}
+
+
+def asked_elsewhere(to: str, problem: str, detail: str) -> str:
+    """Say what came of asking at the approval URL: ``asked at https://yes.example: it did not answer in time``."""
+    what = _NO_ANSWER.get(problem, "nobody has decided about these calls there")
+    return visible(f"asked at {to}: {what}{f' ({detail})' if problem and detail else ''}")
+
+
+def decided_before(call: int, *, yes: bool, by: str, at: float) -> str:
+    """Say that somebody has decided about a call already: ``call 2 was approved before, by ann, 2026-11-27 12:00``."""
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return f"call {call} was {'approved' if yes else 'denied'} before, by {visible(by)}, {when}"
+
+
 def denied_by(who: str) -> str:
     """Say who refused a call that had waited."""
     return f"{who} did not approve this call"
@@ -234,17 +299,22 @@ def read_changed(change: ChangedRead) -> str:
     return f"{now}, at {where}" if where else now
 
 
-def repeat(run: str, in_doubt: bool, same: SameCall | None) -> str:
+def repeat(run: str, in_doubt: bool, same: SameCall | None, waits: bool = False) -> str:
     """Say what a write would repeat.
 
     Args:
         run: that did, or may have done, the same; empty where a call of this one did.
         in_doubt: nobody knows whether that run did it.
         same: the call of this run.
+        waits: that run did not do it, but waits for a yes to it.
     """
+    if run and waits:
+        return f"run {run} waits for a yes to the same"
     if run or same is None:
         return f"run {run} {'may have done' if in_doubt else 'did'} the same"
     if same.was_read:
         return f"call {same.number} ({same.tool}) may have done the same: its tool was said to read only"
+    if same.settled:
+        return f"call {same.number} ({same.tool}), which is said not to have been done, was sent for the same"
     did = "may have done" if same.in_doubt else "did"
     return f"call {same.number} ({same.tool}) {did} the same, perhaps by this tool under another name"

@@ -19,6 +19,12 @@ _SHOWN_OF_PART = 80
 _WRITES_NOTHING = "the program made no call with effects"
 AGAIN = "Nothing was sent. To do it for real, run it again without --dry-run: all is read anew."
 
+
+def to_apply(run_id: str) -> str:
+    """Say how exactly the planned calls are made."""
+    return f"Nothing was sent. `atc runs apply {run_id}` makes exactly these calls: all is read anew."
+
+
 NO_TO_ALL = "no, and no to every other call of this task that needs a yes"
 """What an answer says that ends a series of questions."""
 
@@ -34,9 +40,34 @@ def yes_to_all(tool: str) -> str:
 def planned_call(call: PlannedCall) -> str:
     """A call as a program writes it; what is not known yet is the program's own expression. Nothing hides in it."""
     known = {_name(name): abridged(value, _SHOWN).text for name, value in call.arguments.items()}
-    unknown = {_name(name): visible(_cut(expression or "…")) for name, expression in call.unknown.items()}
+    unknown = {
+        _name(name): abridged(formed(call.forms[name]), _SHOWN).text
+        if name in call.forms
+        else visible(_cut(expression or "…"))
+        for name, expression in call.unknown.items()
+    }
     arguments = ", ".join(f"{name}={text}" for name, text in (known | unknown).items())
     return f"{visible(call.tool)}({arguments})"
+
+
+def unknown_arguments(call: PlannedCall) -> dict[str, Any]:
+    """The arguments of a call that are not known yet, each as :func:`formed` says it, or as the program writes it."""
+    return {n: formed(call.forms[n]) if n in call.forms else f"<{call.unknown[n]}>" for n in call.unknown}
+
+
+def formed(form: Mapping[str, Any]) -> Any:
+    """An argument that is not known yet, as a value in which ``<id of call 1>`` stands for what a call will answer."""
+    ((kind, given),) = form.items()
+    match kind:
+        case "hole":
+            return f"<{_field(given[1])} of call {given[0]}>"
+        case "object":
+            return {key: formed(each) for key, each in given.items()}
+        case "list":
+            return [formed(each) for each in given]
+        case "text":
+            return "".join(map(str, map(formed, given)))
+    return given
 
 
 def _name(name: str) -> str:
@@ -126,7 +157,13 @@ def pending_call(call: PendingCall) -> list[str]:
     lines += [f"     {fed(feed, call.arguments)}" for feed in call.feeds]
     lines += [f"     warning: {visible(text)}" for text in call.warnings]
     lines += [f"     {read_again(each)}" for each in call.changed]
+    lines += [f"     {waits_in(call.same_as)}"] if call.same_as else []
     return lines
+
+
+def waits_in(run_id: str) -> str:
+    """Say that an equal call waits in another run."""
+    return f"the same call waits in run {visible(run_id)}: approve one of them, unless it is to be made twice"
 
 
 def read_again(change: ChangedRead) -> str:

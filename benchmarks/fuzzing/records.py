@@ -69,6 +69,6 @@ TARGET = Target(
         "unknown", "status", "ok", "failed", "replayed", "value", "error", "line", "task", "turn", "program",
         "attempt", "stage", "commits", "inputs", "call", "begin", "sent", "refused", "message", "key", "args", "boot",
         "ban", "by", "$bytes", "search", "order", "request", "answered", "repaired_for", "origins", "original",
-        "awaits", "page", "next_page", "unread",
+        "awaits", "page", "next_page", "unread", "start", "seed", "of",
     ),
 )  # fmt: skip

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -68,6 +69,27 @@ def test_a_small_network_learns_its_edges(kind: str) -> None:
     assert np.array_equal(again.into("show_film"), predictions.into("show_film"))
     with pytest.raises(ValueError, match="no edges"):
         train([LinkGraph.of(tools(), Hashed())])
+
+
+@pytest.mark.slow
+def test_no_message_passes_along_the_edges_that_a_network_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    from atc_research.naviagent import link_gnn
+    from atc_research.naviagent.link_gnn import LinkGraph, Options, train
+
+    fed = {(f"search_{name}", f"show_{name}"): 1.0 for name in ("hotel", "flight", "song", "book")}
+    graph = LinkGraph.of(tools(), Hashed()).with_runs(fed, {tool: 1 for pair in fed for tool in pair})
+    seen = []
+    loss = link_gnn._loss
+
+    def watched(network: Any, prepared: Any, graph: LinkGraph, asked: Any, *more: Any) -> Any:
+        passed = {(u, v) for u, v in zip(*(side.tolist() for side in prepared.edges["feeds"]), strict=True)}
+        seen.append((len(asked), passed.isdisjoint(asked), passed | {*asked} == {*graph.fed}))
+        return loss(network, prepared, graph, asked, *more)
+
+    monkeypatch.setattr(link_gnn, "_loss", watched)
+    train([graph], "hgt", Options(size=16, heads=4, epochs=5, hidden=0.5))
+    assert seen == [(2, True, True)] * 5
 
 
 @pytest.mark.slow  # with the others that need torch: CI installs it for these

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from html.parser import HTMLParser
 
-from atc import tool
+import pytest
+
+from atc import RunFailed, tool
 from tests.support.agent import agent
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(2)>&amp;"
@@ -102,3 +104,17 @@ def test_a_run_that_went_on_from_a_refusal_shows_its_value_and_says_what_it_lack
     shown = Read(agent(program, tools=[send, echo], approve="never").run("send it")._repr_html_()).text
     assert "denied" in shown
     assert shown.index("kept") < shown.index("incomplete: line 2: send(to='x') refused")
+
+
+def test_a_run_that_waits_for_a_yes_is_shown_with_what_waits() -> None:
+    @tool(effect="write")
+    def book(room: str) -> str:
+        """Book a room."""
+        raise AssertionError("nobody said yes")
+
+    result = agent(f"```python\nanswer = book(room={EVIL!r})\n```", tools=[book], approve="park").run("book it")
+    read = Read(result._repr_html_())
+    assert not read.tags & {"script", "img"}
+    assert f"run {result.run_id} waits for a yes: book(room={EVIL!r}) (`atc runs approve" in read.text
+    with pytest.raises(RunFailed, match="waits for a yes"):
+        result.unwrap()

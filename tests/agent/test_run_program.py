@@ -38,6 +38,29 @@ def test_a_program_runs_without_a_model_and_its_revision_repeats_nothing() -> No
         assert rejected.fault.message.startswith("line 1: ")
 
 
+def test_a_program_that_waits_for_a_yes_goes_on_by_itself_or_by_a_resume(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    @tool(effect="write")
+    def send(text: str) -> int:
+        """Send a text."""
+        sent.append(text)
+        return len(sent)
+
+    program = "answer = [send(text=each) for each in texts]"
+    with Agent([send], model="embedded:none-such", approve="park", runs_dir=tmp_path) as agent:
+        waiting = [agent.run_program(program, inputs={"texts": ["a", "b"]}) for _ in range(2)]
+        for each in waiting:
+            assert (each.status, sent) == ("waiting", [])
+            agent.approve(each.run_id)
+        assert agent.run_program(run=waiting[0].run_id).unwrap() == [1, 2]
+    with Agent([send], model="embedded:none-such", approve="never", runs_dir=tmp_path) as agent:
+        assert agent.resume(waiting[1].run_id).unwrap() == [3, 4]
+        with pytest.raises(UsageError, match="give a program, or the run"):
+            agent.run_program()
+    assert sent == ["a", "b", "a", "b"]
+
+
 @pytest.mark.parametrize("sentence", [None, True])
 def test_no_model_is_asked_for_a_sentence_or_for_arguments(sentence: bool | None) -> None:
     @tool(effect="read")

@@ -44,6 +44,8 @@ VALUES = {
     "model": '"embedded:/here/evil.gguf"', "base_url": '"http://stranger.example"', "api_key": '"sk-of-a-stranger"',
     "sandbox": '"http://stranger.example"', "sandbox_require": '"F"', "sandbox_image": '"evil"',
     "sandbox_preload": '["evil"]', "sandbox_token": '"the-token"',
+    "approval_url": '"https://stranger.example/yes"', "approval_secret": '"a-secret-of-a-stranger"',
+    "approver_key": '"atc-approver-private-of-a-stranger"',
     "store": '"postgresql://stranger.example/runs"', "runs_dir": '"runs"', "tool_index": '"index"',
     "approve": '"always"', "warnings": '"allow"', "check": "false", "keep_runs": "false", "max_revisions": "999",
     "max_tokens": "99999", "budget_tokens": "1000000000", "max_calls": "99999",
@@ -55,6 +57,8 @@ def test_what_decides_where_things_go_is_not_taken_from_a_strangers_file(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("ATC_RUNS_DIR")
+    if name == "approval_url":
+        monkeypatch.setenv("ATC_APPROVAL_SECRET", "a-secret-of-the-user")
     write(f"{name} = {VALUES[name]}\n")
     with pytest.raises(SettingsError, match=rf"atc\.toml is not trusted, so it may not set {name}=.*`atc trust`") as no:
         Settings.load()

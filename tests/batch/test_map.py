@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -12,7 +13,9 @@ from typing import Any
 import pytest
 
 from atc import Agent, FakeModel, tool
+from atc.batch.book import Book, TaskResult
 from atc.batch.limits import Limits
+from atc.calls.parked import WAITS_S
 from atc.errors import EnvironmentProblem, SandboxUnavailable, UsageError
 from atc.models.messages import Message
 from atc.traces.stores.base import new_run_id
@@ -185,3 +188,117 @@ def test_what_every_task_needs_stops_the_batch(tmp_path: Path) -> None:
     assert file.read_text() == ""
     with pytest.raises(UsageError, match="keep_runs"):
         scripted(keep_runs=False).map(names(1), results=file)
+
+
+# -- tasks that wait for a yes -----------------------------------------------------------------------------------------
+
+
+class Desk:
+    """Seats that are booked, and batches that each stand for a process of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.results, self.runs, self.booked, self.reads = folder / "results.jsonl", folder / "runs", list[int](), 0
+
+    def agent(self) -> Agent:
+        @tool(effect="write")
+        def book(n: int) -> int:
+            """Book a seat."""
+            self.booked.append(n)
+            return n
+
+        @tool(effect="read")
+        def seats() -> int:
+            """How many seats there are."""
+            self.reads += 1
+            return 9
+
+        def program(task: str) -> str:
+            return SAY.format(1) if task == "task 3" else SAY.format(f"seats() + book(n={task.removeprefix('task ')})")
+
+        given: dict[str, Any] = {"approve": "park", "runs_dir": self.runs, "reuse_reads_s": 0.0}
+        return scripted(program, tools=[book, seats], **given)
+
+    def batch(self, **given: Any) -> dict[str, TaskResult]:
+        with self.agent() as agent:
+            found = {result.id: result for result in agent.map(names(3), results=self.results, **given)}
+        rows = [json.loads(line) for line in self.results.read_text().splitlines()]
+        assert {row["id"]: row["status"] for row in rows} == {name: each.status for name, each in found.items()}
+        assert {row["id"]: len(row.get("pending", ())) for row in rows} == {n: len(e.pending) for n, e in found.items()}
+        return found
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def statuses(found: dict[str, TaskResult]) -> list[str]:
+    return [found[name].status for name in ("1", "2", "3")]
+
+
+def test_a_task_whose_calls_wait_is_a_row_that_goes_on_once_all_of_them_are_decided(desk: Desk) -> None:
+    first = desk.batch()
+    assert statuses(first) == ["waiting", "waiting", "answered"]
+    assert [(call.tool, call.arguments) for call in first["1"].pending] == [("book", {"n": 1})]
+    again = desk.batch(retry=True)
+    assert (statuses(again), again["1"].pending, desk.reads) == (statuses(first), first["1"].pending, 2)  # nothing ran
+    with desk.agent() as agent:
+        agent.approve(first["2"].run_id)
+    done = desk.batch()
+    assert (statuses(done), done["2"].value, desk.booked) == (["waiting", "answered", "answered"], 11, [2])
+    assert done["2"].run_id == first["2"].run_id
+    with desk.agent() as agent:
+        agent.approve(first["1"].run_id, deny=True)
+    assert (statuses(desk.batch()), desk.booked) == (["denied", "answered", "answered"], [2])
+
+
+def test_a_task_that_was_gone_on_with_elsewhere_ends_as_it_ended_there(desk: Desk) -> None:
+    first = desk.batch()
+    for name, deny in (("1", False), ("2", True)):
+        with desk.agent() as agent:
+            agent.approve(first[name].run_id, deny=deny)
+            agent.resume(first[name].run_id)
+    reads = desk.reads
+    assert (statuses(desk.batch()), desk.booked, desk.reads) == (["answered", "denied", "answered"], [1], reads)
+
+
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_task_that_waits_and_whose_row_was_not_written_yet(desk: Desk, decided: bool) -> None:
+    first = desk.batch()
+    desk.results.write_text("")  # as if the batch had been killed between the run's end and its row
+    if decided:
+        with desk.agent() as agent:
+            agent.approve(first["1"].run_id)
+    again = desk.batch()
+    assert statuses(again) == ["answered" if decided else "waiting", "waiting", "answered"]
+    assert (again["2"].pending, desk.booked) == (first["2"].pending, [1] if decided else [])
+
+
+def test_a_batch_that_is_cut_off_while_it_goes_on_goes_on_again(desk: Desk) -> None:
+    first = desk.batch()
+    with desk.agent() as agent:
+        agent.approve(first["1"].run_id)
+    with Book(desk.results):  # it takes the rows out that go on, and ends there
+        pass
+    assert [json.loads(line)["id"] for line in desk.results.read_text().splitlines()] == ["3"]
+    assert (statuses(desk.batch()), desk.booked) == (["answered", "waiting", "answered"], [1])
+
+
+def test_it_waits_while_somebody_decides(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = desk.batch()
+    with desk.agent() as agent:
+        agent.approve(first["1"].run_id)
+        journal = agent.store.run(first["1"].run_id).open_journal()
+    try:
+        assert statuses(desk.batch()) == ["waiting", "waiting", "answered"]
+    finally:
+        journal.close()
+
+
+def test_calls_that_waited_too_long_are_asked_about_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = desk.batch()
+    later = time.time() + WAITS_S + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    again = desk.batch()
+    assert (again["1"].status != "answered", desk.booked) == (True, [])
+    assert again["1"].pending != first["1"].pending

@@ -14,6 +14,7 @@ from typer.testing import Result as Ran
 from atc.calls import question
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import Server, says
+from tests.support.permissions import file_of
 
 
 def resume(*options: str) -> Ran:
@@ -75,8 +76,69 @@ def test_a_no_needs_no_terminal_and_the_run_ends_as_denied(endpoint: Callable[..
     assert (nothing.exit_code, "no call that waits" in nothing.output) == (2, True)
 
 
+def test_an_approver_needs_a_key_and_no_terminal_and_the_second_one_is_told_who_was_first(
+    endpoint: Callable[..., Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = atc("permissions", "approver", "ann", "--key-file", "ann.key")
+    assert (made.exit_code, atc("permissions", "approver", "bob", "--key-file", "bob.key").exit_code) == (0, 0)
+    assert atc("permissions", "approver", "ann", "--key-file", "ann.key").exit_code == 2  # it is there already
+    assert (tmp_path / "ann.key").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("ATC_PERMISSIONS", str(file_of(tmp_path, made.stdout)))
+    assert "the approvers: ann" in atc("permissions", "check").stdout
+    endpoint(says("```python\nbook(n=4)\nbook(n=5)\nanswer = 1\n```"))
+    assert atc("run", "book 4", "--tools", "tools.py", "--approve", "always").exit_code == 8
+
+    for options in ((), ("--deny",), ("--key-file", "bob.key"), ("--key-file", "none.key")):
+        assert atc("runs", "approve", "last", "--call", "1", *options, stdin="y\n").exit_code == 2
+    unseen = atc("runs", "approve", "last", "--key-file", "ann.key")
+    assert (unseen.exit_code, "name them with --call" in unseen.output) == (2, True)
+    approved = atc("runs", "approve", "last", "--call", "1", "--key-file", "ann.key")
+    assert (approved.exit_code, "1 approved" in approved.output) == (0, True)
+    second = atc("runs", "approve", "last", "--call", "1", "--key-file", "ann.key")
+    assert (second.exit_code, "call 1 was approved before, by ann, 20" in second.output) == (2, True)
+    monkeypatch.setenv("ATC_APPROVER_KEY", (tmp_path / "ann.key").read_text())
+    assert atc("runs", "approve", "last", "--call", "2").exit_code == 0
+    done = resume("--json")
+    assert (done.exit_code, json.loads(done.stdout)["status"]) == (0, "answered")
+
+
+def test_a_key_says_nothing_where_no_approver_is_named(endpoint: Callable[..., Server], tmp_path: Path) -> None:
+    endpoint(says(PROGRAM))
+    atc("permissions", "approver", "mallory", "--key-file", "mallory.key")
+    assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
+    refused = atc("runs", "approve", "last", "--call", "1", "--key-file", "mallory.key")
+    assert (refused.exit_code, "no [approvers]" in refused.output) == (2, True)
+    assert len(json.loads(atc("approvals", "--json").stdout)[0]["pending"]) == 1
+
+
 def test_a_task_stands_on_one_line_of_the_list(endpoint: Callable[..., Server]) -> None:
     endpoint(says(PROGRAM))
     atc("run", "book 4\n  9. book(n=5)\x1b[2J", "--tools", "tools.py", "--approve", "park")
     listed = atc("approvals").output
     assert ("\n  9." in listed, "\x1b" in listed, "\n  1. book(n=4)" in listed) == (False, False, True)
+
+
+def test_the_list_says_what_came_of_asking_at_the_approval_url(
+    endpoint: Callable[..., Server], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(says(PROGRAM))
+    monkeypatch.setenv("ATC_APPROVAL_URL", "http://127.0.0.1:9/hook?secret=word")
+    monkeypatch.setenv("ATC_APPROVAL_SECRET", "a-secret-of-the-tests")
+    assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
+    listed = atc("approvals").output
+    assert ("asked at http://127.0.0.1:9: it cannot be reached" in listed, "word" in listed) == (True, False)
+
+
+def test_a_damaged_run_is_named_and_the_others_are_listed(endpoint: Callable[..., Server], tmp_path: Path) -> None:
+    endpoint(says(PROGRAM))
+    for _ in range(2):
+        assert atc("run", "book 4", "--tools", "tools.py", "--approve", "park").exit_code == 8
+        sys.modules.pop("tools", None)
+    with next((tmp_path / "runs").rglob("journal.jsonl")).open("a") as journal:
+        journal.write('{"\x1b[2J": 1}\n')
+    listed = atc("approvals")
+    assert (listed.exit_code, "cannot be read: " in listed.output, "1. book(n=4)" in listed.output) == (0, True, True)
+    assert "\x1b" not in listed.output
+    found = json.loads(atc("approvals", "--json").stdout)
+    assert sorted(len(run["pending"]) for run in found) == [0, 1]
+    assert sum("damage" in run for run in found) == 1

@@ -8,11 +8,16 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from atc.cli import run as cli
+from atc.run.approvals import decide
+from atc.settings import Settings
+from atc.traces.stores import open_store
 from tests.support.cli import GOOD, atc
 from tests.support.fake_openai_server import says
 from tests.support.terminal import Terminal
@@ -46,6 +51,35 @@ def test_a_script_is_shown_in_plain_lines_and_the_whole_conversation_by_show(end
     assert "task: double 21" in shown
     assert "task: and two more" in shown
     assert [row["task"] for row in json.loads(atc("runs", "--json").stdout)] == ["and two more"]
+
+
+BOOK = "```python\nanswer = book(n=4)\n```"
+
+
+def test_the_next_line_says_what_waits_and_a_decided_task_goes_on_before_it(
+    endpoint: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint(says(BOOK), says(GOOD))
+
+    def lines() -> Iterator[str]:
+        yield "book 4"
+        yield "double 21"
+        decide(open_store(Settings.load()).find("last"), None, yes=True)
+        yield "double 21"
+
+    read = lines()
+    monkeypatch.setattr(cli, "_line_of_input", lambda: next(read, None))
+    ran = atc("chat", "-t", "tools.py", "--approve", "park", "--json")
+    documents = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [document.get("status", "refused") for document in documents] == [
+        "waiting",
+        "refused",
+        "answered",
+        "answered",
+    ]
+    assert "task 1 waits for a yes: book(n=4) (`atc runs approve" in documents[1]["error"]["message"]
+    assert ["booked" in str(document["value"]) for document in documents[2:]] == [True, False]
+    assert ran.exit_code == 8, "of the first that was not answered"
 
 
 def test_instructions_come_from_the_line_or_a_file(endpoint: Any, tmp_path: Path) -> None:

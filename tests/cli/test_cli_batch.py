@@ -146,3 +146,18 @@ def test_an_interrupt_says_how_to_go_on(endpoint: Any, monkeypatch: pytest.Monke
     error = json.loads(ran.stdout)["error"]
     assert (error["kind"], error["hint"]) == ("Interrupted", "the same command goes on")
     assert "nothing is left running; the same command goes on" in ran.stderr
+
+
+def test_a_task_that_waits_for_a_yes_has_a_row_and_goes_on_when_it_is_decided(endpoint: Any) -> None:
+    endpoint(says("```python\nanswer = book(n=1)\n```"))
+    Path("tasks.jsonl").write_text('"Book 1"\n')
+    ran = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park")
+    assert ran.exit_code == 8, ran.output
+    assert "waiting for a yes: 1 tasks; `atc approvals`" in ran.stderr
+    (row,) = [json.loads(line) for line in Path("tasks.results.jsonl").read_text().splitlines()]
+    assert (row["status"], [call["arguments"] for call in row["pending"]]) == ("waiting", [{"n": 1}])
+    again = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park", "--json")
+    assert (again.exit_code, json.loads(again.stdout)["statuses"]["waiting"]["tasks"]) == (8, 1)
+    assert atc("runs", "approve", row["run_id"], "--deny").exit_code == 0
+    done = atc("batch", "tasks.jsonl", *TOOLS, "--approve", "park", "--json")
+    assert (done.exit_code, list(json.loads(done.stdout)["statuses"])) == (1, ["denied"])

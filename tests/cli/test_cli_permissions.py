@@ -98,8 +98,22 @@ def test_explain_says_which_rule_decides(arguments: list[str], code: int, said: 
 
 def test_explain_without_tools_goes_by_the_name_and_the_effect() -> None:
     ran = atc("permissions", "explain", "look", "--effect", "read", "--json")
-    assert json.loads(ran.stdout) == {"verdict": "allow", "why": "default", "rule": None, "effect": "read", "line": ""}
+    told = {"verdict": "allow", "why": "default", "rule": None, "waits": False, "effect": "read", "line": ""}
+    assert json.loads(ran.stdout) == told
     assert atc("permissions", "explain", "no tool").exit_code == 2
+
+
+def test_check_and_explain_say_which_call_waits(tmp_path: Path) -> None:
+    rules = '[[rules]]\nask = "book"\n[[rules]]\nask = "book"\nwait = "park"\narguments = {n = {min = 5}}\n'
+    file = ("--permissions", str(file_of(tmp_path, rules)), "--tools", "tools.py")
+    assert (
+        "ask: rule 2, effect write, and it waits for a yes"
+        in atc("permissions", "explain", "book", "n=7", *file).stdout
+    )
+    assert "waits" not in atc("permissions", "explain", "book", "n=4", *file).stdout
+    checked = atc("permissions", "check", file[1], "--tools", "tools.py", "--json")
+    book = next(row for row in json.loads(checked.stdout)["tools"] if row["tool"] == "book")
+    assert (book["verdict"], book["but"]) == ("ask", ["rule 2: ask, waits where n: from 5"])
 
 
 def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,13 +132,12 @@ def test_the_audit_is_read_back_filtered_and_cleaned(tmp_path: Path, monkeypatch
     log = AuditLog(tmp_path / "audit.jsonl")
     for number, (principal, name) in enumerate((("ann", "\x1b[2Jeditor"), ("bob", "shell"), ("ann", "editor"))):
         for tool in ("book", "drop\u202e"):
-            allowed = tool == "book"
             noting = log.note(
                 Who(principal, name),
                 tool=tool,
                 effect=Effect.WRITE,
                 arguments={"n": number, "text": "\x1b]0;x\x07"},
-                allowed=allowed,
+                verdict="allowed" if tool == "book" else "refused",
                 by="user",
                 run=f"run{number}",
             )

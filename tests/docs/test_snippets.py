@@ -272,9 +272,10 @@ def test_data_is_what_its_reader_takes(block: Block, tmp_path: Path, monkeypatch
         document = tomllib.loads(block.body)
         if "project" in document:
             assert all(group.startswith("atc.") for group in document["project"]["entry-points"])
-        elif "rules" in document:
+        elif "rules" in document or "tools" in document:
             (tmp_path / "permissions.toml").write_text(block.body)
-            assert read_document(tmp_path / "permissions.toml").rules
+            read = read_document(tmp_path / "permissions.toml")
+            assert read.rules or read.tools
         else:
             monkeypatch.chdir(tmp_path)
             (tmp_path / "atc.toml").write_text(block.body)

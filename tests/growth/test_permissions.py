@@ -193,7 +193,7 @@ def test_decisions_are_written_down_and_read(tmp_path: Path) -> None:
 
         def note(value: Any) -> None:
             noting = AuditLog(tmp_path / "audit.jsonl").note(
-                Who("ann", value["a"]), tool="put", effect=Effect.WRITE, arguments=value, allowed=True, by="rule 1"
+                Who("ann", value["a"]), tool="put", effect=Effect.WRITE, arguments=value, verdict="allowed", by="rule 1"
             )
             with contextlib.suppress(StopIteration):  # nobody else has the file, so it waits for nothing
                 noting.send(None)

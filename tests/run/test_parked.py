@@ -9,6 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
-from atc.run.approvals import waiting_runs
+from atc.run.approvals import decide, undecided, waiting_run, waiting_runs
 from atc.run.base import Ending, Strategy
 from atc.run.run import Run
 from atc.tools.functions import toolset_of
@@ -32,6 +33,7 @@ from atc.tools.openapi.importer import import_openapi
 from atc.tools.tool import Tool
 from atc.traces.index import RunIndex
 from atc.traces.stores.base import prune
+from atc.traces.stores.files import FileStore
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -265,15 +267,61 @@ def test_what_only_an_earlier_program_asked_for_is_not_decided(shop: Shop) -> No
         shop.agent().approve(waiting.run_id, calls=[waiting.pending[0].index])
 
 
-def test_a_run_that_somebody_works_on_does_not_hide_the_others(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_somebody_works_on_is_left_out_of_what_waits_and_may_be_looked_at(shop: Shop) -> None:
     busy, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
     store = shop.agent().store
     journal = store.run(busy.run_id).open_journal()
-    monkeypatch.setattr(type(store.run(busy.run_id)), "is_held", lambda run: False)  # it was free a moment ago
     try:
         assert [run.run_id for run in waiting_runs(store, [busy.run_id, other.run_id])] == [other.run_id]
+        assert undecided(store.run(busy.run_id)) == busy.pending
+        with pytest.raises(JournalError, match="only looked at"):
+            store.run(busy.run_id).peek_journal().decide(busy.pending[0].index, parked.Decision(True, "x", 1.0))
     finally:
         journal.close()
+
+
+@pytest.mark.parametrize(
+    "damage", [b'{"pending": 1, "tool": 3}\n', b'{"call": 77, "value": 1}\n', b'{"new": 1}\n', b"\n"]
+)
+def test_a_damaged_journal_is_named_and_the_other_runs_are_listed(shop: Shop, damage: bytes) -> None:
+    bad, other = shop.run('cancel(order="o1")'), shop.run('cancel(order="o2")')
+    (shop.folder / bad.run_id / "journal.jsonl").open("ab").write(damage)
+    listed = waiting_runs(shop.agent().store, [bad.run_id, "20200101-000000-aaaaaa", other.run_id])
+    assert [(run.run_id, run.pending) for run in listed] == [(bad.run_id, ()), (other.run_id, other.pending)]
+    assert "is not a journal record" in listed[0].damage
+    with pytest.raises(JournalError):  # and a look sees what who opens it would refuse
+        shop.agent().approve(bad.run_id)
+
+
+def test_a_look_at_a_journal_that_is_being_written_sees_what_is_whole(shop: Shop) -> None:
+    waiting = shop.run('cancel(order="o1")')
+    store = shop.agent().store
+    (journal,) = shop.folder.rglob("journal.jsonl")
+    journal.open("ab").write(b'{"decision": 1, "yes": tr')
+    assert undecided(store.run(waiting.run_id)) == waiting.pending
+    assert journal.read_bytes().endswith(b"tr")  # nothing was written
+    shop.agent().approve(waiting.run_id, by="ann")
+    (call,) = waiting_run(store.run(waiting.run_id)).calls
+    assert call.decision is not None
+    assert (call.decision.by, call.shown, undecided(store.run(waiting.run_id))) == ("ann", waiting.pending[0], ())
+
+
+def test_only_what_was_shown_is_decided(shop: Shop) -> None:
+    waiting = shop.run(LOOP)
+    stored = shop.agent().store.run(waiting.run_id)
+    calls = waiting_run(stored).calls
+    seen = {call.number: call.digest for call in calls}
+    assert len({*seen.values()}) == 4
+    first, second = calls[:2]
+    for wrong in ({}, {**seen, first.number: second.digest}):
+        with pytest.raises(UsageError, match="is not what was shown"):
+            decide(stored, None, yes=True, seen=wrong)
+    assert undecided(stored) == waiting.pending  # all or none
+    shown = first.shown.model_copy(update={"warnings": ("look",)})
+    others = [{"until": 1.0}, {"tool_digest": "x"}, {"key": first.key._replace(digest="x")}, {"shown": shown}]
+    assert all(replace(first, **other).digest != first.digest for other in others)
+    assert replace(first, decision=parked.Decision(True, "x", 1.0)).digest == first.digest
+    assert decide(stored, None, yes=True, seen=seen) == waiting.pending
 
 
 # -- what a yes holds for ----------------------------------------------------------------------------------------------
@@ -557,6 +605,132 @@ def test_a_yes_is_used_once(shop: Shop, outcome: Any, status: str) -> None:
     assert (shop.resume(waiting, program).status, shop.sent) == (status, ["o1"])
 
 
+# -- the same call in another run --------------------------------------------------------------------------------------
+
+
+def test_a_call_that_waits_in_another_run_is_asked_about_with_that_run(shop: Shop) -> None:
+    first, second = shop.run(LOOP), shop.run('cancel(order="o9")\ncancel(order="o2")\nbook(order="o3")')
+    assert [call.same_as for call in first.pending] == [""] * 4
+    assert [call.same_as for call in second.pending] == ["", first.run_id, ""]  # another tool is another call
+    third = shop.run('cancel(order="o2")')
+    assert third.pending[0].same_as == first.run_id
+    assert shop.resume(third).pending == third.pending
+    assert [run.pending[0].same_as for run in waiting_runs(shop.agent().store, [third.run_id])] == [first.run_id]
+
+
+@pytest.mark.parametrize("how", ["denied", "made", "expired"])
+def test_what_does_not_wait_any_more_is_no_such_call(shop: Shop, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = shop.run('cancel(order="o1")')
+    if how == "expired":
+        later = time.time() + parked.WAITS_S + 1
+        monkeypatch.setattr(time, "time", lambda: later)
+    else:
+        shop.agent().approve(first.run_id, deny=how == "denied")
+        assert shop.run('cancel(order="o1")').pending[0].same_as == (first.run_id if how == "made" else "")
+        shop.resume(first)
+    second = shop.run('cancel(order="o1")')
+    assert second.pending[0].same_as != first.run_id
+
+
+def test_another_runs_damaged_journal_keeps_no_run_from_asking(shop: Shop) -> None:
+    first = shop.run('cancel(order="o1")')
+    journal = next(shop.folder.rglob("journal.jsonl"))
+    journal.write_bytes(
+        b'[1, "pending": ]\n["pending"]\n{"pending": {}}\n' + journal.read_bytes() + b'{"pending": 7, "t'
+    )
+    assert shop.run('cancel(order="o1")').pending[0].same_as == first.run_id
+    journal.write_bytes(b"\xff" * 100)
+    assert len(shop.run('cancel(order="o1")').pending) == 1
+
+
+def test_a_loop_of_calls_that_wait_reads_the_other_runs_once(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    shop.run(LOOP)
+    looked: list[int] = []
+    recent = FileStore.recent
+    monkeypatch.setattr(FileStore, "recent", lambda *given: looked.append(1) or recent(*given))
+    assert all(call.same_as for call in shop.run(LOOP).pending)
+    assert looked == [1]
+
+
+# -- conversations -----------------------------------------------------------------------------------------------------
+
+CANCEL = 'answer = cancel(order=find_orders()["orders"][0]["id"])["receipt"]'
+
+
+def test_a_task_of_a_conversation_waits_and_the_next_one_says_for_what(shop: Shop) -> None:
+    with shop.agent(CANCEL, "answer = answer_1 + '!'").conversation() as talk:
+        first = talk.run("cancel the first order")
+        assert (first.status, arguments(first), talk.pending) == ("waiting", [{"order": "o1"}], first.pending)
+        assert (talk.turns[0].status, talk.turns[0].problem) == ("waiting", "waits for a yes: cancel(order='o1')")
+        with pytest.raises(UsageError, match=rf"task 1 waits for a yes: cancel\(order='o1'\) .*approve {talk.id}"):
+            talk.run("and shout")
+        assert (talk.resume().status, shop.sent) == ("waiting", [])
+        shop.agent().approve(talk.id)
+        done = talk.resume()
+        assert (done.status, done.value, shop.sent, talk.pending) == ("answered", "r-o1", ["o1"], ())
+        assert talk.run("and shout").value == "r-o1!"
+        assert [(turn.number, turn.status) for turn in talk.turns] == [(1, "answered"), (2, "answered")]
+        with pytest.raises(UsageError, match="no task of this conversation waits"):
+            talk.resume()
+
+
+def test_two_tasks_of_a_conversation_wait_one_after_the_other(shop: Shop) -> None:
+    with shop.agent(CANCEL, CANCEL).conversation() as talk:
+        for _ in range(2):
+            waiting = talk.run("cancel the first order")
+            assert (arguments(waiting), waiting.pending[0].changed) == ([{"order": "o1"}], ())  # a yes is for one task
+            shop.agent().approve(talk.id)
+            assert talk.resume().status == "answered"
+            shop.orders[0]["state"] = "cancelled"  # what a task before read says nothing about the next one
+    assert shop.sent == ["o1", "o1"]  # it was asked for twice, and approved twice
+
+
+def test_what_was_decided_for_one_task_is_not_for_the_next(shop: Shop) -> None:
+    with shop.agent(CANCEL, CANCEL).conversation() as talk:
+        first = talk.run("cancel the first order")
+        shop.agent().approve(talk.id, deny=True)
+        assert (talk.resume().status, talk.pending) == ("denied", ())
+        shop.orders[0]["state"] = "late"
+        again = talk.run("cancel it, please")
+        assert (again.status, arguments(again), again.pending[0].changed) == ("waiting", arguments(first), ())
+        assert again.pending[0].index != first.pending[0].index
+        shop.agent().approve(talk.id)
+        assert (talk.resume().status, shop.sent) == ("answered", ["o1"])
+
+
+def test_a_yes_that_its_task_did_not_use_lets_no_call_of_the_next_one_through(shop: Shop) -> None:
+    program = 'if find_orders()["orders"][0]["state"] == "open":\n    cancel(order="o1")\nanswer = 1'
+    with shop.agent(program, 'cancel(order="o1")\nanswer = 1').conversation() as talk:
+        talk.run("cancel the first order, if it is open")
+        shop.agent().approve(talk.id)
+        shop.orders[0]["state"] = "sent"
+        assert (talk.resume().status, shop.sent) == ("answered", [])
+        assert (talk.run("cancel it all the same").status, shop.sent) == ("waiting", [])
+
+
+def test_a_conversation_that_went_on_elsewhere_is_closed(shop: Shop) -> None:
+    with shop.agent(CANCEL).conversation() as talk:
+        talk.run("cancel the first order")
+        shop.agent().approve(talk.id)
+        assert shop.agent().resume(talk.id).status == "answered"
+        with pytest.raises(UsageError, match="went on elsewhere"):
+            talk.resume()
+        with pytest.raises(UsageError, match="is closed"):
+            talk.run("another one")
+    assert shop.sent == ["o1"]
+
+
+def test_a_conversation_waits_on_where_its_run_is_in_use(shop: Shop) -> None:
+    with shop.agent(CANCEL).conversation() as talk:
+        talk.run("cancel the first order")
+        shop.agent().approve(talk.id)
+        journal = shop.agent().store.run(talk.id).open_journal()
+        with pytest.raises(JournalError, match="in use"):
+            talk.resume()
+        journal.close()
+        assert (talk.resume().status, shop.sent) == ("answered", ["o1"])
+
+
 # -- a journal or trace that was damaged -------------------------------------------------------------------------------
 
 
@@ -590,7 +764,9 @@ def test_a_call_is_parked_once_under_its_number(shop: Shop) -> None:
     waiting = shop.run('cancel(order="o1")')
     shop.agent().approve(waiting.run_id, deny=True)
     journal = next(shop.folder.rglob("journal.jsonl"))
-    journal.write_text(f"{(text := journal.read_text())}{text.splitlines()[0]}\n")  # as if nobody had said no
+    text = journal.read_text()
+    (parked_call,) = (line for line in text.splitlines() if line.startswith('{"pending"'))
+    journal.write_text(f"{text}{parked_call}\n")  # as if nobody had said no
     with pytest.raises(JournalError, match="was parked before"):
         shop.resume(waiting)
 
@@ -623,7 +799,5 @@ def test_a_run_that_waits_is_not_pruned_before_its_time(shop: Shop, monkeypatch:
 def test_what_cannot_wait_says_so(shop: Shop) -> None:
     with pytest.raises(UsageError, match="keep_runs"):
         Agent([make_tool("pay", None, Effect.WRITE)], model=FakeModel([]), approve="park", keep_runs=False)
-    with pytest.raises(UsageError, match="conversation does not wait"):
-        shop.agent().conversation()
     with pytest.raises(UsageError, match="probing does not wait"):
         Prober(shop.tools(), approve="park")

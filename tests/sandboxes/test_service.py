@@ -15,10 +15,12 @@ import pytest
 from atc import Agent
 from atc._records.outcome import Outcome
 from atc.calls.contract import CallReply, CallRequest
-from atc.errors import SandboxUnavailable, UsageError
+from atc.calls.program_start import ProgramStart
+from atc.errors import FrameError, SandboxUnavailable, UsageError
 from atc.models.fake import FakeModel
 from atc.sandboxes.conformance import CHECKS, check_sandbox, kit
 from atc.sandboxes.contract import TIERS, Job, Limits
+from atc.sandboxes.remote import messages
 from atc.sandboxes.remote.client import ServiceSandbox
 from atc.serve.sandbox.service import ServiceSettings
 from atc.serve.tokens import Tenants
@@ -95,6 +97,33 @@ def test_a_tool_error_can_be_caught_and_read(shared: Running) -> None:
         409,
         "no seats",
     ]
+
+
+def test_a_start_holds_there_and_moves_with_the_replies(shared: Running) -> None:
+    program = "import secrets, time\nanswer = [int(time.time()), f(), int(time.time()), secrets.token_hex(8)]"
+    start = ProgramStart(1_000_000_000.0, "0f" * 32)
+
+    async def call(request: CallRequest) -> CallReply:
+        return CallReply(value=1, passed_s=3600.5)
+
+    sandbox = shared.sandbox()
+    first, again = (asyncio.run(sandbox.run(Job(program, {"f": ()}, start=start), call)).value for _ in range(2))
+    assert first[:3] == [1_000_000_000, 1, 1_000_003_600]
+    assert again == first
+
+
+@pytest.mark.parametrize(
+    "start", [1, [], {}, {"at": 1.0}, {"at": "1", "seed": "0f" * 32}, {"at": 1.0, "seed": "0F" * 32, "more": 1}]
+)
+def test_a_start_of_another_form_is_refused(start: Any) -> None:
+    with pytest.raises(FrameError, match="`start`"):
+        messages.job_of({"op": "run", "program": "", "start": start}, Limits())
+
+
+@pytest.mark.parametrize("passed", ["1", -1, True, [], 1e300])
+def test_a_reply_of_another_time_is_refused(passed: Any) -> None:
+    with pytest.raises(FrameError, match="`passed`"):
+        messages.reply_of({"op": "reply", "id": 1, "value": 1, "passed": passed})
 
 
 def test_a_failure_of_the_host_in_a_call_comes_out_and_ends_the_program(shared: Running) -> None:

@@ -46,11 +46,11 @@ def test_a_write_is_not_made_when_the_user_declines(mode: str) -> None:
 
 
 @both_eras
-def test_a_client_that_cannot_ask_gets_a_refusal_that_says_so(mode: str) -> None:
+def test_a_client_that_cannot_ask_gets_a_refusal_that_says_so_where_nothing_waits(mode: str) -> None:
     book = Book()
 
     async def main() -> None:
-        async with gateway_of(book.tool) as gateway, connected(gateway, mode) as client:
+        async with gateway_of(book.tool, approve="never") as gateway, connected(gateway, mode) as client:
             report = await run(client, WRITE)
             assert report["status"] == "denied"
             assert "cannot show its user a form" in str(report)

@@ -123,11 +123,11 @@ def broken(error: Exception) -> Callable[[Any], Any]:
     return answer
 
 
-def test_a_client_that_lies_about_what_it_can_is_refused_with_its_words() -> None:
+def test_a_client_that_lies_about_what_it_can_is_refused_with_its_words_where_nothing_waits() -> None:
     book, user = Book(), User([broken(ValueError("no such method"))])
 
     async def main() -> None:
-        async with gateway_of(book.tool) as gateway, connected(gateway, LEGACY, user) as client:
+        async with gateway_of(book.tool, approve="never") as gateway, connected(gateway, LEGACY, user) as client:
             report = await run(client, WRITE)
             assert report["status"] == "denied"
             assert "said that it can ask its user, and could not: no such method" in str(report)
@@ -136,7 +136,7 @@ def test_a_client_that_lies_about_what_it_can_is_refused_with_its_words() -> Non
     assert book.lines == []
 
 
-def test_a_client_that_never_answers_is_a_no() -> None:
+def test_a_client_that_never_answers_is_a_no_where_nothing_waits() -> None:
     book = Book()
 
     async def never(params: Any) -> Any:
@@ -144,7 +144,7 @@ def test_a_client_that_never_answers_is_a_no() -> None:
 
     async def main() -> None:
         async with (
-            gateway_of(book.tool, ask_wait_s=0.05) as gateway,
+            gateway_of(book.tool, ask_wait_s=0.05, approve="never") as gateway,
             connected(gateway, LEGACY, User([never])) as client,
         ):
             report = await run(client, WRITE)

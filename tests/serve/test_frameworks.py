@@ -85,6 +85,22 @@ def test_an_approval_is_of_one_call_and_all_that_its_question_says() -> None:
         assert isinstance(allowed.ask(other), Refusal)
 
 
+def test_a_run_that_waits_says_for_what_and_that_asking_again_does_not_help() -> None:
+    (giving, sent) = sender(WRITES.format("ann"), approve="park")
+    waiting = asyncio.run(Delegate(giving).solve("Send it"))
+    said = Delegate(giving).failure(waiting)
+    assert said.startswith(f"No answer: run {waiting.run_id} waits for a yes: send(to='ann') (`atc runs approve")
+    assert "the task is not to be given again" in said
+    assert (waiting.status, sent) == ("waiting", [])
+
+
+def test_a_grant_of_the_framework_is_asked_for_though_the_agent_would_wait() -> None:
+    (parking, sent) = sender(WRITES.format("ann"), approve="park")
+    asked: list[ApprovalRequest] = []
+    ended = asyncio.run(Delegate(Delegate(parking).asking(lambda request: not asked.append(request))).solve("Send it"))
+    assert (ended.status, sent, len(asked)) == ("answered", ["ann"], 1)
+
+
 WRITES = "```python\nanswer = send(to='{}')\n```"
 
 

@@ -304,6 +304,17 @@ def test_turns_and_plans_say_what_they_are(recorded: Recorded) -> None:
     assert (run.attributes or {})["atc.run.dry"] is True
 
 
+def test_a_run_that_waits_for_a_yes_is_no_error(recorded: Recorded) -> None:
+    """Nor is a call that it does not make because an earlier one waits, nor the program that ended there."""
+    program = code("send(n=1)\nleft = look(n=2)\nsend(n=left)\nanswer = 1")
+    assert observed(program, tools=(send, look), approve="park").run("Send").status == "waiting"
+    spans = (recorded.one(RUN), recorded.one("execute_program"), *recorded.named("execute_tool send"))
+    assert [(span.attributes or {}).get("error.type") for span in spans] == [None] * 4
+    assert all(span.status.status_code is StatusCode.UNSET for span in spans)
+    assert [(span.attributes or {})["atc.call.status"] for span in spans[2:]] == ["pending", "refused"]
+    assert recorded.metrics()["atc.runs"] == [({"atc.run.status": "waiting"}, 1)]
+
+
 def test_many_tools_are_a_retrieval(recorded: Recorded) -> None:
     def numbered(number: int) -> Any:
         def one(n: int) -> int:

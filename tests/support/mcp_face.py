@@ -12,7 +12,7 @@ from mcp import Client
 
 from atc import Tool, Toolset
 from atc.result import Effect
-from atc.serve.mcp.gateway import Gateway
+from atc.serve.mcp.gateway import Gateway, Options
 from atc.serve.mcp.server import Face
 from atc.settings import Settings
 from tests.support.inline import Inline
@@ -59,9 +59,11 @@ class User:
 
 
 @asynccontextmanager
-async def gateway_of(*tools: Tool, jail: bool = False, **settings: Any) -> AsyncIterator[Gateway]:
+async def gateway_of(
+    *tools: Tool, jail: bool = False, options: Options | None = None, **settings: Any
+) -> AsyncIterator[Gateway]:
     """A gateway over tools; programs run in a thread where no ``jail`` is asked for."""
-    gateway = Gateway(Toolset(tools), Settings.load(**settings))
+    gateway = Gateway(Toolset(tools), Settings.load(**settings), options=options)
     if not jail:
         gateway.sandbox = Inline()
     try:

@@ -165,7 +165,12 @@ class Caller:
 
 @asynccontextmanager
 async def serving(
-    *replies: Any, tools: Any = (), views: Views = PLAIN, watch: bool = False, **settings: Any
+    *replies: Any,
+    tools: Any = (),
+    views: Views = PLAIN,
+    watch: bool = False,
+    at_terminal: bool = False,
+    **settings: Any,
 ) -> AsyncIterator[Caller]:
     """A server over runs of this test; with replies of a model, tasks can be begun."""
     from atc.models.fake import FakeModel
@@ -176,9 +181,9 @@ async def serving(
     if replies:
 
         def opened(approve: Any, on_event: Any) -> Agent:
-            return Agent(tools, model=FakeModel(replies), approve=approve, on_event=on_event, **given)
+            return Agent(tools, model=FakeModel(replies), **given | {"approve": approve}, on_event=on_event)
 
-    ui = make_ui(open_store(loaded), loaded, opened, "here", views)
+    ui = make_ui(open_store(loaded), loaded, opened, "here", views, at_terminal=at_terminal)
     watching = asyncio.create_task(ui.reading.watch()) if watch else None
     try:
         yield Caller(ui)

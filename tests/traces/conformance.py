@@ -63,6 +63,16 @@ def what_is_written_is_read_back_elsewhere(opened: Opened) -> None:
     assert (journal.entries[1].state, journal.entries[1].value) == ("done", "booked \0 ü \ud83d")
     journal.close()
     assert len(list(run.peeked())) == 3
+    looked = run.peek_journal()
+    assert (looked.entries[1].state, looked.entries[1].value) == ("done", "booked \0 ü \ud83d")
+    with pytest.raises(JournalError, match="only looked at"):
+        looked.begin(2, KEY, {}, Effect.WRITE)
+    before = run.journal_version()
+    assert before is not None
+    journal = run.open_journal()
+    journal.begin(2, KEY, {"n": 1}, Effect.READ)
+    journal.close()
+    assert run.journal_version() not in (None, before)
 
 
 def a_trace_is_read_on_and_a_list_is_one_look(opened: Opened) -> None:

@@ -21,15 +21,16 @@ import pytest
 
 from atc import Agent, FakeModel, tool
 from atc._records.events import Event
+from atc.calls.approval import Approve
 from atc.calls.journal import Journal, call_key
 from atc.cli.learn import pairs_of_runs
-from atc.errors import EnvironmentProblem, JournalError
+from atc.errors import EnvironmentProblem, JournalError, RunInUse, UsageError
 from atc.result import Effect
 from atc.settings import Settings
 from atc.traces.index import AT_ONCE, FORM, RunIndex
 from atc.traces.stores import open_store, postgres_session
 from atc.traces.stores.postgres import PostgresRun, PostgresStore
-from benchmarks import store_kills
+from benchmarks import parked_kills, store_kills
 from tests.support.cli import atc
 from tests.support.postgres import Server
 
@@ -92,12 +93,16 @@ def test_a_list_of_10_000_runs_takes_few_queries(
 @tool(effect="write")
 def book(n: int) -> int:
     """Book a seat."""
+    BOOKED.append(n)
     return n
 
 
-def agent_of(address: str, *programs: str) -> Agent:
+BOOKED: list[int] = []
+
+
+def agent_of(address: str, *programs: str, approve: Approve = "always") -> Agent:
     replies = [f"```python\n{program}\n```" for program in programs]
-    return Agent([book], model=FakeModel(replies), approve="always", sentence=False, learn=False, store=address)
+    return Agent([book], model=FakeModel(replies), approve=approve, sentence=False, learn=False, store=address)
 
 
 def test_runs_conversations_and_commands_work_over_it(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +128,65 @@ def test_runs_conversations_and_commands_work_over_it(address: str, monkeypatch:
     found = json.loads(atc("runs", "--delete", "all", "--json").stdout)
     assert len(found["deleted"]) == 3
     assert json.loads(atc("runs", "--json").stdout) == []
+
+
+def parked(address: str) -> tuple[str, list[int]]:
+    """A run whose two writes wait for a yes: its id, and their numbers."""
+    agent = agent_of(address, "answer = [book(n=1), book(n=2)]", approve="park")
+    with agent:
+        waiting = agent.run("book two")
+    assert waiting.status == "waiting"
+    return waiting.run_id, [call.index for call in waiting.pending]
+
+
+def test_a_yes_is_given_by_another_client_of_the_store_and_a_third_one_goes_on(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    BOOKED.clear()
+    run_id, (first, second) = parked(address)
+    monkeypatch.setenv("ATC_STORE", address)
+    (listed,) = json.loads(atc("approvals", "--json").stdout)
+    assert (listed["run_id"], [call["index"] for call in listed["pending"]]) == (run_id, [first, second])
+    with agent_of(address) as agent:
+        agent.approve(run_id, calls=[first], by="ann")
+    with agent_of(address, approve="park") as agent:  # it sends what has a yes, and waits on
+        again = agent.resume(run_id)
+    assert (again.status, [call.index for call in again.pending], BOOKED) == ("waiting", [second], [1])
+    assert json.loads(atc("runs", "approve", run_id, "--deny", "--json").stdout)["decided"] == {str(second): False}
+    assert json.loads(atc("approvals", "--json").stdout) == []
+    with agent_of(address, approve="park") as agent:
+        assert (agent.resume(run_id).status, BOOKED) == ("denied", [1])
+
+
+def test_of_two_clients_that_decide_at_once_the_first_counts(address: str) -> None:
+    BOOKED.clear()
+    run_id, numbers = parked(address)
+    late: list[str] = []
+
+    def decided(name: str, deny: bool) -> dict[int, bool]:
+        """The calls about which this client has decided: it goes over all of them."""
+        found: dict[int, bool] = {}
+        with agent_of(address) as agent:
+            for number in numbers:
+                while number not in found:
+                    try:
+                        agent.approve(run_id, calls=[number], deny=deny, by=name)
+                        found[number] = not deny
+                    except RunInUse:
+                        time.sleep(0.005)
+                    except UsageError as error:
+                        late.append(str(error))
+                        break
+        return found
+
+    with ThreadPoolExecutor(2) as deciders:
+        of_ann, of_bob = deciders.map(decided, ("ann", "bob"), (False, True))
+    assert [*sorted((*of_ann, *of_bob))] == numbers  # each by one of them
+    assert ["before, by" in text for text in late] == [True, True]
+    with agent_of(address, approve="park") as agent:
+        done = agent.resume(run_id)
+    before_a_no = 2 if not of_bob else numbers.index(min(of_bob))
+    assert (len(BOOKED), done.status) == (before_a_no, "denied" if of_bob else "answered")
 
 
 # -- who may write -----------------------------------------------------------------------------------------------------
@@ -447,3 +511,10 @@ def test_a_sample_of_the_campaign_of_kills(server: Server) -> None:
     assert (figures["done twice"], figures["lost"]) == (0, 0)
     assert set(figures["ends of the runs"]) <= {"answered", "in_doubt"}, "what is in doubt stays so"
     assert figures["in doubt"] or "in_doubt" not in figures["ends of the runs"]
+
+
+def test_a_sample_of_the_campaign_of_kills_of_runs_that_wait(server: Server) -> None:
+    found = parked_kills.measured(5, seed=4, server=server)
+    assert found.kills.total() >= 5
+    assert found.wrong == 0
+    assert found.ends.keys() <= {"answered", "denied", "in_doubt"}

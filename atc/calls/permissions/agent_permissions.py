@@ -151,7 +151,7 @@ class _Chosen:
             return Refusal("calls with effects are not approved in this run", by_user=True)
         if decision.verdict == "allow" and ordinary:
             return True
-        if request.decided is not None:
+        if request.decided is not None or decision.waits:
             return None
         if choice == "always" and decision.rule is None and ordinary:
             return True
@@ -166,8 +166,6 @@ class _Chosen:
 
     async def ask(self, request: ApprovalRequest) -> Verdicts:
         """Ask as the choice says."""
-        if request.decided is not None:
-            return request.decided
         choice = self._approval.approve
         if choice == "park":  # writes wait before they come here
             return Refusal("it needs a yes, and a read does not wait for one")

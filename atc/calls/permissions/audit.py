@@ -36,14 +36,24 @@ _MAX_LINE = 200_000
 _LOCK_S = 2.0
 
 
+Verdict = Literal["allowed", "refused", "parked", "approved", "denied", "voided", "expired"]
+
+
 class AuditRecord(BaseModel):
     """One decision.
 
     Attributes:
         at: when, UTC, ISO 8601.
         principal: who called, as far as that was proved; ``client`` is what it calls itself.
+        verdict: ``allowed`` or ``refused``, when it was to be made; ``parked``: it waits for a yes; ``approved`` or
+            ``denied``, when somebody decided about it while it waited; ``voided``: a yes to it does not hold any more;
+            ``expired``: nobody decided in time.
         by: ``rule N``, ``default``, ``user``, ``nobody`` (who could have been asked), ``read_only``, ``grant``,
             ``choice`` (``--approve``) or ``cap NAME``.
+        who: who decided while it waited. ``via``: where.
+        call: its number in the run, where it waits or waited.
+        why: it was voided: ``tool``, ``reads``, ``question`` (there is more to ask), ``approver`` (no approver said it)
+            or ``expired``.
         repeats: the run of the same caller that did the same.
     """
 
@@ -56,8 +66,12 @@ class AuditRecord(BaseModel):
     tool: str
     effect: Effect
     arguments: dict[str, str] = Field(default_factory=dict)
-    verdict: Literal["allowed", "refused"]
+    verdict: Verdict
     by: str
+    who: str = ""
+    via: str = ""
+    call: int = 0
+    why: str = ""
     repeats: str = ""
 
 
@@ -81,10 +95,14 @@ class AuditLog:
         tool: str,
         effect: Effect,
         arguments: Mapping[str, Any],
-        allowed: bool,
+        verdict: Verdict,
         by: str,
         run: str = "",
         repeats: str = "",
+        who: str = "",
+        via: str = "",
+        call: int = 0,
+        why: str = "",
     ) -> None:
         """Write down a decision, before what it allows is done. While another process writes, the event loop goes on.
 
@@ -100,8 +118,12 @@ class AuditLog:
             tool=tool[:MAX_NAME],
             effect=effect,
             arguments=self._shown(arguments),
-            verdict="allowed" if allowed else "refused",
+            verdict=verdict,
             by=by[:MAX_NAME],
+            who=self._redactor.text(who)[:MAX_NAME],
+            via=via[:MAX_NAME],
+            call=call,
+            why=why[:MAX_NAME],
             repeats=repeats[:MAX_NAME],
         )
         line = json.dumps(_whole(record.model_dump(exclude_defaults=True))) + "\n"  # in ASCII

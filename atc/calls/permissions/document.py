@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 
 from atc._host.files import read_own
 from atc._host.trust import parse_toml
+from atc.calls.permissions.approvers import KEY_BYTES, PRIVATE, Approvers, decoded
 from atc.calls.permissions.conditions import MAX_CONDITIONS, Condition, condition_of
 from atc.calls.permissions.facts import Caps, Grant, Restriction, Rule, Verdict
 from atc.calls.permissions.patterns import Patterns, pattern_problem, patterns_of
@@ -29,6 +30,8 @@ from atc.tools.keys import IdempotencyKey
 MAX_FILE = 256_000
 """Bytes of a permissions file."""
 MAX_RULES, MAX_PATTERNS, MAX_CLIENTS = 500, 200, 500
+MAX_NAME = 100
+"""Characters of an approver's name."""
 MAX_SHOWN = 5
 """Mistakes that one message names."""
 _MOST = 1_000_000
@@ -101,6 +104,7 @@ class _RuleText(_Part):
     arguments: Annotated[tuple[Condition, ...], BeforeValidator(_conditions)] = ()
     principal: PatternsOf | None = None
     client: PatternsOf | None = None
+    wait: Literal["park"] | None = None
 
     @model_validator(mode="after")
     def _one_verdict(self) -> _RuleText:
@@ -112,6 +116,8 @@ class _RuleText(_Part):
                 "`client` stands beside `ask` and `deny` alone: what a client calls itself is a claim and no right. "
                 "`principal` is who it was proved to be"
             )
+        if said != ["ask"] and self.wait is not None:
+            raise _wrong("`wait` stands beside `ask` alone: what is allowed or denied waits for no yes")
         return self
 
     def rule(self, number: int) -> Rule:
@@ -121,7 +127,20 @@ class _RuleText(_Part):
         verdict: Verdict = "deny" if self.deny is not None else "ask"
         tools = self.deny if self.deny is not None else self.ask
         assert tools is not None
-        return Restriction(number, verdict, tools, *common, self.client)
+        return Restriction(number, verdict, tools, *common, self.client, self.wait)
+
+
+def _public_key(given: Any) -> bytes:
+    if isinstance(given, str) and given.startswith(PRIVATE):
+        raise _wrong("is a private key: it belongs to the approver alone. Make a new one (`atc permissions approver`)")
+    key = decoded(given, KEY_BYTES) if isinstance(given, str) else None
+    if key is None:
+        raise _wrong("is no public key, as `atc permissions approver NAME` prints it")
+    return key
+
+
+class _ApproverText(_Part):
+    public_key: Annotated[bytes, BeforeValidator(_public_key)]
 
 
 class _CapsText(_Part):
@@ -204,14 +223,18 @@ class _File(_Part):
     effects: dict[str, EffectName] = Field(default_factory=dict, max_length=MAX_RULES)
     caps: _CapsText = Field(default_factory=lambda: _CapsText.model_validate({}))
     clients: dict[str, _ClientText] = Field(default_factory=dict, max_length=MAX_CLIENTS)
+    approvers: dict[str, _ApproverText] | None = Field(None, min_length=1, max_length=MAX_CLIENTS)
     tools: dict[str, _ToolText] = Field(default_factory=dict, max_length=MAX_RULES)
 
     @model_validator(mode="after")
-    def _patterns_as_keys(self) -> _File:
+    def _names(self) -> _File:
         for table in ("effects", "tools"):
             for pattern in getattr(self, table):
                 if problem := pattern_problem(pattern):
                     raise _wrong(f"`{table}`: the pattern {pattern[:60]!r} {problem}")
+        for name in self.approvers or ():
+            if not (name.strip() == name and name.isprintable() and 0 < len(name) <= MAX_NAME):
+                raise _wrong(f"`approvers`: a name has 1 to {MAX_NAME} characters that can be seen")
         return self
 
 
@@ -223,6 +246,7 @@ class Document(_Part):
         rules: in the order of the file.
         effects: what tools are taken for, with the patterns of their names.
         sections: by principal; ``*`` is everyone who has none.
+        approvers: who may decide about calls.
         tools: how calls of tools are sent again, settled and undone, in the order of the file.
     """
 
@@ -232,6 +256,7 @@ class Document(_Part):
     effects: tuple[tuple[Patterns, Effect], ...]
     caps: Caps
     sections: dict[str, Section]
+    approvers: Approvers
     tools: tuple[ToolTable, ...]
 
 
@@ -270,6 +295,7 @@ def read_document(path: Path) -> Document:
         effects=effects,
         caps=file.caps.caps(),
         sections=sections,
+        approvers=Approvers({name: each.public_key for name, each in (file.approvers or {}).items()}),
         tools=tuple(each.table(pattern) for pattern, each in file.tools.items()),
     )
 
@@ -281,6 +307,8 @@ def _place(location: tuple[int | str, ...]) -> str:
             return ""
         case ("rules", int() as index, *rest):
             where, rest = f"rule {index + 1}", list(rest)
+        case ("approvers", str() as name, *rest):
+            where, rest = f"approver {name[:60]!r}", list(rest)
         case ("clients", str() as principal, *rest):
             where, rest = f"client {principal[:60]!r}", list(rest)
         case ("tools", str() as pattern, *rest):

@@ -64,6 +64,11 @@ class Rule:
     conditions: tuple[Condition, ...] = ()
     principals: Patterns | None = None
 
+    @property
+    def waits(self) -> bool:
+        """Return whether the yes that it wants is given elsewhere: the run ends, and the call waits."""
+        return False
+
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
         """Return whether it speaks of a caller's calls of a tool, whatever their arguments are."""
         raise NotImplementedError
@@ -103,9 +108,15 @@ class Restriction(Rule):
 
     Attributes:
         clients: patterns over the names that clients give themselves; ``None``: any.
+        wait: ``park``: the run ends, and the call waits for a yes that is given elsewhere.
     """
 
     clients: Patterns | None = None
+    wait: Literal["park"] | None = None
+
+    @property
+    def waits(self) -> bool:
+        return self.wait == "park"
 
     def speaks_of(self, caller: Caller, protocol: Protocol, effect: Effect) -> bool:
         if not may_name(self.tools, protocol):
@@ -136,6 +147,7 @@ class Decision:
         effect: of the tool, as the permissions take it.
         unjudged: the arguments are more than the rules could judge within their budget of work, so that rules that
             restrict count them.
+        waits: a yes to it, if it needs one, is given elsewhere, and not by whoever runs the program.
     """
 
     verdict: Verdict
@@ -144,6 +156,12 @@ class Decision:
     why: Why = "default"
     effect: Effect = Effect.UNKNOWN
     unjudged: bool = False
+    waits: bool = False
+
+    @property
+    def parks(self) -> bool:
+        """Return whether it says that the call waits, of itself and without anything odd about the call."""
+        return self.verdict == "ask" and self.waits
 
 
 @dataclass(frozen=True)

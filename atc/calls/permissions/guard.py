@@ -12,16 +12,19 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 from typing import Protocol as Interface
 
-from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Refusal, Verdicts
-from atc.calls.permissions.audit import AuditLog
+from atc.calls.approval import Approval, ApprovalRequest, EarlierWrites, Parked, Refusal, Verdicts
+from atc.calls.permissions.audit import AuditLog, Verdict
 from atc.calls.permissions.facts import Caller, Caps, Decision
 from atc.calls.permissions.permissions import Permissions, decided_by, oddity, refusal, to_allow
 from atc.errors import AtcError, UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
+
+if TYPE_CHECKING:
+    from atc.calls.parked import ParkedCall
 
 # ----------------------------------------------------------------------------------------------------------------------
 # How often a principal calls, over all its connections and runs. It is counted in this process, by a clock that nobody
@@ -174,6 +177,15 @@ class Guard:
             choice=self._choice,
         )
 
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        return self.permissions.may_park
+
+    def holds(self, call: ParkedCall) -> bool:
+        """Return whether the decision about a parked call is of somebody who may decide."""
+        return call.decision is None or self.permissions.approvers.have_signed(self.run, call, call.decision)
+
     def approval(self, earlier: EarlierWrites | None = None) -> Approval:
         """Return the rule for a broker; ``earlier``: what the caller's other runs did."""
         return Approval(self.asker, reads=True, earlier=earlier, policy=self)
@@ -213,14 +225,20 @@ class Guard:
         except BaseException:
             self._limiter.give_back(caps, writes=writes)
             with suppress(AtcError, OSError):
-                await self._write(request, decision, allowed=False, by="nobody")
+                await self._write(request, decision, "refused", "nobody")
             raise
         if noted is not True:
             self._limiter.give_back(caps, writes=writes)
         return noted
 
     async def _asked(self, request: ApprovalRequest, decision: Decision) -> tuple[Verdicts, str]:
-        answer = self._ask(replace(request, effect=decision.effect))
+        answer: Verdicts | Awaitable[Verdicts]
+        if request.decided is not None:
+            answer = request.decided
+        elif decision.waits:  # a write waits before it comes here
+            answer = Refusal("a yes to it is given elsewhere, and here it cannot wait for one")
+        else:
+            answer = self._ask(replace(request, effect=decision.effect))
         if inspect.isawaitable(answer):
             answer = await answer
         if isinstance(answer, Refusal) and not answer.by_user:
@@ -259,13 +277,24 @@ class Guard:
         if allowed and decision.effect is Effect.READ and by == "default":
             return answer
         try:
-            await self._write(request, decision, allowed=allowed, by=by)
+            await self._write(request, decision, "allowed" if allowed else "refused", by)
         except (AtcError, OSError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             return Refusal(f"the audit log cannot be written ({why}), so no call is made that it should have")
         return answer
 
-    async def _write(self, request: ApprovalRequest, decision: Decision, *, allowed: bool, by: str) -> None:
+    async def note(self, request: ApprovalRequest, decision: Decision, parked: Parked) -> None:
+        """Write down what became of a call that waits, or waited.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        by = "user" if parked.event == "voided" else "nobody" if parked.event == "expired" else decided_by(decision)
+        await self._write(request, decision, parked.event, by, parked)
+
+    async def _write(
+        self, request: ApprovalRequest, decision: Decision, verdict: Verdict, by: str, parked: Parked | None = None
+    ) -> None:
         if self._audit is None:
             return
         await self._audit.note(
@@ -273,10 +302,13 @@ class Guard:
             tool=request.tool,
             effect=decision.effect,
             arguments=request.arguments,
-            allowed=allowed,
+            verdict=verdict,
             by=by,
             run=self.run,
             repeats=request.repeats,
+            who=request.decided_by if parked is None else parked.who,
+            call=0 if parked is None else parked.call,
+            why="" if parked is None else parked.why,
         )
 
 
@@ -293,9 +325,22 @@ class Judged:
         """Return why no choice can allow the call."""
         return self.guard.refusal(self.decision) if self.decision.verdict == "deny" else None
 
+    @property
+    def waits(self) -> bool:
+        """Return whether the call waits for a yes that is given elsewhere."""
+        return self.ruled is None and self.decision.waits and self.decision.effect is not Effect.READ
+
     async def answer(self, request: ApprovalRequest) -> Verdicts:
         """Answer, with a question where one is needed."""
         return await self.guard.answer(request, self.decision, self.ruled)
+
+    async def note(self, request: ApprovalRequest, parked: Parked) -> None:
+        """Write down what became of the call while it waits.
+
+        Raises:
+            AtcError, OSError: it cannot be written.
+        """
+        await self.guard.note(request, self.decision, parked)
 
 
 def _by(decision: Decision, answer: Literal[True] | Refusal) -> str:

@@ -1,6 +1,7 @@
 """The user's permissions: of all rules that speak of a call the strictest counts: deny, then ask, then allow.
 
-Where none does, reads are allowed and all else is asked about.
+Of two that ask, the one counts that has the call wait. Where none speaks, reads are allowed and all else is asked
+about.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from atc import wording
 from atc._host.invisible import is_invisible
 from atc.calls.approval import ApprovalRequest
+from atc.calls.permissions.approvers import Approvers
 from atc.calls.permissions.document import Section, read_document
 from atc.calls.permissions.facts import LOCAL, Caller, Caps, Decision, Restriction, Rule, Verdict, Who
 from atc.calls.permissions.patterns import Patterns, Reader, effect_of, literal, pattern_problem, surely_names
@@ -42,6 +44,7 @@ class Permissions:
         read_only: no call with effects is made, whoever makes it.
         caps: on what every caller does.
         sections: of single principals.
+        approvers: who alone may say yes or no to a call.
         path: of the file; empty without one.
         tools: how calls of tools are sent again, settled and undone (:mod:`.tool_tables`).
     """
@@ -52,6 +55,7 @@ class Permissions:
     caps_of_all: Caps = field(default_factory=Caps)
     sections: Mapping[str, Section] = field(default_factory=dict)
     path: str = ""
+    approvers: Approvers = field(default_factory=Approvers)
     tools: tuple[ToolTable, ...] = ()
 
     @classmethod
@@ -73,7 +77,7 @@ class Permissions:
         """
         file = read_document(Path(path))
         read_only = read_only or file.read_only
-        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path, file.tools)
+        return cls(file.rules, file.effects, read_only, file.caps, file.sections, file.path, file.approvers, file.tools)
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
@@ -89,20 +93,26 @@ class Permissions:
         barred = self._barred(client, protocol, effect)
         if barred is not None:
             return barred
-        reader = Reader()
-        verdicts: tuple[Verdict, ...] = ("deny", "ask", "allow")
-        for verdict in verdicts:
+        reader, elsewhere = Reader(), bool(self.approvers)
+        verdicts: tuple[tuple[Verdict, bool], ...] = (("deny", False), ("ask", True), ("ask", False), ("allow", False))
+        for verdict, waits in verdicts:
             for rule in self.rules:
                 if (
-                    rule.verdict == verdict
+                    (rule.verdict, rule.waits) == (verdict, waits)
                     and rule.speaks_of(client, protocol, effect)
                     and rule.fits(arguments, reader)
                 ):
-                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent)
+                    waits = waits or (elsewhere and verdict != "deny")
+                    return Decision(verdict, rule, why="rule", effect=effect, unjudged=reader.is_spent, waits=waits)
         if effect is Effect.READ:
             return Decision("allow", effect=effect)
         line = allowing(protocol.name, client.principal)
-        return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent)
+        return Decision("ask", line=line, effect=effect, unjudged=reader.is_spent, waits=elsewhere)
+
+    @property
+    def may_park(self) -> bool:
+        """Return whether a call may have to wait for a yes that is given elsewhere."""
+        return bool(self.approvers) or any(rule.waits for rule in self.rules)
 
     def sees(self, client: Caller, protocol: Protocol) -> bool:
         """Return whether a caller can make some call of a tool. Others it need not see."""
@@ -258,7 +268,8 @@ def _too_much(decision: Decision) -> str:
 def oddity(request: ApprovalRequest) -> str:
     """Return why a call wants a person though a rule allows such calls."""
     if request.is_repeat:
-        return f"{wording.repeat(request.repeats, request.in_doubt, request.same_as)} before"
+        did = wording.repeat(request.repeats, request.in_doubt, request.same_as, request.waits)
+        return did if request.waits else f"{did} before"
     if request.instead_of:
         return f"it takes the place of {', '.join(request.instead_of)}"
     return f"it depends on what the check warned about: {'; '.join(request.warnings)[:MAX_ERROR]}"

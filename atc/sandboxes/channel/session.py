@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from asyncio.tasks import _enter_task, _leave_task
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Container, Coroutine, Generator
 from functools import partial
 from typing import Any
 
@@ -68,7 +68,8 @@ class Session:
         inputs = await asyncio.to_thread(packing, job.inputs) if job.inputs else {}  # they may be large
         body = {"program": job.program, "tools": tools, "inputs": inputs}
         dry = {"dry_run": True} if job.dry_run else {}
-        await self._channel.send({"op": "run", **body, **dry, "frame_bytes": limits.frame_bytes})
+        begun = {"start": {"at": job.start.at, "seed": job.start.seed}} if job.start is not None else {}
+        await self._channel.send({"op": "run", **body, **dry, **begun, "frame_bytes": limits.frame_bytes})
 
     async def serve(self) -> Outcome:
         """Serve the program to its end.
@@ -192,11 +193,14 @@ class Session:
 
 
 def _reply_frame(number: int, reply: CallReply) -> dict[str, Any]:
+    frame: dict[str, Any] = {"op": "reply", "id": number}
+    if reply.passed_s is not None:
+        frame["passed"] = reply.passed_s
     if reply.error is not None:
-        failed = {"op": "reply", "id": number, "error": {"message": reply.error, "status": reply.status}}
-        return failed | {"done": True} if reply.done else failed
-    known = {"op": "reply", "id": number, "value": pack(reply.value)}
-    return known | {"planned": True} if reply.planned else known
+        frame["error"] = {"message": reply.error, "status": reply.status}
+        return frame | {"done": True} if reply.done else frame
+    frame["value"] = pack(reply.value)
+    return frame | {"planned": True} if reply.planned else frame
 
 
 def value_of(packed: Any) -> Any:
@@ -226,7 +230,9 @@ def as_call_request(frame: dict[str, Any]) -> CallRequest:
     ):
         raise FrameError("the sandbox sent a call of the wrong form")
     given = {name: value_of(each) for name, each in arguments.items()}
-    return CallRequest(number, tool[:200], given, _line(line), unknown=_unknown(frame.get("unknown")))
+    unknown = _unknown(frame.get("unknown"))
+    forms = _forms(frame.get("forms"), unknown)
+    return CallRequest(number, tool[:200], given, _line(line), unknown=unknown, forms=forms)
 
 
 def as_program_error(raw: Any) -> ProgramError:
@@ -269,6 +275,19 @@ def _unknown(raw: Any) -> dict[str, list[tuple[int, tuple[str | int, ...]]]]:
     if found != made or not all(found.values()):
         raise FrameError("the sandbox sent a call of the wrong form")
     return found
+
+
+def _forms(raw: Any, unknown: Container[str]) -> dict[str, Any] | None:
+    """Return how a program says that such arguments are made; what is none is read where it is used.
+
+    Raises:
+        FrameError: it is of another argument, or no object.
+    """
+    if raw is None:
+        return None
+    if not isinstance(raw, dict) or not all(name in unknown for name in raw):
+        raise FrameError("the sandbox sent a call of the wrong form")
+    return {name: value_of(form) for name, form in raw.items()}
 
 
 def _line(raw: Any) -> int:

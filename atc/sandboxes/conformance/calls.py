@@ -259,6 +259,8 @@ answer = 1
     same([(r.tool, r.arguments["tool"]) for r in asked[2:]], [("all_pages", "g")], "the calls after these")
     places = [{name: list(map(tuple, found)) for name, found in r.unknown.items()} for r in asked]
     same(places, [{}, {"b": [(1, ("id", 0))]}, {"a": [(1, ("x",))]}], "what rests on the planned call")
+    made = {"object": {"c": {"hole": [1, ["id", 0]]}, "d": {"value": 2}}}
+    same([r.forms for r in asked], [None, {"b": made}, {"a": {"hole": [1, ["x"]]}}], "how it is made of that")
     raised(outcome, "PlannedValue", "f", line=6)
     same(outcome.error and outcome.error.origin, (1, ("ok",)), "what was needed of it")
     asked.clear()

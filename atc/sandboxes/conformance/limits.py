@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import os
 import signal
@@ -11,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from atc.calls.clock import Clock
-from atc.calls.contract import CallReply
+from atc.calls.contract import CallReply, CallRequest
+from atc.calls.program_start import ProgramStart
 from atc.sandboxes.conformance import kit
 from atc.sandboxes.conformance.kit import Group, Lab, NotApplicable, demand, describe, of_kind, raised, same
 from atc.sandboxes.contract import Job
@@ -151,6 +153,36 @@ answer = [random.random(), str(uuid.uuid4()), secrets.token_hex(), os.urandom(8)
     drawn = [await lab.answer(program) for _ in range(5)]
     for column in zip(*drawn, strict=True):
         demand(len(set(column)) == len(column), f"several programs drew the same: {column}")
+
+
+@_APART.check("a program that runs again from the same start reads the same clock and draws the same numbers")
+async def _(lab: Lab) -> None:
+    program = """
+import datetime, os, random, secrets, time, uuid
+answer = [datetime.datetime.now(datetime.timezone.utc).isoformat(), time.strftime("%Y"), str(datetime.date.today())]
+answer += [random.random(), random.Random().random(), str(uuid.uuid4()), str(uuid.uuid1()), secrets.token_hex()]
+answer += [os.urandom(8).hex(), list({"ann", "bo", "cy", "di", "ed"})]
+began = time.time()
+time.sleep(0.05)
+f()
+answer += [time.time(), time.time() - began > 90]
+"""
+
+    async def call(request: CallRequest) -> CallReply:
+        return CallReply(passed_s=100.0)
+
+    async def drawn(start: ProgramStart) -> Any:
+        outcome = await lab.sandbox.run(Job(program, {"f": ()}, lab.sandbox.limits, start=start), call)
+        of_kind(outcome, "finished")
+        return outcome.value
+
+    start = ProgramStart(1_000_000_000.5, "0f" * 32)
+    first = await drawn(start)
+    same(first[0][:21], "2001-09-09T01:46:40.5", "the time at the start")
+    same([first[1], first[2][:5], first[-1]], ["2001", "2001-", True], "the year, and whether the clock moved on")
+    same(await drawn(start), first, "what the program read and drew when it ran again")
+    other = await drawn(dataclasses.replace(start, seed="f0" * 32))
+    demand(all(a != b for a, b in zip(first[3:9], other[3:9], strict=True)), "two seeds gave the same numbers")
 
 
 @_APART.check("fifty programs at once each get their own answer")

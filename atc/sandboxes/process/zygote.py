@@ -316,6 +316,8 @@ def _ends() -> tuple[socket.socket, socket.socket, int, int, int, int]:
     return ours, theirs, out[0], err[0], out[1], err[1]
 
 
+_HASH_SEED = "1"
+"""As ``sandbox/start.py``, which says why, has it for a container."""
 _OPEN: weakref.WeakSet[Zygote] = weakref.WeakSet()
 
 
@@ -350,12 +352,12 @@ def start_zygote(settings: dict[str, Any]) -> Zygote:
     arguments = json.dumps({**settings, "control": theirs.fileno()})
     try:
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
+            [sys.executable, "-P", "-s", "-S", str(resource_dir("sandbox").resolve() / "zygote.py"), arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             pass_fds=(theirs.fileno(),),
-            env={},
+            env={"PYTHONHASHSEED": _HASH_SEED},
             cwd="/",
             start_new_session=True,
         )

@@ -17,14 +17,16 @@ from atc._records.outcome import Outcome, OutcomeKind, ProgramError
 from atc._records.packing import pack
 from atc._records.strict_json import parse
 from atc.calls.contract import CallReply, CallRequest
+from atc.calls.program_start import MOST_PASSED_S, ProgramStart
 from atc.errors import FrameError, UsageError
 from atc.sandboxes import inputs
 from atc.sandboxes.channel.session import value_of
 from atc.sandboxes.contract import TIERS, Job, Limits, least
 
-PROTOCOL = 5
+PROTOCOL = 6
 """2: bytes are tagged in values (:mod:`atc._records.packing`). 3: ``inputs`` of a program, ``pause`` and ``resume``.
-4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply."""
+4: ``dry_run`` of a program, ``planned`` of a reply, and ``unknown`` of a call. 5: ``done`` of a reply. 6: ``start``
+of a program, ``passed`` of a reply, and ``forms`` of a call."""
 MESSAGE_BYTES = 16 << 20
 """The largest message that a service takes: a program with its tools, or a tool's answer."""
 MAX_TOOLS = 2_000
@@ -91,7 +93,8 @@ def job_of(message: dict[str, Any], most: Limits) -> Job:
     dry_run = message.get("dry_run", False)
     if type(dry_run) is not bool:
         raise FrameError("`dry_run` must be true or false")
-    return Job(program, tools, limits, _inputs_of(message.get("inputs", {}), tools, limits), dry_run=dry_run)
+    given = _inputs_of(message.get("inputs", {}), tools, limits)
+    return Job(program, tools, limits, given, dry_run=dry_run, start=_start_of(message.get("start")))
 
 
 def pause_message(stopped: bool) -> dict[str, Any]:
@@ -118,15 +121,30 @@ def reply_of(message: dict[str, Any]) -> tuple[int, CallReply]:
     number = message.get("id")
     if message.get("op") != "reply" or type(number) is not int or ("value" in message) == ("error" in message):
         raise FrameError("after `run` only pauses and replies are taken; a reply has an `id`, and `value` or `error`")
+    passed_s = message.get("passed")
+    if passed_s is not None and (type(passed_s) not in (int, float) or not 0 <= passed_s < MOST_PASSED_S):
+        raise FrameError("`passed` must be a number of seconds")
     if "value" in message:
-        return number, CallReply(value=value_of(message["value"]), planned=message.get("planned") is True)
+        planned = message.get("planned") is True
+        return number, CallReply(value=value_of(message["value"]), planned=planned, passed_s=passed_s)
     error = message["error"]
     if not isinstance(error, dict) or not isinstance(error.get("message"), str):
         raise FrameError("the `error` of a reply must be an object with a `message`")
     status = error.get("status")
     if status is not None and type(status) not in (int, str):
         raise FrameError("the `status` of an error must be a whole number, text or null")
-    return number, CallReply(error=error["message"], status=status, done=message.get("done") is True)
+    done = message.get("done") is True
+    return number, CallReply(error=error["message"], status=status, done=done, passed_s=passed_s)
+
+
+def _start_of(raw: Any) -> ProgramStart | None:
+    """Return the start in a ``run`` message, if it has one."""
+    if raw is None:
+        return None
+    try:
+        return ProgramStart(**raw)
+    except (TypeError, ValueError):
+        raise FrameError("`start` must have a time, `at`, and a `seed`") from None
 
 
 def _inputs_of(raw: Any, tools: Container[str], limits: Limits) -> dict[str, Any]:
@@ -173,7 +191,8 @@ def call_message(request: CallRequest) -> dict[str, Any]:
     """Return the message that asks the caller for a tool call."""
     arguments = {name: pack(value) for name, value in request.arguments.items()}
     made = {"op": "call", "id": request.number, "tool": request.tool, "args": arguments, "line": request.line}
-    return made | {"unknown": dict(request.unknown)} if request.unknown else made
+    forms = {"forms": pack(dict(request.forms))} if request.forms is not None else {}
+    return made | {"unknown": dict(request.unknown)} | forms if request.unknown else made
 
 
 def refusal_message(code: str, why: str, *, handed_over: bool) -> dict[str, Any]:

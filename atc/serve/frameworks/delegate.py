@@ -18,7 +18,7 @@ from atc.calls.permissions import agent_permissions
 from atc.errors import AtcError, UsageError
 from atc.result import Call, Effect, Result
 from atc.run.previews import preview
-from atc.wording.outcomes import caveats
+from atc.wording.outcomes import caveats, run_failed
 from atc.wording.prompting import prompt
 
 NAME = "solve_task"
@@ -90,6 +90,8 @@ class Delegate:
         shown = Redactor(self.agent.settings.secrets)
         effects = [call for call in result.calls if call.effect is not Effect.READ]
         reason = result.fault.message if result.fault is not None else f"the run ended as {result.status}"
+        if result.status == "waiting":
+            reason = run_failed(result)
         return prompt(
             "delegate",
             part="failure",

@@ -54,6 +54,27 @@ def asker_of(request: ToolRequest) -> Ask:
     return running.ask
 
 
+def waits(request: ToolRequest) -> bool:
+    """Return whether a call that needs a yes waits for it, and its run ends meanwhile: where the settings say so
+    (``approve="park"``), or where the client cannot ask its user. ``approve="never"`` refuses such a call, as does a
+    server that keeps no runs: nobody could find what waits."""
+    return _may_wait(request) and (request.gateway.settings.approve == "park" or bool(_cannot_ask(request)))
+
+
+def lapses(request: ToolRequest) -> asyncio.Event | None:
+    """Return what is set once the client's user has left a question unanswered, where the call waits then: whoever
+    asks for it ends the program."""
+    running = request.running
+    if running is None or not _may_wait(request):
+        return None
+    running.may_wait = True
+    return running.lapsed
+
+
+def _may_wait(request: ToolRequest) -> bool:
+    return request.gateway.keeps_runs and request.gateway.settings.approve != "never"
+
+
 def carried(handler: Handler) -> Handler:
     """Let the work of a handler go on in a task of its own, which may ask the client's user by :func:`asker_of`."""
 
@@ -99,18 +120,18 @@ async def _elicit(request: ToolRequest, running: Running[Answer], question: Ques
     try:
         await asyncio.wait((asking, question.answer), timeout=wait_s, return_when=asyncio.FIRST_COMPLETED)
         if not asking.done():
-            question.settle(Refusal(unanswered(wait_s)))
+            running.lapse(question, unanswered(wait_s))
             return
         try:
             answer: ElicitAnswer = asking.result()
         except MCPError as error:
-            question.settle(Refusal(f"the client said that it can ask its user, and could not: {error.message[:200]}"))
+            running.lapse(question, f"the client said that it can ask its user, and could not: {error.message[:200]}")
             return
         except ValidationError:
             answer = None
         except Exception as error:
             _log.warning("a question to a client failed", exc_info=error)
-            question.settle(Refusal("the question about this call could not be brought to the client"))
+            running.lapse(question, "the question about this call could not be brought to the client")
             return
         _settle(running, question, answer, request)
     finally:
@@ -191,7 +212,9 @@ def message_of(request: ApprovalRequest, redactor: Redactor, wait_s: float) -> s
             f"It is called {wording.takes_place([question.visible_name(each) for each in request.instead_of])}."
         )
     if request.repeats:
-        if request.in_doubt:
+        if request.waits:
+            did = "waits for a yes to the same. Yes to both does it twice."
+        elif request.in_doubt:
             did = "may have done the same: it was cut off, or is doing it now. Yes may do it twice."
         else:
             did = "did the same. Yes does it again."

@@ -21,6 +21,7 @@ from atc.calls.entry import CallKey
 from atc.calls.journal_records import source_of
 from atc.errors import EnvironmentProblem, UsageError
 from atc.result import Effect
+from atc.serve.mcp.waiting import WaitingRuns
 from atc.traces.stores.base import RUN_ID, RecentJournal, RunStore, StoredRun
 
 # -- who calls ---------------------------------------------------------------------------------------------------------
@@ -120,7 +121,12 @@ class KeptRuns:
             return []
 
     def _is_owned(self, run: StoredRun) -> bool:
-        return (run.note(NOTE) or {}).get("principal") == self._principal
+        return owner_of(run) == self._principal
+
+
+def owner_of(run: StoredRun) -> str:
+    """Return the principal of a run; empty where none is known."""
+    return str((run.note(NOTE) or {}).get("principal", ""))
 
 
 def _made(where: str, lines: Iterable[bytes]) -> _Made:
@@ -263,13 +269,14 @@ class Client:
         id: who it is.
         runs: ids of its runs in this process.
         writes: calls with effects that runs of its principal made, or may have made.
-        kept: runs of its principal that are in the store.
+        kept: runs of its principal that are in the store. ``waiting``: all that wait for a yes.
     """
 
     id: ClientId
     runs: set[str] = field(default_factory=set)
     writes: Writes = field(default_factory=Writes)
     kept: KeptRuns | None = None
+    waiting: WaitingRuns | None = None
 
     def owns(self, run_id: str) -> bool:
         """Whether a run is one that it may name: its own, or one that its principal began earlier."""
@@ -289,14 +296,14 @@ class Client:
 
     def earlier_writes(self, run_id: str) -> WritesOfOthers:
         """What the principal's other runs did, as one of the client's runs sees it."""
-        return WritesOfOthers(self.writes, run_id)
+        return WritesOfOthers(self.writes, run_id, self.id.principal, self.waiting)
 
 
 class Clients:
     """All clients of a server, whose runs are kept in one store."""
 
     def __init__(self, store: RunStore) -> None:
-        self._store = store
+        self._store, self.waiting = store, WaitingRuns(store, owner_of)
         self._clients: dict[ClientId, Client] = {}
         self._principals: dict[str, tuple[Writes, KeptRuns]] = {}
 
@@ -310,7 +317,7 @@ class Clients:
                 kept = KeptRuns(self._store, who.principal)
                 self._principals[who.principal] = Writes(kept), kept
             writes, kept = self._principals[who.principal]
-            client = Client(who, writes=writes, kept=kept)
+            client = Client(who, writes=writes, kept=kept, waiting=self.waiting)
         self._clients[who] = client
         return client
 
@@ -326,11 +333,16 @@ class WritesOfOthers:
 
     writes: Writes
     run_id: str
+    principal: str = ""
+    waiting: WaitingRuns | None = None
 
     async def find(self, key: CallKey) -> EarlierWrite | None:
-        """The same call of another run, if one did it or may have done it."""
+        """The same call of another run, if one did it, may have done it, or waits for a yes to it."""
         await self.writes.refresh()
-        return self.writes.of_others(key, self.run_id)
+        found = self.writes.of_others(key, self.run_id)
+        if found is not None or self.waiting is None:
+            return found
+        return await self.waiting.find(self.principal, key, self.run_id)
 
     def take(self, key: CallKey, known: EarlierWrite | None) -> EarlierWrite | None:
         """Note that this run is about to make a call, unless a run has taken it that was not asked about."""

@@ -7,7 +7,7 @@ import logging
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from atc.calls.approval import Asker
 from atc.calls.permissions import Permissions
 from atc.catalogue.catalogue import Catalogue
 from atc.catalogue.graph.tool_graph import ToolGraph
-from atc.errors import AtcError, UsageError
+from atc.errors import AtcError, RunInUse, UsageError
 from atc.models.base import NoModel
 from atc.models.messages import bounded_tokens
-from atc.run.given_program import run_given
+from atc.result import Effect
+from atc.run.given_program import GivenRun, run_given
 from atc.run.resources import Resources
 from atc.sandboxes.drivers import open_sandbox
 from atc.serve.mcp.client import Client, ClientId, Clients
@@ -30,6 +31,7 @@ from atc.serve.mcp.guards import Guards, usable_tools
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
 from atc.serve.mcp.running import Runs
 from atc.serve.mcp.values import LARGE, Shelf, Values
+from atc.serve.mcp.waiting import refuse_to_wait, refuse_unanswered, until_lapsed
 from atc.settings import Settings
 from atc.tools.mcp.live import LiveTools
 from atc.tools.stub_budget import Fit, Fitter
@@ -109,6 +111,7 @@ class Gateway:
 
     Attributes:
         notices: lines for whoever runs the server.
+        keeps_runs: runs are there after this process.
     """
 
     def __init__(
@@ -132,6 +135,7 @@ class Gateway:
                 "server was doing is not known"
             )
         self.settings = settings.model_copy(update=update)
+        self.keeps_runs = settings.keep_runs
         self.guards, self.live = Guards(permissions, self.settings), live
         self.redactor = Redactor(self.settings.secrets)
         self.shelf = Shelf(self.options.large)
@@ -305,24 +309,29 @@ class Gateway:
     async def run_program(
         self,
         client: Client,
-        source: str,
+        source: str | None,
         *,
         inputs: Mapping[str, Any] | None = None,
         revises: str = "",
         dry_run: bool = False,
         asker: Asker,
+        parks: bool = False,
+        lapsed: asyncio.Event | None = None,
         listener: Listener | None = None,
     ) -> ProgramReport:
         """Check a program, run it in the jail, attribute its failure.
 
         Args:
             client: whose program it is.
-            source: the program.
+            source: the program; ``None``: the last one of the run that it revises, which runs again from its start.
             inputs: values for its scope by name, or references to what is kept for the client; those of the program
                 before it when not given.
             revises: id of the client's run that it is a revision of; empty for a new run.
             dry_run: calls with effects are planned, not made.
             asker: decides over calls with effects.
+            parks: such a call waits for a yes instead, and the run ends as ``waiting``.
+            lapsed: set once a question was left unanswered. The program is ended then, and its jail with it; it runs
+                again from its start, so that the call waits.
             listener: told of every event.
 
         Raises:
@@ -333,25 +342,37 @@ class Gateway:
             await self.own(client, revises)
         values = self.values(client)
         given = await asyncio.to_thread(values.inputs, dict(inputs)) if inputs is not None else None
-        run_id = revises or new_run_id()
+        run_id, under_way = revises or new_run_id(), set[int]()
 
         def heard(event: Event) -> None:
             if event.kind == "run_started":
                 client.begin(run_id)  # it is the client's own from now on, however it ends
+            elif event.kind == "call_started" and event.data["effect"] != Effect.READ.value:
+                under_way.add(event.data["index"])
+            elif event.kind == "call_ended":
+                under_way.discard(event.data["index"])
             if listener is not None:
                 listener(event)
 
-        with self.going(client, run_id):
-            done = await run_given(
-                self.agent(client, run_id, asker),
+        async def run(source: str | None, revises: str | None, asker: Asker, *, parks: bool) -> GivenRun:
+            return await run_given(
+                await self.agent(client, run_id, asker, parks=parks),
                 source,
                 author=one_line(client.id.name, 60) or "an MCP client",
                 inputs=given,
-                revises=revises or None,
+                revises=revises,
                 dry_run=dry_run,
                 listener=heard,
                 run_id=run_id,
             )
+
+        with self.going(client, run_id):
+            try:
+                done = await until_lapsed(lapsed, run(source, revises or None, asker, parks=parks), under_way)
+                if done is None:
+                    done = await run(source, run_id, refuse_unanswered, parks=True)
+            except RunInUse:  # its message names a place of this machine
+                raise UsageError(f"another process works on run {run_id} now: try again when it has ended") from None
         return await self._with_suggestions(client, report_of(done, self.redactor, values), done.facts.unknown)
 
     async def own(self, client: Client, run_id: str) -> None:
@@ -379,16 +400,31 @@ class Gateway:
         finally:
             self._going_on.discard(run_id)
 
-    def agent(self, client: Client, run_id: str, asker: Asker, **given: Any) -> Agent:
-        """What runs a program or a task of a client. ``given``: other arguments of :class:`atc.Agent`."""
-        guard = self.guards.guard(client.id, asker).of_run(run_id)
+    async def agent(self, client: Client, run_id: str, asker: Asker, *, parks: bool = False, **given: Any) -> Agent:
+        """What runs a program or a task of a client.
+
+        Args:
+            client: whose it is.
+            run_id: of its run.
+            asker: decides over calls with effects, but for those that somebody decided about while the run waited.
+            parks: such a call waits for a yes, if not too many runs of the client wait already.
+            given: other arguments of :class:`atc.Agent`.
+        """
+        can_wait = self.keeps_runs
+        if (parks or self.guards.permissions.may_park) and await self._clients.waiting.full(
+            client.id.principal, run_id
+        ):
+            asker = refuse_to_wait if parks else asker
+            parks = can_wait = False
+        guard = self.guards.guard(client.id, asker, parks=parks).of_run(run_id)
         held = {"model", "catalogue", "sandbox", "approve", "permissions", "read_only"}  # the gateway's own
         settings = {name: getattr(self.settings, name) for name in self.settings.model_fields_set - held}
         made: dict[str, Any] = (
             {"model": NoModel(), "catalogue": self.seen_by(client), "sandbox": self.sandbox} | settings | given
         )
         limits = self.guards.limits(client.id, self.settings)
-        agent = Agent(approve=guard.approval(client.earlier_writes(run_id)), **made | limits)
+        approval = replace(guard.approval(client.earlier_writes(run_id)), can_wait=can_wait)
+        agent = Agent(approve=replace(approval, approve="park") if parks else approval, **made | limits)
         agent.store = self.store  # one set of connections for all
         return agent
 

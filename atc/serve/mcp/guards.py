@@ -6,15 +6,18 @@ One set of permissions, one audit log, and a count for every principal, for all 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Literal
 
 from atc._host.redaction import Redactor
+from atc.calls.approval import ApprovalRequest, Refusal
 from atc.calls.permissions import Caller, Permissions
 from atc.calls.permissions.agent_permissions import permissions_named
 from atc.calls.permissions.audit import AuditLog
-from atc.calls.permissions.guard import Ask, Guard, Limiters
+from atc.calls.permissions.facts import Decision
+from atc.calls.permissions.guard import AlwaysAsks, Ask, Guard, Limiters
 from atc.calls.sending import check_schemas
 from atc.errors import AtcError, UsageError
+from atc.result import Effect
 from atc.schemas.names import RESERVED_NAMES
 from atc.serve.mcp.reports import one_line
 from atc.settings import Settings
@@ -23,6 +26,18 @@ from atc.tools.tool import Toolset
 MAX_KEPT = 100
 """Principals, each with the rules that its clients' names fit, whose visible tools are kept. Names themselves are
 claims, so there is no end of them."""
+
+
+class ParksNoRepeat:
+    """Parks what needs a yes, but for what another run did, or waits for a yes to do: what waits is not shown with
+    that, so a yes could never hold."""
+
+    def unasked(self, request: ApprovalRequest, decision: Decision) -> Literal[True] | Refusal | None:
+        """Return a no to such a call, else what always holds."""
+        if request.repeats and decision.effect is not Effect.READ:
+            what = "that run" if request.waits else f"what run {request.repeats} did"
+            return Refusal(f"nobody could be asked about that. To go on with {what}, give it as `run`")
+        return AlwaysAsks().unasked(request, decision)
 
 
 class Guards:
@@ -68,15 +83,17 @@ class Guards:
             del self._visible[next(iter(self._visible))]
         return known[1]
 
-    def guard(self, client: Caller, ask: Ask) -> Guard:
+    def guard(self, client: Caller, ask: Ask, *, parks: bool = False) -> Guard:
         """Decides over a client's calls; :meth:`Guard.approval` is the rule for an agent.
 
         Args:
             ask: asks the person behind the client. It answers with a refusal where nobody could be asked, and the line
                 that would allow the call is put behind that; ``Refusal(by_user=True)``, or ``False``, is the person's
                 no.
+            parks: what needs a yes waits for it.
         """
-        return Guard(self.permissions, client, ask, self.audit, limiter=self._limiters.of(client.principal))
+        choice, limiter = ParksNoRepeat() if parks else None, self._limiters.of(client.principal)
+        return Guard(self.permissions, client, ask, self.audit, limiter=limiter, choice=choice)
 
     def limits(self, client: Caller, settings: Settings) -> dict[str, Any]:
         """The settings of an agent that runs a client's programs: as ``settings``, or less by the client's caps."""

@@ -16,7 +16,7 @@ from atc.result import Effect, Result
 from atc.run.given import NAME as GIVEN
 from atc.run.given import Facts
 from atc.run.given_program import GivenRun
-from atc.serve.mcp.asking import asker_of, carried
+from atc.serve.mcp.asking import asker_of, carried, lapses, waits
 from atc.serve.mcp.gateway import MAX_FOUND, MAX_NAMES
 from atc.serve.mcp.probing import PROBE, probe, probe_definition
 from atc.serve.mcp.reports import ProgramReport, one_line, report_of
@@ -66,10 +66,10 @@ def run_program(stubs: str = "") -> types.Tool:
     properties = {
         "source": TEXT,
         "inputs": {"type": "object", "description": "values for variables of the program"},
-        "run": {"type": "string", "description": "of a report: this program is its revision"},
+        "run": {"type": "string", "description": "of a report: this program is its revision; alone: go on"},
         "dry_run": {"type": "boolean", "description": "plan calls with effects, make none"},
     }
-    return _tool_that_runs(RUN, prompt("mcp_run_program", stubs=stubs), properties, "source")
+    return _tool_that_runs(RUN, prompt("mcp_run_program", stubs=stubs), properties)
 
 
 def _tool_that_runs(name: str, description: str, properties: dict[str, Any], *required: str) -> types.Tool:
@@ -117,7 +117,7 @@ def _services(tools: Toolset) -> str:
 
 MAX_BUDGET = 50_000
 """Tokens of documents that one call may ask for."""
-GOOD = ("answered", "planned")
+GOOD = ("answered", "planned", "waiting")
 """Statuses of a report that are no error."""
 
 
@@ -143,14 +143,19 @@ async def _run(request: ToolRequest) -> Answer:
     inputs = request.arguments.get("inputs")
     if not isinstance(inputs, dict | None):
         raise UsageError("`inputs` must be an object: values by the names of variables")
+    source, run_id = request.arguments.get("source"), request.text("run", "")
+    if source is not None or not run_id:  # with a run alone its program goes on
+        source = request.text("source")
     async with told(request) as listener:
         report = await request.gateway.run_program(
             request.client,
-            request.text("source"),
+            source,
             inputs=inputs,
-            revises=request.text("run", ""),
+            revises=run_id,
             dry_run=request.switch("dry_run"),
             asker=asker_of(request),
+            parks=waits(request),
+            lapsed=lapses(request),
             listener=listener,
         )
     return answer_of(request, report)
@@ -186,7 +191,8 @@ class Extra:
 async def run_task(request: ToolRequest) -> Answer:
     """Have ATC's own model solve a task."""
     gateway, client, run_id = request.gateway, request.client, new_run_id()
-    agent = gateway.agent(client, run_id, asker_of(request), model=gateway.resources.model(), find_tools=True)
+    model, parks = gateway.resources.model(), waits(request) and RESUME in gateway.options.extras  # else it ends there
+    agent = await gateway.agent(client, run_id, asker_of(request), parks=parks, model=model, find_tools=True)
     asked = agent._request(request.text("task"))
     with gateway.going(client, run_id):
         client.begin(run_id)
@@ -203,20 +209,19 @@ async def resume(request: ToolRequest) -> Answer:
     stored = gateway.store.run(run_id)
     started = await asyncio.to_thread(stored.first, "run_started") or {}
     if started.get("strategy") == GIVEN:
-        source = (await asyncio.to_thread(stored.programs))[-1:]
-        if not source:
-            raise UsageError(f"run {run_id} was cut off before its program was there: send it with `run_program`")
         async with told(request) as listener:
             report = await gateway.run_program(
                 client,
-                source[0],
+                None,
                 revises=run_id,
                 dry_run=bool(started.get("dry_run")),
                 asker=asker_of(request),
+                parks=waits(request),
                 listener=listener,
             )
         return answer_of(request, report)
-    agent = gateway.agent(client, run_id, asker_of(request), model=gateway.resources.model())
+    model = gateway.resources.model()
+    agent = await gateway.agent(client, run_id, asker_of(request), parks=waits(request), model=model)
     reply = request.text("reply", "") or None
     with gateway.going(client, run_id):
         return _answered(request, await agent.aresume(run_id, reply=reply))
@@ -239,7 +244,7 @@ def _is_open(stored: StoredRun) -> bool:
     if not stored.exists:
         return False
     ended = stored.last("run_ended")
-    stopped = ended is not None and (ended.get("raised") or ended.get("status") in ("failed", "needs_input"))
+    stopped = ended is not None and (ended.get("raised") or ended.get("status") in ("failed", "needs_input", "waiting"))
     return ended is None or bool(stopped)
 
 
@@ -247,7 +252,7 @@ def _answered(request: ToolRequest, result: Result[Any]) -> Answer:
     done = tuple(call for call in result.calls if call.effect is not Effect.READ and call.succeeded)
     last = max((call.attempt for call in result.calls), default=-1)
     given = GivenRun(result, facts=Facts(done=done, attempt=last))
-    report = report_of(given, request.gateway.redactor, request.gateway.values(request.client))
+    report = report_of(given, request.gateway.redactor, request.gateway.values(request.client), by=RESUME)
     return answer_of(request, report.model_copy(update={"said": result.answer or result.question or ""}))
 
 

@@ -50,7 +50,8 @@ Approves = Callable[[ToolRequest, str], Approval]
 def approval_of(request: ToolRequest, run_id: str) -> Approval:
     """The rule that holds for a client's programs, for one call: a write equal to an earlier one is asked about."""
     gateway, client = request.gateway, request.client
-    return gateway.guards.guard(client.id, asker_of(request)).of_run(run_id).approval(client.earlier_writes(run_id))
+    guard = gateway.guards.guard(client.id, asker_of(request)).of_run(run_id)
+    return replace(guard.approval(client.earlier_writes(run_id)), can_wait=False)
 
 
 def approval_at_start(gateway: Gateway) -> Approval:

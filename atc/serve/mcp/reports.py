@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Literal
@@ -10,14 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from atc._host.invisible import JOINERS, legible
 from atc._host.redaction import Redactor
-from atc._records.records import DryRun
+from atc._records.records import DryRun, PendingCall
 from atc.calls.entry import CallEntry
 from atc.facts import Fault, Finding
 from atc.result import Call, Result, RunStatus
 from atc.run.given_program import GivenRun
 from atc.run.previews import preview
 from atc.serve.mcp.values import Link, Values
-from atc.wording import outcomes
+from atc.wording import outcomes, plans
 from atc.wording.prompting import prompt
 
 MORE = "…"
@@ -42,6 +44,9 @@ def cut_front(text: str, limit: int) -> str:
 
 MAX_CALLS, MAX_FINDINGS, MAX_TEXT, MAX_PRINTED = 40, 20, 400, 4_000
 """Lines of calls, findings, characters of a text, and of what the program printed: of a report."""
+
+MAX_ARGUMENTS, MAX_OF_ONE, MAX_FEW = 16_000, 2_000, 10
+"""Characters of JSON of the arguments of all calls that wait, and of one; and lines of each kind that it has."""
 
 Status = RunStatus | Literal["rejected"]
 
@@ -98,6 +103,28 @@ class PlanReport(_Record):
     why: str = ""
 
 
+class PendingReport(_Record):
+    """A call that waits for the user's yes.
+
+    Attributes:
+        call: its number in the run.
+        arguments: exactly; where they are long, a preview of each, and ``cut``.
+        feeds: where arguments come from, a line each. ``warnings``: what the check warned about.
+        changed: what was read anew and is not as it was, so that an earlier yes does not hold.
+        until: when it is too late for a yes, in UTC.
+    """
+
+    call: int
+    tool: str
+    line: int = 0
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    cut: bool = False
+    feeds: list[str] = Field(default_factory=list)
+    warnings: list[str] = Field(default_factory=list)
+    changed: list[str] = Field(default_factory=list)
+    until: str = ""
+
+
 class ProgramReport(_Record):
     """How a program went.
 
@@ -116,6 +143,7 @@ class ProgramReport(_Record):
             journal.
         in_doubt: calls with effects of which nobody knows whether they were done.
         plan: of a dry run.
+        pending: the calls that wait for the user's yes; ``more_pending``: how many more there are.
         rewrites: changes that were made to the program before it ran.
     """
 
@@ -136,6 +164,8 @@ class ProgramReport(_Record):
     done: list[str] = Field(default_factory=list)
     in_doubt: list[str] = Field(default_factory=list)
     plan: PlanReport | None = None
+    pending: list[PendingReport] = Field(default_factory=list)
+    more_pending: int = 0
     rewrites: list[str] = Field(default_factory=list)
 
     def brief(self) -> dict[str, Any]:
@@ -145,8 +175,15 @@ class ProgramReport(_Record):
         return made | ({"value": self.value} if has_value and not self.preview else {})
 
 
-def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramReport:
-    """The report of a run that has ended. ``values`` keeps what is too large for it."""
+def report_of(given: GivenRun, redactor: Redactor, values: Values, by: str = "run_program") -> ProgramReport:
+    """The report of a run that has ended.
+
+    Args:
+        given: how it went.
+        redactor: masks credentials.
+        values: keeps what is too large for it.
+        by: the tool that goes on with it, where it waits.
+    """
     result, facts = given.result, given.facts
     status: Status = "rejected" if facts.rejected else result.status
     own = [call for call in result.calls if call.attempt == facts.attempt and not facts.rejected]
@@ -155,7 +192,7 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
     return ProgramReport(
         status=status,
         run=result.run_id,
-        advice=prompt("mcp_advice", status=status),
+        advice=prompt("mcp_advice", status=status, run=result.run_id, by=by),
         partial=result.partial,
         remark=cut(redactor.text("; ".join(_remarks(given))), 2 * MAX_TEXT),
         fault=_fault(result.fault, result.calls, redactor) if result.fault is not None and not facts.rejected else None,
@@ -166,6 +203,8 @@ def report_of(given: GivenRun, redactor: Redactor, values: Values) -> ProgramRep
         done=[_shown(each, redactor) for each in facts.done[-MAX_CALLS:]],
         in_doubt=[_shown(each, redactor) for each in result.in_doubt[:MAX_CALLS]],
         plan=_plan(result, redactor),
+        pending=[*_pending(result.pending[:MAX_CALLS], redactor)],
+        more_pending=len(result.pending[MAX_CALLS:]),
         rewrites=list(result.revisions[-1].rewrites) if result.revisions else [],
         **(values.shown(redactor.value(result.json_value), result.run_id) if has_value else {}),
     )
@@ -230,6 +269,31 @@ def _plan(result: Result[Any], redactor: Redactor) -> PlanReport | None:
         stopped_at=stop.line if stop is not None else 0,
         why=cut(redactor.text(stop.reason or stop.source_line), MAX_TEXT) if stop is not None else "",
     )
+
+
+def _pending(calls: Iterable[PendingCall], redactor: Redactor) -> Iterable[PendingReport]:
+    """The calls that wait. Of what tools answered, no more is shown than what stands in an argument."""
+    room = MAX_ARGUMENTS
+    for call in calls:
+        arguments, size = call.arguments, len(json.dumps(call.arguments, ensure_ascii=False, default=str))
+        is_cut = size > min(room, MAX_OF_ONE)
+        if is_cut:
+            names = [*arguments][:MAX_FEW]
+            arguments = {cut(name, MAX_TEXT): preview(arguments[name], MAX_TEXT // 4) for name in names}
+        else:
+            room -= size
+        feeds = [feed.model_copy(update={"row": {}}) for feed in call.feeds[:MAX_FEW]]
+        yield PendingReport(
+            call=call.index,
+            tool=call.tool,
+            line=call.line,
+            arguments=arguments,
+            cut=is_cut,
+            feeds=[cut(redactor.text(plans.fed(feed, call.arguments)), MAX_TEXT) for feed in feeds],
+            warnings=[cut(text, MAX_TEXT) for text in call.warnings[:MAX_FEW]],
+            changed=[cut(redactor.text(plans.read_again(each)), MAX_TEXT) for each in call.changed[:MAX_FEW]],
+            until=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(call.until)),
+        )
 
 
 def _shown(call: Call | CallEntry, redactor: Redactor) -> str:

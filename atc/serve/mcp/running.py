@@ -2,7 +2,8 @@
 
 A client that waits for a call may be gone at any time, and in the stateless protocol (2026-07-28) it must go away to
 answer a question. So the work of a call is a task that the gateway owns. It ends when it is done, when nobody waits for
-it and it is not asking, when a question stays unanswered, or when the gateway closes.
+it and it is not asking, or when the gateway closes; also when a question stays unanswered, if its call does not wait
+for a yes then.
 """
 
 from __future__ import annotations
@@ -65,12 +66,15 @@ class Running(Generic[T]):
     Attributes:
         request: of the client that waits for it now: the first, or that with the last answer. Progress goes there.
         rounds: how often the client was answered with a question.
+        may_wait: a call about which nobody answered waits for a yes; its question then sets ``lapsed``, and whoever set
+            this ends the program.
     """
 
     def __init__(self, owner: ClientId, call: Hashable) -> None:
         self.owner, self.call = owner, call
         self.request: Any = None
         self.rounds = 0
+        self.may_wait, self.lapsed = False, asyncio.Event()
         self.task: asyncio.Task[T] | None = None
         self._questions: list[Question] = []
         self._changed = asyncio.Event()
@@ -88,9 +92,18 @@ class Running(Generic[T]):
         self._questions.append(question)
         self._changed.set()
         try:
-            return await question.answer
+            answer = await question.answer
         finally:
             self._questions.remove(question)
+        if self.lapsed.is_set():
+            await asyncio.Future()  # its program is ended, and hears of no refusal
+        return answer
+
+    def lapse(self, question: Question, why: str) -> None:
+        """Settle a question that nobody answered: a no, if its call does not wait."""
+        if self.may_wait:
+            self.lapsed.set()
+        question.settle(Refusal(why))
 
     def allow_later_calls(self, request: ApprovalRequest) -> None:
         """Do not ask again about this tool, but for what the user has not seen now: repeats, substitutes, warnings."""
@@ -100,7 +113,8 @@ class Running(Generic[T]):
         """The next question; ``None`` once the work has ended."""
         assert self.task is not None
         while not self.task.done():
-            if waiting := [each for each in self._questions if not each.answer.done()]:
+            waiting = [each for each in self._questions if not each.answer.done()]
+            if waiting and not self.lapsed.is_set():
                 return waiting[0]
             self._changed.clear()
             changed = asyncio.ensure_future(self._changed.wait())
@@ -192,8 +206,9 @@ class Runs:
         offered = self._offered.get(token)
         if offered is None or offered.running.owner != owner or offered.question.answer.done():
             raise AnswerRefused(
-                "no question waits for this answer: it was answered before, it waited too long, or it is not yours. "
-                "Nothing was done; send the call without a request state to begin anew"
+                "no question waits for this answer: it was answered before, it is not yours, or it waited too long, "
+                "and its call may wait for a yes now (`atc approvals`). Nothing was done; send the call without a "
+                "request state to begin anew"
             )
         if offered.running.call != call:
             raise AnswerRefused("the answer came with another call than the question was about: nothing was done")
@@ -212,8 +227,9 @@ class Runs:
     def _expire(self, token: str) -> None:
         offered = self._offered.pop(token, None)
         if offered is not None:
-            offered.question.settle(Refusal(unanswered(self.wait_s)))
-            offered.running.end()
+            offered.running.lapse(offered.question, unanswered(self.wait_s))
+            if not offered.running.may_wait:
+                offered.running.end()
 
     def _ended(self, running: Running[Any], task: asyncio.Task[Any]) -> None:
         self._running.discard(running)

@@ -216,7 +216,6 @@ function doneAlready(row) {
 
 /** A question that waits for approval: what would be called, and the two ways to settle it. */
 function approval(row, where) {
-  const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
   const settle = (decision) => async () => {
     try {
       const { decision: counted } = await ask(`/approvals/${encodeURIComponent(row.key)}`, { decision });
@@ -231,40 +230,51 @@ function approval(row, where) {
     moved = performance.now(); // what stands in its place now was not what the reader pressed
     if (held && list) { list.tabIndex = -1; list.focus(); }
   };
-  const still = (event) => {
-    if (!event.detail || performance.now() - moved > STILL_MS) return; // a key is pressed on what has the focus
-    event.stopImmediatePropagation();
-    say("the questions have just changed: look once more, then press");
-  };
-  const from = (name) => (row.origins || []).filter(([of]) => of === name).map(([, text, part]) => el("span", { class: "from" }, comesFrom(text, part)));
   const about = `asks-${row.key}`;
   const card = el("li", { class: "approval", "data-key": row.key },
     el("p", { id: about }, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " make this call? ", el("code", { class: "tool", text: row.tool }),
       el("span", { class: "chip", text: row.effect || "write" }), where || ""),
     row.description ? el("p", { class: "faint", text: row.description }) : null,
-    given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from(name))])) : null,
-    row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null,
-    row.cut || row.left_out ? whole(row) : null,
+    givenOf(row),
+    row.cut || row.left_out ? whole(`/approvals/${encodeURIComponent(row.key)}`) : null,
     row.in_doubt ? el("p", { class: "note warn", text: "the same was asked of this tool before, and nobody knows whether it was done" }) : null,
     row.repeats ? el("p", { class: "note warn", text: `run ${row.repeats} did the same before` }) : null,
     row.same_as ? el("p", { class: "note warn", text: row.same_as }) : null,
     (row.warnings || []).map((text) => el("p", { class: "note warn", text })),
     (row.instead_of || []).length ? el("p", { class: "note warn", text: `in place of ${row.instead_of.join(", ")}, which failed` }) : null,
     doneAlready(row),
-    may("approve") ? el("p", { class: "acts" }, doing("Approve", "good", settle("approve"), about), doing("Deny", "bad", settle("deny"), about)) : null,
+    may("approve") ? guardedActs(doing("Approve", "good", settle("approve"), about), doing("Deny", "bad", settle("deny"), about)) : null,
     row.until ? el("p", { class: "faint", role: "timer", "data-until": row.until, text: left(row.until) }) : null);
-  const acts = card.querySelector(".acts");
-  if (acts) acts.addEventListener("click", still, true);
   return card;
 }
 
-/** A button that shows the arguments of a question whole. */
-function whole(row) {
+/** Buttons that settle a question: a pointer is held back while what stands there has just changed. */
+function guardedActs(...buttons) {
+  const still = (event) => {
+    if (!event.detail || performance.now() - moved > STILL_MS) return; // a key is pressed on what has the focus
+    event.stopImmediatePropagation();
+    say("the questions have just changed: look once more, then press");
+  };
+  const acts = el("p", { class: "acts" }, buttons);
+  acts.addEventListener("click", still, true);
+  return acts;
+}
+
+/** The arguments of a call that is asked about, each with where it comes from. */
+function givenOf(row) {
+  const given = Array.isArray(row.arguments) ? row.arguments : [["", String(row.arguments ?? "")]];
+  const from = (name) => (row.origins || []).filter(([of]) => of === name).map(([, text, part]) => el("span", { class: "from" }, comesFrom(text, part)));
+  return [given.length ? el("dl", { class: "given" }, given.map(([name, text]) => [el("dt", { text: name || "arguments" }), el("dd", {}, text, " ", from(name))])) : null,
+    row.left_out ? el("p", { class: "faint", text: `${plural(row.left_out, "argument")} more` }) : null];
+}
+
+/** A button that shows the arguments of a question whole. `path`: where they are. */
+function whole(path) {
   const place = el("div", {}), button = el("button", { class: "more stop", type: "button", text: "show all of it" });
   button.addEventListener("click", async () => {
     button.disabled = true;
     try {
-      const { text } = await ask(`/approvals/${encodeURIComponent(row.key)}`);
+      const { text } = await ask(path);
       place.replaceChildren(el("pre", { class: "long", tabindex: "0", "aria-label": "All arguments", text }));
     } catch (error) {
       button.disabled = false;

@@ -29,7 +29,8 @@ from atc.serve.http import DrainingServer
 from atc.serve.request_guard import Refusal, read_body
 from atc.serve.ui.desk import Desk
 from atc.serve.ui.keys import Keys, Right, error_response, guarded, refused
-from atc.serve.ui.reading import Gone, Reading, Views, own_views
+from atc.serve.ui.parked_runs import MOST_CALLS, ParkedRuns, Stale, none_waits
+from atc.serve.ui.reading import FIRST_S, Gone, Reading, Views, own_views
 from atc.serve.ui.streams import Hub, TooMany, message, with_heartbeats
 from atc.serve.ui.work import Busy, Work
 from atc.settings import Settings
@@ -41,6 +42,7 @@ ROWS = 50
 MOST_ROWS = 500
 MAX_BODY = 256 * 1024
 """Bytes of a request's body."""
+_NAMED: dict[type, str] = {bool: "true or false", str: "a text", list: "a list"}
 
 log = logging.getLogger("atc.ui")
 Handler = Callable[[Request], Awaitable[Response]]
@@ -54,13 +56,26 @@ class Ui:
         views: how they are shown.
         desk: where approvals wait.
         work: begins runs.
+        parked: the runs that wait for a yes.
         hub: whom to tell.
         keys: who may do what.
+        no_yes: why a page says no yes to calls of runs that wait; empty where it may.
     """
 
-    def __init__(self, store: RunStore, views: Views, desk: Desk, work: Work, hub: Hub, keys: Keys) -> None:
+    def __init__(
+        self,
+        store: RunStore,
+        views: Views,
+        desk: Desk,
+        work: Work,
+        parked: ParkedRuns,
+        hub: Hub,
+        keys: Keys,
+        no_yes: str = "",
+    ) -> None:
         self.views, self.desk, self.work, self.hub, self.keys = views, desk, work, hub, keys
-        self.reading = Reading(store, views, hub, work.here)
+        self.parked, self.no_yes = parked, no_yes
+        self.reading = Reading(store, views, hub, work.here, parked)
 
     def touched(self, run_id: str) -> None:
         """A run of this server has changed."""
@@ -82,7 +97,8 @@ class Ui:
     def _live(self, request: Request, **more: Any) -> dict[str, Any]:
         path = self.keys.path
         addresses = {"api": f"{path}/api", "home": f"{path}/", "run": f"{path}/runs/"}
-        return addresses | {"rights": list(request.scope["rights"]), "server": f"atc {atc.__version__}"} | more
+        about = {"server": f"atc {atc.__version__}", "no_yes": self.no_yes}
+        return addresses | {"rights": list(request.scope["rights"])} | about | more
 
     async def list_page(self, request: Request) -> Response:
         """The list of runs."""
@@ -154,6 +170,24 @@ class Ui:
             raise Gone("no such question waits any more")
         return _json(found)
 
+    async def waiting(self, request: Request) -> Response:
+        """The runs that wait for a yes, as the list shows them."""
+        await self.reading.fresh(FIRST_S)
+        return _json({"runs": self.parked.listed(), "more": self.parked.more})
+
+    async def pending(self, request: Request) -> Response:
+        """The calls of one run that wait for a yes."""
+        stored = await self._stored(request)
+        return _json(await self.reading.run(self.parked.card, stored) or none_waits(stored.run_id))
+
+    async def pending_call(self, request: Request) -> Response:
+        """The arguments of one of them, whole."""
+        stored = await self._stored(request)
+        number = _number(request.path_params["call"], "call", 1, 10**9)
+        if (text := await self.reading.run(self.parked.whole, stored, number)) is None:
+            raise Gone(f"call {number} does not wait for a yes")
+        return _json({"text": text})
+
     async def stream(self, request: Request) -> Response:
         """The stream of the list."""
 
@@ -162,6 +196,8 @@ class Ui:
                 self.reading.poke()
                 for pending in self.desk.pending():
                     yield message(pending, event="approval")
+                for card in self.parked.listed():
+                    yield message(card | {"more": self.parked.more}, event="parked")
                 while not hears.ended:
                     yield hears.take()
                     await hears.wait(1.0)
@@ -205,6 +241,19 @@ class Ui:
         counts, own = settled
         return _json({"decision": counts}, 200 if own or counts == decision else 409)
 
+    async def decide_pending(self, request: Request) -> Response:
+        """Approve or deny calls of a run that waits, each as it was shown."""
+        stored = await self._stored(request)
+        asked = await _body(request, {"decision": str, "calls": list})
+        decision, seen = asked.get("decision"), _seen(asked.get("calls"))
+        if decision not in ("approve", "deny"):
+            raise UsageError("decision: give approve or deny")
+        if decision == "approve" and self.no_yes:
+            raise Refusal(403, "rights", self.no_yes)
+        await self.reading.run(lambda: self.parked.decide(stored, seen, yes=decision == "approve"))
+        self.reading.poke(stored.run_id)
+        return _json(await self.reading.run(self.parked.card, stored) or none_waits(stored.run_id))
+
     # ------------------------------------------------------------------------------------------------------------------
 
     async def _stored(self, request: Request) -> Any:
@@ -243,11 +292,15 @@ def make_app(ui: Ui, port: int) -> ASGIApp:
         route("/api/runs/{run_id}/value", ui.value),
         route("/api/approvals", ui.approvals),
         route("/api/approvals/{key}", ui.approval),
+        route("/api/pending", ui.waiting),
+        route("/api/runs/{run_id}/pending", ui.pending),
+        route("/api/runs/{run_id}/pending/{call}", ui.pending_call),
         route("/api/stream", ui.stream),
         route("/api/tasks", ui.begin, "run", "POST"),
         route("/api/runs/{run_id}/resume", ui.resume, "run", "POST"),
         route("/api/runs/{run_id}/stop", ui.stop, "run", "POST"),
         route("/api/approvals/{key}", ui.decide, "approve", "POST"),
+        route("/api/runs/{run_id}/pending", ui.decide_pending, "approve", "POST"),
     ]
     app = Starlette(routes=routes, lifespan=life)
     app.router.redirect_slashes = False
@@ -279,7 +332,7 @@ def _told(error: Exception) -> Response:
             return error_response(404, "UsageError", str(error))
         case Busy():
             return refused(Refusal(429, "busy", str(error), retry_after=5))
-        case JournalError():
+        case Stale() | JournalError():
             return error_response(409, kind, str(error))
         case UsageError():
             return error_response(400, kind, str(error))
@@ -328,8 +381,25 @@ async def _body(request: Request, types: dict[str, type]) -> dict[str, Any]:
                 f"there is no field {name[:40]!r}; there {'are ' + ', '.join(types) if types else 'is none'}"
             )
         if given is not None and type(given) is not types[name]:
-            raise UsageError(f"{name}: give {'true or false' if types[name] is bool else 'a text'}")
+            raise UsageError(f"{name}: give {_NAMED[types[name]]}")
     return {name: given for name, given in value.items() if given is not None}
+
+
+def _seen(calls: Any) -> dict[int, str]:
+    """Return what was shown of calls that are decided about: by the number of each, the digest.
+
+    Raises:
+        UsageError: it is none of that.
+    """
+    found: dict[int, str] = {}
+    for each in calls or ():
+        number, digest = (each.get("call"), each.get("digest")) if isinstance(each, dict) else (None, None)
+        if type(number) is not int or not isinstance(digest, str) or number in found:
+            raise UsageError('calls: give {"call": number, "digest": text} of each, once')
+        found[number] = digest
+    if not 0 < len(found) <= MOST_CALLS:
+        raise UsageError(f"calls: name those that were shown, {MOST_CALLS} at most")
+    return found
 
 
 HOST = "127.0.0.1"
@@ -361,7 +431,13 @@ class Address:
 
 
 def make_ui(
-    store: RunStore, settings: Settings, open_agent: OpenAgent | None, source: str = "", views: Views | None = None
+    store: RunStore,
+    settings: Settings,
+    open_agent: OpenAgent | None,
+    source: str = "",
+    views: Views | None = None,
+    *,
+    at_terminal: bool = False,
 ) -> Ui:
     """The parts of a server.
 
@@ -371,6 +447,8 @@ def make_ui(
         open_agent: opens the agent that runs tasks; none begins without.
         source: where its tools are, as traces have it.
         views: how runs are shown; ATC's own by default.
+        at_terminal: a person begins the server. Without one no page says yes to a run that waits: a model with a shell
+            could begin a page, too.
 
     Raises:
         AtcError: as ``open_agent``.
@@ -381,9 +459,27 @@ def make_ui(
     if open_agent is not None:
         never = settings.approve == "never"
         work.use(open_agent("never" if never else desk.ask, work.heard), source)
-    keys = Keys("run" if open_agent is not None else "read")
-    ui = Ui(store, views or own_views(), desk, work, hub, keys)
+    parked = ParkedRuns(store, settings, work.goes_on)
+    no_yes = _why_no_yes(parked, settings, at_terminal)
+    keys = Keys("run" if open_agent is not None else "read" if no_yes else "approve")
+    ui = Ui(store, views or own_views(), desk, work, parked, hub, keys, no_yes)
     return ui
+
+
+def _why_no_yes(parked: ParkedRuns, settings: Settings, at_terminal: bool) -> str:
+    """Return why no page says yes to a run that waits; empty where it may. An approver's key needs no terminal."""
+    try:
+        is_approver = parked.decider().is_approver
+    except AtcError as error:  # who may only look still may
+        return str(error)
+    return _NEVER if settings.approve == "never" else "" if at_terminal or is_approver else _NO_TERMINAL
+
+
+_NO_TERMINAL = (
+    "this page was begun without a terminal, so it says no yes to a call that waits: begin `atc ui` at one, or use "
+    "`atc runs approve`"
+)
+_NEVER = "this page was begun with ATC_APPROVE=never, so it says no yes"
 
 
 async def serve_ui(ui: Ui, port: int, ready: Callable[[Address], None] = lambda address: None) -> None:

@@ -3,34 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import time
 from collections import OrderedDict
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any, Literal
 
 from atc import wording
-from atc._host.invisible import visible
 from atc._host.redaction import Redactor
 from atc._records.packing import pack
 from atc.calls.approval import ApprovalRequest, Refusal, Verdicts
 from atc.serve.pages.run.nodes import brief, plain
+from atc.serve.ui.shown_calls import MOST_DONE, SHOWN_OF_ONE, shown_arguments, text_of
 from atc.serve.ui.streams import Hub
-from atc.wording import plans
-from atc.wording.abridged import abridged
 
 Decision = Literal["approve", "deny"]
 Settled = Literal["approve", "deny", "late", "ended"]
 
-SHOWN_OF_ONE = 400
-"""Characters of one argument, or of a call that is done, that a question shows."""
-SHOWN_OF_ORIGIN = 1_000
-MOST_ARGUMENTS = 40
-MOST_DONE = 20
-"""Calls that are done already and that a question names; the last ones."""
 MOST_PENDING = 200
 """Questions that wait at once; of more, none is asked."""
 REMEMBERED = 500
@@ -66,10 +56,6 @@ class Question:
         values and as a text of which a page changes nothing."""
         request = self.request
         arguments = redactor.value(pack(request.arguments))
-        given = list(islice(arguments.items(), MOST_ARGUMENTS))
-        shown = [(abridged(name, SHOWN_OF_ONE), abridged(value, SHOWN_OF_ONE)) for name, value in given]
-        names = [visible(name) if len(name) <= SHOWN_OF_ONE else abridged(name, SHOWN_OF_ONE).text for name, _ in given]
-        origins = plans.origins(request.feeds, arguments)
         done = [wording.call(each) for each in request.done[-MOST_DONE:]]
         record = {
             "key": self.key,
@@ -78,14 +64,7 @@ class Question:
             "tool": brief(request.tool),
             "effect": request.effect.value,
             "description": plain(request.description[:2_000]),
-            "arguments": [[name, value.text] for name, (_, value) in zip(names, shown, strict=True)],
-            "origins": [
-                [shown_name, *(brief(redactor.text(each), SHOWN_OF_ORIGIN) for each in (origin, part) if each)]
-                for shown_name, (name, _) in zip(names, given, strict=True)
-                for part, origin in origins.get(name, ())
-            ],
-            "cut": len(given) < len(arguments) or any(name.cut or value.cut for name, value in shown),
-            "left_out": len(arguments) - len(given),
+            **shown_arguments(redactor, arguments, request.feeds),
             "warnings": [plain(each[:500]) for each in request.warnings[:10]],
             "instead_of": [brief(each) for each in request.instead_of],
             "repeats": request.repeats,
@@ -96,7 +75,7 @@ class Question:
             "asked_at": self.asked_at,
             "until": self.until,
         }
-        return record | ({"whole": arguments, "text": _text(arguments)} if whole else {})
+        return record | ({"whole": arguments, "text": text_of(arguments)} if whole else {})
 
 
 def _same_as(request: ApprovalRequest) -> str:
@@ -104,12 +83,6 @@ def _same_as(request: ApprovalRequest) -> str:
     if request.same_as is None or request.repeats:
         return ""
     return wording.repeat("", False, request.same_as) if request.is_repeat else wording.same_call(request.same_as)
-
-
-def _text(arguments: Any) -> str:
-    """Arguments as JSON, as it is written here: a browser would round numbers and put keys in another order."""
-    lines = json.dumps(arguments, indent=2, ensure_ascii=False, default=str).split("\n")
-    return "\n".join(map(visible, lines))
 
 
 class Desk:

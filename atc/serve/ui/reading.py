@@ -12,11 +12,12 @@ from importlib import import_module
 from typing import Any, ParamSpec, TypeVar
 
 from atc.errors import AtcError, TraceError, UsageError
+from atc.serve.ui.parked_runs import ParkedRuns, none_waits
 from atc.serve.ui.streams import AS_JSON, Hub, line, message
 from atc.traces.index import AT_ONCE_BYTES, Follower, RunIndex, line_of
 from atc.traces.reading import FAILS
 from atc.traces.stores.base import RUN_ID, RunStore, StoredRun
-from atc.traces.summary import CUT_OFF, RUNNING, RunSummary
+from atc.traces.summary import CUT_OFF, RUNNING, WAITING, RunSummary
 
 Event = dict[str, Any]
 
@@ -101,10 +102,13 @@ class Reading:
         views: how events are shown.
         hub: told of rows that change.
         here: whether this server runs a run.
+        parked: the runs that wait for a yes.
     """
 
-    def __init__(self, store: RunStore, views: Views, hub: Hub, here: Callable[[str], bool]) -> None:
-        self.store, self._views, self._hub, self._here = store, views, hub, here
+    def __init__(
+        self, store: RunStore, views: Views, hub: Hub, here: Callable[[str], bool], parked: ParkedRuns
+    ) -> None:
+        self.store, self._views, self._hub, self._here, self._parked = store, views, hub, here, parked
         self.index = RunIndex(store)
         self._threads = ThreadPoolExecutor(THREADS, "atc-ui")
         self._refreshing: asyncio.Task[None] | None = None
@@ -171,6 +175,8 @@ class Reading:
             for changed in self.index.refresh(ended=lambda: self._ending):
                 if self._complete:  # what was there before is in the list already
                     loop.call_soon_threadsafe(self._tell, changed)
+            for card in self._parked.look([row.run_id for row in self.index.rows() if row.status == WAITING]):
+                loop.call_soon_threadsafe(self._tell_parked, card)
             self._rest = min(MOST_LIST_S, SHARE * (time.thread_time() - begun))
 
         touched, self._touched = self._touched, set()
@@ -192,6 +198,9 @@ class Reading:
                 self._hub.tell("gone", {"run_id": run_id})
             else:
                 self._hub.tell("run", self.row(row))
+
+    def _tell_parked(self, card: Mapping[str, Any]) -> None:
+        self._hub.tell("parked", {**card, "more": self._parked.more})
 
     def poke(self, run_id: str = "") -> None:
         """Somebody begins to look at the list; or a run of this server has changed."""
@@ -290,11 +299,13 @@ class Reading:
         """
         follower, rest = Follower(stored, after), REST_S
         told: dict[str, Any] | None = None
+        asked: dict[str, Any] | None = None
         with self._hub.subscribed(stored.run_id) as hears:
             while not hears.ended:
                 was_here = self._here(stored.run_id)  # before it is read: its last events may come meanwhile
                 try:
                     part = await self.run(self.part, follower)
+                    card = await self.run(self._parked.card, stored) if follower.status == WAITING else None
                     goes_on = follower.status == CUT_OFF and (was_here or await self.run(stored.is_held))
                 except FileNotFoundError:
                     yield message({"run_id": stored.run_id}, event="gone")
@@ -307,10 +318,13 @@ class Reading:
                 if now != told and now["here"] == was_here:
                     told = now
                     said += message(now, event="state")
+                if card is not asked:
+                    asked = card
+                    said += message(none_waits(stored.run_id) if card is None else card, event="parked")
                 yield said
                 if part.more or now["here"] != was_here:
                     continue
-                if follower.status != CUT_OFF and not now["here"] and not part.shown:
+                if follower.status not in (CUT_OFF, WAITING) and not now["here"] and not part.shown:
                     yield message({"run_id": stored.run_id, "after": follower.number}, event="end")
                     return
                 rest = REST_S if said else min(rest * 1.5, MOST_REST_S)

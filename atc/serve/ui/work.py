@@ -95,6 +95,10 @@ class Work:
             job.begun.set()
         self._changed(job.run_id)
 
+    def goes_on(self, source: Any) -> bool:
+        """Whether there are the tools here that a run was begun with: where they are, as its trace has it."""
+        return self.can_run and source == self._source
+
     def here(self, run_id: str) -> bool:
         """Whether this server runs it now."""
         return any(job.run_id == run_id for job in self._jobs)
@@ -109,7 +113,7 @@ class Work:
         """
         if self.here(run_id):
             return ["stop"]
-        if not self.can_run or status in (*ENDED, RUNNING) or source != self._source:
+        if status in (*ENDED, RUNNING) or not self.goes_on(source):
             return []
         return ["reply"] if status == "needs_input" else ["resume"]
 

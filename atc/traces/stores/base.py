@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from atc._records.events import Event
 from atc.calls.entry import CallEntry
 from atc.calls.journal import Journal
+from atc.calls.journal_records import PeekedRecords
 from atc.errors import AtcError, EnvironmentProblem, TraceError, UsageError
 from atc.result import Effect
 
@@ -195,6 +196,23 @@ class StoredRun(ABC):
             OSError, EnvironmentProblem: it cannot be read.
         """
 
+    def peek_journal(self) -> Journal:
+        """Its journal as it stands, only to look at: it cannot be written, and nobody is kept from the run meanwhile.
+
+        Raises:
+            JournalError: it cannot be understood.
+            OSError, EnvironmentProblem: it cannot be read.
+        """
+        return Journal(PeekedRecords(f"{self.where} (its journal)", self.peeked()))
+
+    def journal_version(self) -> Hashable:
+        """What changes when the journal does; ``None`` where that cannot be told but by reading it.
+
+        Raises:
+            EnvironmentProblem: the store does not answer.
+        """
+        return None
+
     @abstractmethod
     def delete(self, *, in_doubt: bool = False) -> None:
         """Delete the run: its trace, its journal, and whatever else is kept of it.
@@ -211,8 +229,8 @@ class StoredRun(ABC):
         """Why a run is not deleted whose journal has a write in doubt."""
         what = f"{doubtful.tool} may or may not have happened"
         return RunInDoubt(
-            f"run {self.run_id} is kept: {what}; check it by hand, then delete it with `atc runs --delete "
-            f"{self.run_id} --in-doubt`",
+            f"run {self.run_id} is kept: {what}; settle it with `atc runs settle {self.run_id}`, or delete it all the "
+            f"same with `atc runs --delete {self.run_id} --in-doubt`",
         )
 
     def events(self) -> Iterator[dict[str, Any]]:

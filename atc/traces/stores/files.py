@@ -214,6 +214,12 @@ class FileRun(StoredRun):
         with _plain(self.journal) as file:
             yield from file
 
+    def journal_version(self) -> Hashable:
+        try:
+            return _version(self.journal.stat())
+        except OSError:
+            return None
+
     def delete(self, *, in_doubt: bool = False) -> None:
         """Delete the folder, gone at once under the journal's lock: nobody resumes what is half deleted."""
         if self.folder.is_symlink():

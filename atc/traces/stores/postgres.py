@@ -113,6 +113,10 @@ class PostgresRun(StoredRun):
                 yield record.encode() + b"\n"
                 last = number
 
+    def journal_version(self) -> Hashable:
+        found = self.store.quick.rows("SELECT epoch, records FROM atc.runs WHERE run_id = %s", (self.run_id,))
+        return tuple(found[0]) if found else None
+
     def keep_traceback(self, number: int, text: str) -> str | None:
         kept = shortened(text).encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
         try:

@@ -207,7 +207,9 @@ def _asked(request: ModelRequest, count: int) -> dict[str, Any]:
 
 MAX_UNSENT = 200
 """Spans of calls that were answered without their tool, in one run: a program may be refused any number of times."""
-SUCCEEDED = frozenset({"ok", "replayed", "planned", "pending"})
+HELD_BACK = frozenset({"planned", "pending"})
+"""States of a call that was not made, and whose value a program cannot have."""
+SUCCEEDED = HELD_BACK | {"ok", "replayed"}
 
 
 @dataclass
@@ -229,6 +231,7 @@ class CallSpans:
 
     Attributes:
         untold: calls that have no span, because there were too many.
+        held_back: whether a call was planned or waits: where its program ended is no failure of its own.
     """
 
     def __init__(
@@ -239,6 +242,7 @@ class CallSpans:
         self._asked: dict[int, _Open] = {}
         self._open: dict[int, _Open] = {}
         self._unsent = self.untold = 0
+        self.held_back = False
 
     def asked(self, data: dict[str, Any], at: int, parent: Context) -> None:
         """The user is asked whether to make a call: what the answer is waited for is its own span."""
@@ -263,7 +267,11 @@ class CallSpans:
         about, made = self._about(data), self._open.pop(index, None)
         counted = {name: about[name] for name in (names.TOOL_NAME, names.TOOL_TYPE)}
         self._metrics.calls.add(1, {**counted, "atc.call.status": status}, parent)
-        error = None if status in SUCCEEDED else names.error_name(data.get("error_status") or data.get("cause"))
+        self.held_back = self.held_back or status in HELD_BACK
+        waits = data.get("error_status") == "waiting"  # it was not looked at: an earlier call waits for a yes
+        error = (
+            None if waits or status in SUCCEEDED else names.error_name(data.get("error_status") or data.get("cause"))
+        )
         if made is not None:
             span = made.span
         elif self._unsent < MAX_UNSENT:

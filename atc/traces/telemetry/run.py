@@ -279,7 +279,7 @@ class RunSpans:
         span.set_attribute("atc.program.isolation", data["isolation"])
         if "host_s" in data:
             span.set_attribute("atc.program.host_s", data["host_s"])
-        if kind != "finished":
+        if kind != "finished" and not self._calls.held_back:
             _failed(span, kind, None, None)
         self._ended = _Ended(span, data["attempt"], at)
         self._program_placed.leave()

@@ -35,6 +35,7 @@ Kind = Literal["hgt", "gcn", "sage"]
 RELATIONS = ("takes", "gives", "taken by", "given by", "feeds")
 """Parameter → tool that takes it; tool → field that it gives; both reversed; tool → tool as runs did it."""
 _STATS = 4
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class Options:
         mix, decay: μ₀ and γ of Eq. 9.
         pair: add a product of both vectors to the head of Eq. 17, which alone cannot tell whom a tool fits.
         reversed_too: take the reverse of each edge as one more negative of Eq. 6.
+        hidden: the share of the edges of runs that an epoch learns from. No message passes along them in it, nor do
+            they count in degrees: else the network reads off what it is asked for. 0: it learns from all, and all pass.
     """
 
     layers: int = 2
@@ -63,6 +66,7 @@ class Options:
     decay: float = 0.97
     pair: bool = False
     reversed_too: bool = False
+    hidden: float = 0.0
 
 
 @dataclass
@@ -122,9 +126,21 @@ class LinkGraph:
         pairs = np.array(sorted(weights), np.int64).reshape(-1, 2).T
         return LinkGraph(self.keys, self.text, {**self.edges, "feeds": pairs}, weights, uses)
 
+    def without(self, hidden: set[tuple[int, int]]) -> LinkGraph:
+        """The graph without some edges of runs."""
+        fed = {pair: weight for pair, weight in self.fed.items() if pair not in hidden}
+        pairs = np.array(sorted(fed), np.int64).reshape(-1, 2).T
+        return LinkGraph(self.keys, self.text, {**self.edges, "feeds": pairs}, fed, self.uses)
+
 
 def features(graph: LinkGraph) -> Matrix:
     """Eq. 13: the text, and the sigmoids of successes, their share, and both degrees."""
+    text = graph.text * math.sqrt(graph.text.shape[1])  # of the size of the others, which drown it else
+    made: Matrix = np.concatenate([text, 1 / (1 + np.exp(-_stats(graph)))], axis=1).astype(np.float32)
+    return made
+
+
+def _stats(graph: LinkGraph) -> Matrix:
     count = len(graph.text)
     stats = np.zeros((count, _STATS), np.float32)
     for row, uses in graph.uses.items():
@@ -132,26 +148,33 @@ def features(graph: LinkGraph) -> Matrix:
     for leaves, enters in graph.edges.values():
         stats[:, 2] += np.bincount(enters, minlength=count)
         stats[:, 3] += np.bincount(leaves, minlength=count)
-    text = graph.text * math.sqrt(graph.text.shape[1])  # of the size of the others, which drown it else
-    made: Matrix = np.concatenate([text, 1 / (1 + np.exp(-stats))], axis=1).astype(np.float32)
-    return made
+    return stats
 
 
 class _Prepared:
-    """A graph as tensors."""
+    """A graph as tensors.
 
-    def __init__(self, graph: LinkGraph) -> None:
-        self.x = torch.from_numpy(features(graph))
+    Args:
+        graph: the graph.
+        whole: the same with more edges of runs: its vectors of texts are used again.
+    """
+
+    def __init__(self, graph: LinkGraph, whole: _Prepared | None = None) -> None:
+        if whole is None:
+            self.x = torch.from_numpy(features(graph)).to(DEVICE)
+        else:
+            stats = torch.from_numpy(1 / (1 + np.exp(-_stats(graph)))).to(DEVICE)
+            self.x = torch.cat([whole.x[:, :-_STATS], stats], dim=1)
         self.tools, self.count = len(graph.keys), len(graph.text)
         self.edges = {
-            name: (torch.from_numpy(pair[0].copy()), torch.from_numpy(pair[1].copy()))
+            name: (torch.from_numpy(pair[0].copy()).to(DEVICE), torch.from_numpy(pair[1].copy()).to(DEVICE))
             for name, pair in graph.edges.items()
             if pair.size
         }
-        self.weights = {name: torch.ones(len(pair[0])) for name, pair in self.edges.items()}
+        self.weights = {name: torch.ones(len(pair[0]), device=DEVICE) for name, pair in self.edges.items()}
         if "feeds" in self.edges:
             pairs = zip(*(side.tolist() for side in self.edges["feeds"]), strict=True)
-            self.weights["feeds"] = torch.tensor([graph.fed[a, b] for a, b in pairs])
+            self.weights["feeds"] = torch.tensor([graph.fed[a, b] for a, b in pairs], device=DEVICE)
 
 
 class _Transformer(nn.Module):
@@ -173,7 +196,7 @@ class _Transformer(nn.Module):
             q, k, value = (each[name](h).view(shape) for each in (self.query, self.key, self.value))
             score = (q[u] * k[v]).sum(-1) / math.sqrt(self.per_head) + self.bias[name] + graph.weights[name][:, None]
             score = (score - score.max()).clamp(min=-60).exp()  # one constant for all leaves each softmax as it is
-            mass = torch.zeros(graph.count, self.heads).index_add(0, v, score)
+            mass = torch.zeros(graph.count, self.heads, device=DEVICE).index_add(0, v, score)
             total = total.index_add(0, v, (score / mass[v])[..., None] * value[u])
         return self.norm(h + functional.leaky_relu(self.out(total.reshape(h.shape))))
 
@@ -189,7 +212,8 @@ class _Plain(nn.Module):
     def forward(self, h: torch.Tensor, graph: _Prepared) -> torch.Tensor:
         u, v = (torch.cat(sides) for sides in zip(*graph.edges.values(), strict=True))
         u, v = torch.cat([u, v]), torch.cat([v, u])
-        degree = torch.zeros(graph.count).index_add(0, v, torch.ones(len(v))) + (0 if self.sage else 1)
+        ones = torch.ones(len(v), device=DEVICE)
+        degree = torch.zeros(graph.count, device=DEVICE).index_add(0, v, ones) + (0 if self.sage else 1)
         if self.sage:
             mean = torch.zeros_like(h).index_add(0, v, h[u]) / degree.clamp(min=1)[:, None]
             return functional.leaky_relu(self.own(h) + self.near(mean))
@@ -239,7 +263,7 @@ class Network(nn.Module):
 
 
 def train(graphs: Sequence[LinkGraph], kind: Kind = "hgt", options: Options | None = None, seed: int = 0) -> Network:
-    """Train a network on graphs with edges of runs, by the losses of Eq. 6 to 10, on one thread.
+    """Train a network on graphs with edges of runs, by the losses of Eq. 6 to 10, on one thread or a GPU.
 
     Raises:
         ValueError: no graph has an edge of runs.
@@ -252,13 +276,18 @@ def train(graphs: Sequence[LinkGraph], kind: Kind = "hgt", options: Options | No
     rng = np.random.default_rng(seed)
     o = options or Options()
     network = Network(taught[0][1].x.shape[1], kind, o)
+    network.to(DEVICE)
     optimiser = torch.optim.Adam(network.parameters(), lr=o.rate, weight_decay=1e-4)
     for epoch in range(o.epochs):
         mix = o.mix * o.decay**epoch
         optimiser.zero_grad()
         for graph, prepared in taught:
             share = math.sqrt(len(graph.fed)) / sum(math.sqrt(len(each.fed)) for each, _ in taught)
-            torch.autograd.backward([share * _loss(network, prepared, graph, mix, rng)])
+            asked = list(graph.fed)
+            if o.hidden:
+                asked = [asked[n] for n in rng.permutation(len(asked))[: math.ceil(o.hidden * len(asked))]]
+                prepared = _Prepared(graph.without({*asked}), prepared)
+            torch.autograd.backward([share * _loss(network, prepared, graph, asked, mix, rng)])
         nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimiser.step()
     network.eval()
@@ -266,22 +295,28 @@ def train(graphs: Sequence[LinkGraph], kind: Kind = "hgt", options: Options | No
 
 
 def _loss(
-    network: Network, prepared: _Prepared, graph: LinkGraph, mix: float, rng: np.random.Generator
+    network: Network,
+    prepared: _Prepared,
+    graph: LinkGraph,
+    asked: Sequence[tuple[int, int]],
+    mix: float,
+    rng: np.random.Generator,
 ) -> torch.Tensor:
     o = network.options
     h = network.encode(prepared)
-    u, v = (torch.tensor(side) for side in zip(*graph.fed, strict=True))
-    weights = torch.tensor(list(graph.fed.values()), dtype=torch.float32)
-    drawn = torch.from_numpy(rng.integers(0, len(graph.keys), (len(u), o.negatives)))
+    u, v = (torch.tensor(side, device=DEVICE) for side in zip(*asked, strict=True))
+    weights = torch.tensor([graph.fed[pair] for pair in asked], dtype=torch.float32, device=DEVICE)
+    drawn = torch.from_numpy(rng.integers(0, len(graph.keys), (len(u), o.negatives))).to(DEVICE)
     there = torch.tensor(
-        [[(a, b) in graph.fed for a in some] for some, b in zip(drawn.tolist(), v.tolist(), strict=True)]
+        [[(a, b) in graph.fed for a in some] for some, b in zip(drawn.tolist(), v.tolist(), strict=True)],
+        device=DEVICE,
     )
     absent = (~there).float()
     positive, negative = network.logit(h, u, v), network.logit(h, drawn.reshape(-1), v.repeat_interleave(o.negatives))
     entropy = functional.binary_cross_entropy_with_logits
     soft = entropy(positive, weights) + entropy(negative, torch.zeros_like(negative), absent.reshape(-1))  # Eq. 6
     if o.reversed_too:
-        back = torch.tensor([(b, a) not in graph.fed for a, b in graph.fed], dtype=torch.float32)
+        back = torch.tensor([(b, a) not in graph.fed for a, b in asked], dtype=torch.float32, device=DEVICE)
         soft = soft + entropy(network.logit(h, v, u), torch.zeros_like(positive), back)
     unit = functional.normalize(h, dim=-1)
     near, far = (unit[u] * unit[v]).sum(-1), (unit[drawn] * unit[v][:, None]).sum(-1)
@@ -302,9 +337,10 @@ class Predictions:
         """The probability that each tool feeds one, in their order."""
         with torch.no_grad():
             count = len(self._rows)
-            all_tools = torch.arange(count)
-            chances = torch.sigmoid(self._network.logit(self._h, all_tools, torch.full((count,), self._rows[consumer])))
-        made: NDArray[np.float32] = chances.numpy()
+            all_tools = torch.arange(count, device=DEVICE)
+            there = torch.full((count,), self._rows[consumer], device=DEVICE)
+            chances = torch.sigmoid(self._network.logit(self._h, all_tools, there))
+        made: NDArray[np.float32] = chances.cpu().numpy()
         return made
 
 

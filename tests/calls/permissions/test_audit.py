@@ -21,7 +21,7 @@ from atc.result import Effect
 
 def note(log: AuditLog, tool: str = "book", who: Who = Who(), **arguments: Any) -> None:  # noqa: B008 - it is frozen
     of_call = {"tool": tool, "effect": Effect.WRITE, "arguments": arguments}
-    asyncio.run(log.note(who, **of_call, allowed=True, by="user", run="r1"))
+    asyncio.run(log.note(who, **of_call, verdict="allowed", by="user", run="r1"))
 
 
 def test_a_line_says_who_did_what_and_its_owner_alone_reads_it(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_the_event_loop_goes_on_while_another_process_has_the_file(tmp_path: Pat
 
     async def both() -> None:
         ticking = asyncio.create_task(tick())
-        await log.note(Who(), tool="book", effect=Effect.WRITE, arguments={}, allowed=True, by="user")
+        await log.note(Who(), tool="book", effect=Effect.WRITE, arguments={}, verdict="allowed", by="user")
         assert ticks == [0, 1, 2]
         await ticking
 

@@ -40,6 +40,33 @@ APPROVAL = {
     "done": ["book(place='y')"],
     "until": time.time() + 3_000,
 }
+CALL = {
+    "index": 2,
+    "digest": "d2",
+    "tool": "book<img src=x onerror=window.__pwned=1>",
+    "effect": "write",
+    "line": 3,
+    "arguments": [["place", "'<b>x</b>' … (48,211 characters)"]],
+    "origins": [["place", "items[5].id of <i>list_places</i> (call 1)"]],
+    "cut": True,
+    "left_out": 0,
+    "warnings": ["careful <img src=x onerror=window.__pwned=1>"],
+    "notes_left": 0,
+    "changed": ["asked again, for find (call 1) answers 2 now"],
+    "until": time.time() + 600_000,
+    "decided": None,
+}
+PARKED = {
+    "run_id": "20261123-174345-bb624b",
+    "task": "<script>window.__pwned=1</script>",
+    "calls": [CALL, {**CALL, "index": 3, "digest": "d3"}],
+    "waits": 9,
+    "left": 7,
+    "done": ["pay(<b>)"],
+    "done_before": 0,
+    "here": True,
+    "more": 0,
+}
 LIVE = {"api": "/p/api", "home": "/p/", "run": "/p/runs/", "rights": ["read", "approve", "run"]}
 
 
@@ -51,6 +78,7 @@ class Served:
         self.html = ""
         self.asked: list[tuple[str, Any]] = []
         self.replies: dict[str, Any] = {}
+        self.posts: dict[str, Any] = {}  # where a POST is answered otherwise
         self.to_say: queue.Queue[tuple[str, Any, int] | None] = queue.Queue()
 
     def say(self, name: str, data: Any, line: int = 0) -> None:
@@ -78,7 +106,8 @@ def serving() -> Iterator[Served]:
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             served.asked.append((self.path, body))
-            found = next((value for path, value in served.replies.items() if path in self.path), {})
+            replies = served.posts or served.replies
+            found = next((value for path, value in replies.items() if path in self.path), {})
             self.reply(json.dumps(found), "application/json", 403 if "error" in found else 200)
 
         def stream(self) -> None:
@@ -271,7 +300,8 @@ def test_a_page_without_rights_offers_nothing(page: Page, served: Served) -> Non
     page.press("t")
     assert page.run("document.getElementById('begin').open") is False
     served.say("approval", APPROVAL)
-    page.wait("document.querySelector('#asks .approval') !== null")
+    served.say("parked", PARKED)
+    page.wait("document.querySelectorAll('#asks .approval').length === 2")
     assert page.run("document.querySelectorAll('#asks .act').length") == 0
     assert page.messages == []
 
@@ -294,3 +324,115 @@ def test_nothing_keeps_people_from_answering_a_question(listed: bool, dark: bool
     if listed:
         page.press("t")
         assert findings(page) == []
+
+
+@pytest.mark.parametrize("listed", [False, True], ids=["run", "list"])
+def test_calls_that_wait_of_any_process_are_decided_on_a_phone_each_or_all(
+    listed: bool, page: Page, served: Served
+) -> None:
+    row = {"run_id": PARKED["run_id"], "status": "waiting", "task": "t", "began": time.time()}
+    started = shown(1, all_kinds()[0])
+    assert started is not None
+    html = runs_page([row], LIVE | {"more": False, "no_yes": ""})
+    if not listed:
+        html = run_page([started], LIVE | {"run_id": PARKED["run_id"], "after": 1, "no_yes": ""})
+    served.html = html
+    page.messages.clear()
+    page.open(served.url, width=360)
+    page.wait("document.body.dataset.ready === 'yes'")
+    served.say("parked", PARKED)
+    page.wait("document.querySelectorAll('#asks .form > li').length === 2")
+    told = page.text("#asks")
+    for text in (
+        "9 calls wait for a yes",
+        "48,211 characters",
+        "items[5].id of <i>list_places</i>",
+        "careful <img",
+        "asked again, for find",
+        "waits until 20",
+        "7 calls more, shown once these are decided",
+        "pay(<b>)",
+    ):
+        assert text in told, text
+    assert page.run("document.documentElement.scrollWidth") <= 360
+    assert page.run("document.title").startswith("(1) ")
+    assert page.run("document.querySelectorAll('#asks img, #asks script, #asks b, #asks i').length") == 0
+    assert findings(page) == []
+    where = f"/p/api/runs/{PARKED['run_id']}/pending"
+    served.replies["/pending/2"] = {"text": "{\n all of it }"}
+    press(page, "show all of it")
+    page.wait("document.querySelector('#asks pre')?.textContent.includes('all of it')")
+    assert (f"{where}/2", None) in served.asked
+
+    one = {
+        **PARKED,
+        "waits": 1,
+        "calls": [{**CALL, "decided": {"yes": False, "by": "ann", "at": time.time()}}, PARKED["calls"][1]],
+    }
+    served.replies = {"/pending": one}
+    page.run("[...document.querySelectorAll('#asks .form .act')].find((each) => each.textContent === 'Deny').click()")
+    page.wait("document.querySelector('#asks .chip.bad')?.textContent.startsWith('denied by ann')")
+    assert (where, {"decision": "deny", "calls": [{"call": 2, "digest": "d2"}]}) in served.asked
+    served.say(
+        "parked", PARKED | {"calls": [*PARKED["calls"], {**CALL, "index": 4, "digest": "d4", "until": 1.0}], "waits": 3}
+    )
+    page.wait("document.querySelector('#asks').innerText.includes('too late for a yes')")
+    done = {
+        **PARKED,
+        "waits": 0,
+        "left": 0,
+        "calls": [{**each, "decided": {"yes": True, "by": "bob", "at": 1.7e9}} for each in PARKED["calls"]],
+    }
+    served.replies = {"/pending": done, "/resume": {"run_id": PARKED["run_id"]}}
+    press(page, "Approve these 2")
+    page.wait("document.getElementById('said').textContent === '2 calls approved'")
+    calls = [{"call": 2, "digest": "d2"}, {"call": 3, "digest": "d3"}]  # not the one that came too late
+    assert (where, {"decision": "approve", "calls": calls}) in served.asked
+    page.wait("document.querySelector('#asks').innerText.includes('approved by bob')")
+    press(page, "Go on")
+    page.wait(
+        "location.pathname.endsWith('/runs/20261123-174345-bb624b')"
+        if listed
+        else "document.getElementById('said').textContent === 'resumed'"
+    )
+    assert (f"/p/api/runs/{PARKED['run_id']}/resume", {}) in served.asked
+    assert page.run("String(window.__pwned)") == "undefined"
+    assert page.messages == []
+
+
+def test_a_stale_form_says_who_was_first_and_shows_what_is_so(page: Page, served: Served) -> None:
+    opened(page, served, runs_page([], LIVE | {"more": False, "no_yes": ""}))
+    served.say("parked", PARKED)
+    refused = {"error": {"kind": "Stale", "message": "call 2 was approved before, by bob"}}
+    bob = {"yes": True, "by": "bob", "at": time.time()}
+    served.replies["/pending"] = lambda given: {
+        **PARKED,
+        "waits": 0,
+        "calls": [{**each, "decided": bob} for each in PARKED["calls"]],
+    }
+    served.posts["/pending"] = refused
+    press(page, "Approve these 2")
+    page.wait("document.getElementById('said').textContent === 'call 2 was approved before, by bob'")
+    page.wait("document.querySelectorAll('#asks .chip.good').length === 2")
+    served.say("parked", {"run_id": PARKED["run_id"], "calls": [], "waits": 0, "left": 0, "more": 3})
+    page.wait("document.querySelectorAll('#asks .form').length === 0")
+    assert "3 runs more wait" in page.text("#asks")
+
+
+def test_a_form_that_may_not_be_approved_here_says_why_and_one_that_is_damaged_is_named(
+    page: Page, served: Served
+) -> None:
+    opened(page, served, runs_page([], LIVE | {"more": False, "no_yes": "begin `atc ui` at a terminal"}))
+    served.say("parked", PARKED | {"here": False})
+    served.say(
+        "parked",
+        {**PARKED, "run_id": "20261123-174345-000000", "calls": [], "waits": 0, "left": 0, "damage": "record 3 is <b>"},
+    )
+    page.wait("document.querySelectorAll('#asks .approval').length === 2")
+    buttons = page.run("[...document.querySelectorAll('#asks .act')].map((each) => each.textContent)")
+    assert buttons == ["Deny", "Deny", "Deny these 2"]
+    assert "begin `atc ui` at a terminal" in page.text("#asks")
+    assert "record 3 is <b>" in page.text("#asks")
+    decided = {"yes": True, "by": "bob", "at": time.time()}
+    served.say("parked", {**PARKED, "here": False, "waits": 0, "left": 0, "calls": [{**CALL, "decided": decided}]})
+    page.wait(f"document.querySelector('#asks').innerText.includes('atc resume {PARKED['run_id']}')")

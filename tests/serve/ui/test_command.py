@@ -23,6 +23,7 @@ from atc.traces.stores.files import FileStore
 from tests.support.browser import browsing
 from tests.support.cli import atc, endpoints, settle
 from tests.support.fake_openai_server import says
+from tests.support.terminal import Terminal
 
 pytestmark = pytest.mark.slow
 BOOKS = "```python\nanswer = book(n=8)\n```"
@@ -56,7 +57,7 @@ class Running:
 def running(*options: str) -> Iterator[Running]:
     command = [sys.executable, "-m", "atc", "ui", "--json", *options]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             lines: list[str] = []
             assert process.stdout is not None
@@ -119,3 +120,40 @@ def test_what_cannot_be_served_is_told(tmp_path: Path) -> None:
         assert server.ask("/runs", right="read", Origin="http://127.0.0.1:1")[0] == 403
         assert server.ask("/runs", right="read", Host="evil.example")[0] == 421
         assert server.interrupt() == 0
+
+
+@pytest.mark.usefixtures("_settled")
+def test_a_write_of_a_run_that_has_ended_is_approved_on_a_page_and_made_once_by_a_resume(tmp_path: Path) -> None:
+    def ended(*command: str) -> tuple[int, Any]:
+        made = [sys.executable, "-m", "atc", *command, "--json"]
+        ran = subprocess.run(made, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, check=False)
+        return ran.returncode, json.loads(ran.stdout)
+
+    code, waiting = ended("run", "book 8", "--tools", "tools.py", "--approve", "park")  # its process is gone now
+    assert (code, waiting["status"]) == (8, "waiting")
+    with running() as server:  # and what no person began shows it, and has no right to approve
+        assert server.ask("/pending", right="read")[1]["runs"][0]["calls"][0]["arguments"] == [["n", "8"]]
+        assert list(server.told["tokens"]) == ["read"]
+    with Terminal("ui", "--no-open") as terminal, browsing() as page:  # another port, and no tools
+        terminal.wait_for("read alone: ")
+        terminal.wait_for("Ctrl-C ends this")
+        shown = terminal.shown.replace("\r", "")
+        address = next(line for line in shown.split("\n") if line.startswith("approve and read: "))
+        page.open(address.split(": ", 1)[1].strip())
+        page.wait("document.querySelector('#asks .form') !== null")
+        assert "book" in page.text("#asks .form")
+        page.wait("performance.now() - moved > STILL_MS")  # a pointer is held back until the form stands still
+        button = "[...document.querySelectorAll('#asks .act')].find((each) => each.textContent === 'Approve')"
+        box = page.run(
+            f"(({{x, y, width, height}}) => [x + width / 2, y + height / 2])({button}.getBoundingClientRect())"
+        )
+        page.click(*box)
+        page.wait("document.querySelector('#asks .chip.good')?.textContent.includes('on the page of `atc ui`')")
+        assert f"atc resume {waiting['run_id']}" in page.text("#asks")
+        assert not page.messages
+    code, done = ended("resume", waiting["run_id"])
+    assert (code, done["status"], [call["tool"] for call in done["calls"] if call["status"] == "ok"]) == (
+        0,
+        "answered",
+        ["book"],
+    )

@@ -11,7 +11,7 @@ function follow() {
   const end = (words) => { deaf(); deaf = null; LIVE.ended = true; dot(words, ""); later(); };
   const heard = (act) => (event) => { act(JSON.parse(event.data)); later(); };
   deaf = listen(() => `${LIVE.api}/runs/${encodeURIComponent(LIVE.run_id)}/events?after=${Math.max(RUN.line, LIVE.after || 0)}`, {
-    open: () => { dot("live", "on"); pending.clear(); later(); }, // those that still wait are told again
+    open: () => { dot("live", "on"); pending.clear(); parkedRuns.clear(); later(); }, // those that still wait are told again
     lost: () => dot("connecting …", "off"),
     on: {
       message: heard(added),
@@ -21,6 +21,7 @@ function follow() {
       }),
       approval: heard((row) => pending.set(row.key, row)),
       settled: heard(({ key }) => pending.delete(key)),
+      parked: heard(parked),
       end: () => end(""),
       gone: () => end("deleted"),
       failed: (event) => { end(""); say(JSON.parse(event.data).message, "bad"); },
@@ -35,22 +36,24 @@ function later() {
   drawing = requestAnimationFrame(() => { drawing = 0; draw(); });
 }
 
+const drawAsks = later; // they are drawn with the rest
+
 /** What waits for the reader: calls to approve, a question to answer, a run to stop or to go on with; [key, make] of each. */
 function asks() {
-  tell(pending);
-  const made = [...pending.values()].map((row) => [row.key, () => approval(row)]);
+  tell(new Map([...pending, ...parkedQuestions()]));
+  const id = LIVE && encodeURIComponent(LIVE.run_id);
+  const resume = (body) => async () => { await ask(`/runs/${id}/resume`, body()); can = []; say("resumed"); LIVE.ended = false; follow(); later(); };
+  const made = [...[...pending.values()].map((row) => [row.key, () => approval(row)]), ...parkedCards(() => ({ goOn: resume(() => ({})) }))];
   if (!made.length)
     for (const call of RUN.asked.values())
       made.push([`call ${call.index} ${call.n}`, () => el("li", { class: "approval" }, el("p", {}, el("span", { class: "mark warn", "aria-hidden": "true", text: "?" }), " waits for approval: ", el("code", { class: "tool", text: call.tool })), tree(call.arguments ?? null, call.n), originsOf(call))]);
   if (LIVE === null || !may("run")) return made;
-  const id = encodeURIComponent(LIVE.run_id);
   const quietly = (words, ...acts) => el("li", { class: "approval quietly" }, el("p", { class: "acts" }, acts, el("span", { class: "faint", text: words })));
-  const resume = (body) => async () => { await ask(`/runs/${id}/resume`, body()); can = []; say("resumed"); LIVE.ended = false; follow(); later(); };
   if (can.includes("reply")) made.push([`reply ${RUN.line}`, () => {
     const field = el("textarea", { id: "reply", rows: "2" });
     return el("li", { class: "approval" }, el("label", { for: "reply", text: (RUN.end && textOf(RUN.end.question)) || "The program asks you something" }), field, el("p", { class: "acts" }, doing("Answer and go on", "good", resume(() => ({ reply: field.value })))));
   }]);
-  if (can.includes("resume")) made.push(["resume", () => quietly("goes on where it ended; what succeeded is not done again", doing("Resume", "", resume(() => ({}))))]);
+  if (can.includes("resume") && !parkedRuns.size) made.push(["resume", () => quietly("goes on where it ended; what succeeded is not done again", doing("Resume", "", resume(() => ({}))))]);
   if (can.includes("stop")) made.push(["stop", () => quietly("", doing("Stop this run", "bad", async () => { await ask(`/runs/${id}/stop`, {}); say("stopping"); }))]);
   const task = RUN.tasks[RUN.tasks.length - 1];
   if (RUN.status === "planned" && task && typeof task.data.task === "string") made.push([`plan ${task.n}`, () => quietly("all is read anew", doing("Do it for real", "good", async () => {

@@ -107,8 +107,11 @@ function move(to) {
 const step = (by) => () => move(document.activeElement.dataset.index === undefined ? active : active + by);
 
 function drawAsks() {
-  tell(waiting);
-  keep(byId("asks"), [...waiting.values()].map((row) => [row.key, () => approval(row, el("a", { class: "faint", href: LIVE.run + encodeURIComponent(row.run_id), text: ` ${seen(row.task || row.run_id, 80)}` }))]));
+  tell(new Map([...waiting, ...parkedQuestions()]));
+  const where = (row) => el("a", { class: "faint", href: LIVE.run + encodeURIComponent(row.run_id), text: ` ${seen(row.task || row.run_id, 80)}` });
+  const goOn = (row) => async () => location.assign(LIVE.run + encodeURIComponent((await ask(`/runs/${encodeURIComponent(row.run_id)}/resume`, {})).run_id));
+  const asked = [...waiting.values()].map((row) => [row.key, () => approval(row, where(row))]), more = `${plural(moreParked, "run")} more ${moreParked === 1 ? "waits" : "wait"}: choose the status “waits for you”`;
+  keep(byId("asks"), [...asked, ...parkedCards((row) => ({ where: where(row), goOn: goOn(row) })), ...(moreParked ? [[more, () => el("li", { class: "faint", text: more })]] : [])]);
   draw(true);
 }
 function changedRow(row) {
@@ -125,13 +128,14 @@ function follow() {
   const dot = (words, tone) => { byId("live").textContent = words; byId("live").className = `livedot ${tone}`; };
   const heard = (act) => (event) => act(JSON.parse(event.data));
   listen(() => `${LIVE.api}/stream`, {
-    open: () => { dot("live", "on"); waiting.clear(); drawAsks(); },
+    open: () => { dot("live", "on"); waiting.clear(); parkedRuns.clear(); drawAsks(); },
     lost: () => dot("connecting …", "off"),
     on: {
       run: heard(changedRow),
       gone: heard(({ run_id: id }) => { rows = shownRows = rows.filter((row) => row.run_id !== id); draw(true); }),
       approval: heard((row) => { waiting.set(row.key, row); drawAsks(); }),
       settled: heard(({ key }) => { waiting.delete(key); drawAsks(); }),
+      parked: heard((row) => { parked(row); drawAsks(); }),
     },
   });
 }

@@ -10,7 +10,7 @@ from atc.serve.pages.kit import page_of
 from atc.serve.pages.run.nodes import brief
 
 _HERE = Path(__file__).parent
-SCRIPTS = [_HERE.parent / "common.js", _HERE / "page.js"]
+SCRIPTS = [_HERE.parent / "common.js", _HERE.parent / "parked.js", _HERE / "page.js"]
 STYLES = [_HERE.parent / "common.css", _HERE / "page.css"]
 _TEXT, _NAME = 300, 120
 _TEXTS = {"run_id": _NAME, "status": _NAME, "task": _TEXT, "model": _NAME, "strategy": _NAME, "currency": 12}

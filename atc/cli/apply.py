@@ -1,0 +1,115 @@
+"""``atc runs apply``: what a dry run planned is shown, asked about once, and made exactly."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from atc.calls import question
+from atc.cli import options
+from atc.cli.approvals import read_key
+from atc.cli.console import DENIED, guarded, out
+from atc.errors import UsageError
+from atc.result import Effect
+from atc.settings import Settings
+from atc.traces.stores import open_store
+from atc.traces.stores.base import StoredRun
+from atc.wording import applied, plans
+
+
+@guarded
+@options.takes("approve", "read_only", "ask_user")
+def apply(
+    run: Annotated[str, typer.Argument(help="The dry run's id, its beginning or end, or `last`.")],
+    given: options.Given,
+    tools: Annotated[
+        list[str] | None, typer.Option("--tools", "-t", help="Where the tools are now, if not where they were.")
+    ] = None,
+    openapi: options.OpenApi = None,
+    auth: options.Auth = None,
+    key_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--key-file", metavar="<file>", help="File with an approver's key, made by `atc permissions approver`."
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Make what a dry run planned, and nothing else: the plan is shown, and you are asked once.
+
+    The same program runs for real, and reads anew. A call with effects that is not the next planned one is not made,
+    and the run ends. No model is asked. Your yes needs a terminal. After a crash the same command goes on. Where the
+    permissions name approvers, it needs the key of one (--key-file, ATC_APPROVER_KEY).
+
+    Exit codes are those of `atc run`; 4 also where your answer is no.
+    """
+    from atc.agent import Agent
+    from atc.cli.run import Shown, finish
+    from atc.cli.view import RunView
+    from atc.run.apply import PlannedRun, planned_run
+    from atc.run.approvals import decider_of
+
+    settings = Settings.load()
+    key = None if key_file is None else read_key(key_file)
+    decider_of(key=key, settings=settings)  # who may not decide is not asked
+    stored = open_store(settings).find(run)
+    planned: PlannedRun = planned_run(stored)
+    source = _source_of(stored, planned.started, tools)
+    source = replace(source, openapi=[*(source.openapi or ()), *(options.openapi_pairs(openapi, None, auth) or ())])
+    if not question.has_terminal():
+        raise UsageError(
+            "a yes to a plan needs a terminal, where a person sees it: run it there, or call agent.apply(run_id) in a "
+            "program of yours"
+        )
+    calls = {f"{call.index}. {call.tool}": call for call in planned.found.planned}
+    writes = sum(call.effect != Effect.READ.value for call in calls.values())
+    asked = question.ask(
+        applied.to_apply(writes, planned.goes_on),
+        {name: call.arguments | plans.unknown_arguments(call) for name, call in calls.items()},
+        [*_warnings(planned)],
+        question.About({name: [*_origins(call)] for name, call in calls.items()}),
+    )
+    if asyncio.run(asked) is not True:
+        raise typer.Exit(DENIED)
+    view = Shown(None if as_json else RunView(out))
+    agent = Agent(source.opened(), on_event=view, **given)
+    with view.shown(kept=True):
+        result = asyncio.run(agent.aapply(stored.run_id, key=key))
+    finish(result, as_json=as_json, trace=False)
+
+
+def _source_of(stored: StoredRun, started: dict[str, Any], tools: list[str] | None) -> options.Source:
+    """Return where the tools are. Of a trace that others may have written nothing is taken.
+
+    Raises:
+        UsageError: that is not known.
+    """
+    source, strange = options.Source.of_note(started.get("source")), stored.why_strange()
+    if tools:
+        return options.Source(tools, openapi=None if strange else source.openapi)
+    if strange:
+        raise UsageError(f"run {stored.run_id} is not applied with the tools that it names, for {strange}: use --tools")
+    if not source.tools:
+        raise UsageError(f"run {stored.run_id} does not say where its tools were: name them with --tools")
+    return source
+
+
+def _origins(call: Any) -> Iterator[tuple[str, str]]:
+    """Yield what feeds the arguments of a planned call, each with its name or the part of it."""
+    for name, sources in plans.origins(call.feeds, call.arguments).items():
+        yield from ((part or name, text) for part, text in sources)
+
+
+def _warnings(planned: Any) -> Iterator[str]:
+    found = planned.found
+    for call in found.planned:
+        yield from (f"call {call.index}: {text}" for text in call.warnings)
+    if found.stop is not None:
+        yield plans.stop(found.stop, found.planned)
+    if found.unseen:
+        yield plans.unseen(found.unseen)

@@ -1,0 +1,359 @@
+"""Applies what a dry run planned: its program runs again, for real, and each write must be the next planned one.
+
+The run goes on under its own id, with its journal: so one process at a time applies it, and what was done before a
+crash is not done again. No model is asked, and no program is revised.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from atc._host.redaction import Redactor
+from atc._records.packing import unpack
+from atc._records.records import ODD_ANSWERS, DryRun, FaultCase, PlanDifference
+from atc.calls.applying import Applying
+from atc.calls.argument_repairs import read_key_aliases
+from atc.calls.attempt import Attempt, cut_arguments
+from atc.calls.forms import Form
+from atc.calls.journal import Journal
+from atc.calls.parked import WAITS_S, Decision, digest_of
+from atc.calls.plans import KeptCall, Plan, digest, statement
+from atc.calls.program_start import digest_of_text
+from atc.catalogue.sketch import Sketch, SketchFacts, chosen_event
+from atc.errors import JournalError, UsageError
+from atc.facts import Fault
+from atc.models.base import NoModel
+from atc.programs.program import Program
+from atc.programs.responses import invocation
+from atc.result import Call, Effect, Result
+from atc.run.approvals import decider_of
+from atc.run.base import Ending, Strategy
+from atc.run.endings import advised, ended_by
+from atc.run.given import NAME as GIVEN
+from atc.run.program_loop import ProgramLoop
+from atc.run.request import resumed_request, without_code
+from atc.run.run import Run
+from atc.run.tools_before import tools_before
+from atc.run.writer import Draft, WritingOptions
+from atc.schemas.protocol import original_arguments
+from atc.traces.emitter import Listener
+from atc.traces.stores.base import StoredRun
+
+if TYPE_CHECKING:
+    from atc.agent import Agent
+    from atc.calls.permissions import Permissions
+
+NAME = "apply"
+CLOCKS_S = 300.0
+"""Seconds by which the clocks of two machines may differ."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# A dry run keeps its plan.
+
+
+def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
+    """Keep the plan of a dry run in its journal, if it can be applied; return what it found, with whether it is kept.
+
+    What a strategy called without a program has no plan. Nor has a program that goes on from values which an earlier
+    one of the run has read, nor a task of a conversation: what these rest on would not be read anew.
+
+    Args:
+        run: that ends.
+        found: in it.
+        program: that planned the calls; empty where none did.
+    """
+    journal = run.broker.journal
+    made = {each.number: each for each in run.broker.planned if each.program == journal.attempt}
+    shown = {call.index: call for call in found.planned}
+    if not program or run.stored is None or run.preamble.number or journal.stage or made.keys() != shown.keys():
+        return found
+    calls = []
+    for number, attempt in sorted(made.items()):
+        unknown = _forms_of(attempt)
+        if unknown.keys() != shown[number].unknown.keys():
+            return found  # what it would have to be is not known
+        masked = run.broker.redactor.value(unknown)
+        shown[number] = shown[number].model_copy(update={"forms": masked})
+        arguments = {name: digest(value) for name, value in attempt.arguments.items()}
+        attempt.take_known_key()
+        calls.append(
+            KeptCall(
+                number=number,
+                key=attempt.key,
+                tool_digest=digest_of(attempt.granted),
+                effect=attempt.effect,
+                arguments=arguments,
+                unknown=unknown,
+                shown=shown[number],
+            )
+        )
+    try:
+        journal.keep_plan(Plan(digest_of_text(program), digest(dict(run.inputs)), time.time(), tuple(calls)))
+    except JournalError:  # what was found is worth telling all the same
+        return found
+    return found.model_copy(update={"kept": True, "planned": tuple(shown.values())})
+
+
+def _forms_of(attempt: Attempt) -> dict[str, Form]:
+    """Return how the arguments that are not known are made. A sandbox that does not say it may say what they rest on:
+    one place alone is taken for all of the argument."""
+    if (forms := attempt.request.forms) is not None:
+        return original_arguments(attempt.granted.protocol, dict(forms))
+    places: dict[str, list[Form]] = {}
+    for feed in attempt.awaits:
+        places.setdefault(feed.argument, []).append({"hole": [feed.call, list(feed.path)]})
+    return {name: each[0] for name, each in places.items() if len(each) == 1}
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The yes to it.
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run whose plan can be applied.
+
+    Attributes:
+        started: its ``run_started``.
+        program: of the plan. ``inputs``: the values that it was given.
+        found: what its dry run found, for people.
+        at: when it was planned, in seconds since 1970.
+        goes_on: its plan was begun to be applied, and that did not come to its end.
+    """
+
+    stored: StoredRun
+    started: dict[str, Any]
+    program: str
+    inputs: dict[str, Any]
+    found: DryRun
+    at: float
+    goes_on: bool = False
+
+
+def is_being_applied(stored: StoredRun) -> bool:
+    """Return whether the plan of a run was begun to be applied, by its trace."""
+    return bool((stored.last("run_started") or {}).get("applies"))
+
+
+def planned_run(stored: StoredRun) -> PlannedRun:
+    """Return what is to be applied of a run.
+
+    Raises:
+        UsageError: it is no dry run that planned something, its plan was applied, is too old, or cannot be applied.
+        JournalError: its journal cannot be read, or another process works on the run.
+    """
+    stored.check()
+    started, ended = stored.first("run_started"), stored.last("run_ended") or {}
+    if started is None or not started.get("dry_run") or not stored.has_journal:
+        raise UsageError(f"run {stored.run_id} was no dry run: it has no plan that could be applied")
+    journal = stored.open_journal()
+    try:
+        plan, applied = journal.plan, journal.applied
+        began = any(entry.effect is not Effect.READ for entry in journal.entries.values())
+    finally:
+        journal.close()
+    being_applied = is_being_applied(stored)
+    if not being_applied and ended.get("status") != "planned":
+        how = "planned no call with effects" if ended else f"was cut off: `atc resume {stored.run_id}` goes on with it"
+        raise UsageError(f"run {stored.run_id} {how}, so there is nothing to apply")
+    if being_applied and ended.get("status") == "answered":
+        raise UsageError(f"the plan of run {stored.run_id} was applied before: `atc show {stored.run_id}` reads it")
+    if plan is None:
+        raise UsageError(
+            f"run {stored.run_id} keeps no plan that could be applied: run the task without --dry-run (dry_run=True)"
+        )
+    since = applied.at if applied is not None and began else plan.at
+    if not -CLOCKS_S <= time.time() - since <= WAITS_S:
+        raise UsageError(
+            f"the plan of run {stored.run_id} is older than {WAITS_S / 86_400:.0f} days and is not applied: make a new "
+            "dry run"
+        )
+    program, inputs = _program_of(stored, plan)
+    planned = tuple(call.shown for call in plan.calls)
+    before = DryRun.model_validate(_dry_run_of(stored) or {})
+    found = before.model_copy(update={"planned": planned})
+    return PlannedRun(stored, started, program, inputs, found, plan.at, being_applied)
+
+
+def _dry_run_of(stored: StoredRun) -> dict[str, Any] | None:
+    """Return what the dry run found, as its trace has it: where it stopped, and what it did not see."""
+    ends = (event["data"] for event in stored.latest() if event["kind"] == "run_ended")
+    return next((data["dry_run"] for data in ends if isinstance(data.get("dry_run"), dict)), None)
+
+
+def _program_of(stored: StoredRun, plan: Plan) -> tuple[str, dict[str, Any]]:
+    """Return the program of a plan, and its inputs, which the trace has with credentials masked.
+
+    Raises:
+        UsageError: the trace has others than those that ran.
+    """
+    for event in reversed([*stored.latest()]):
+        data = event["data"]
+        if event["kind"] != "program_written" or digest_of_text(str(data.get("program"))) != plan.program:
+            continue
+        try:
+            inputs = unpack(data.get("inputs") or {})
+        except ValueError as error:
+            raise JournalError(f"the trace of run {stored.run_id} is damaged: {error}") from None
+        if digest(inputs) == plan.inputs:
+            return str(data["program"]), inputs
+    raise UsageError(
+        f"the program of run {stored.run_id} is not kept as it ran, for it or its inputs hold a credential: run it "
+        "without a dry run"
+    )
+
+
+async def apply_plan(
+    agent: Agent,
+    stored: StoredRun,
+    *,
+    by: str | None = None,
+    key: str | None = None,
+    resumed: bool = False,
+    reply: str | None = None,
+    listener: Listener | None = None,
+) -> Result[Any]:
+    """Make what a dry run planned, and nothing else. To call this is the yes to all of it.
+
+    Args:
+        agent: whose tools, sandbox and permissions count. Its model is not asked.
+        stored: the run.
+        by: who applies it, for the record; by default the user of this process.
+        key: of an approver, where the permissions name some; by default the one of the settings.
+        resumed: go on under the yes that the journal has, where the process ended in the middle.
+        reply: the user's answer to the question that it ended with.
+        listener: told of every event.
+
+    Raises:
+        UsageError, JournalError: as :func:`planned_run`.
+        EnvironmentProblem: not the isolation that was asked for.
+    """
+    planned = await asyncio.to_thread(planned_run, stored)  # a trace may be long
+    started = without_code(stored, planned.started, strategy_given=True) | {"images": []}
+    permissions = agent.permissions
+    decider = None if resumed else decider_of(by=by, key=key, permissions=permissions, settings=agent.settings)
+
+    def begin(journal: Journal, redactor: Redactor) -> Applying:
+        plan, applied = journal.plan, journal.applied
+        if plan is None or plan.at != planned.at:
+            raise UsageError(f"the plan of run {stored.run_id} was changed meanwhile: look at it again")
+        if decider is not None:
+            signature = "" if decider.signer is None else decider.signer.sign(statement(stored.run_id, plan))
+            applied = Decision(True, decider.by, time.time(), signature)
+            journal.begin_apply(applied)
+        elif applied is None or not _may_decide(permissions, stored.run_id, plan, applied):
+            raise UsageError(f"the yes to the plan of run {stored.run_id} is none of an approver: apply it again")
+        return Applying(plan, applied, redactor)
+
+    request = resumed_request(stored, started, None, agent._answer, (), reply)
+    request = replace(request, dry_run=False, begin_apply=begin)
+    author: Literal["caller", "model"] = "caller" if started.get("strategy") == GIVEN else "model"
+    return await agent._begin(
+        request,
+        resumed=stored,
+        strategy=Apply(planned, WritingOptions(revision="notes", author=author)),
+        opened_by=NAME,
+        model=NoModel(),
+        listener=listener,
+    )
+
+
+def _may_decide(permissions: Permissions | None, run: str, plan: Plan, yes: Decision) -> bool:
+    """Return whether the yes that a journal has is of somebody who may give it: an approver, where some are named."""
+    approvers = permissions.approvers if permissions is not None else None
+    if not approvers:
+        return not yes.signature  # an approver's counts only where it can be verified
+    from atc.calls.permissions.approvers import is_signed
+
+    public = approvers.keys.get(yes.by)
+    return public is not None and is_signed(public, statement(run, plan), yes.signature)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The program runs for real.
+
+
+class Apply(Strategy):
+    """Run the program of a plan once, its writes held to the plan."""
+
+    name = NAME
+
+    def __init__(self, planned: PlannedRun, options: WritingOptions) -> None:
+        self._planned, self._options = planned, options
+
+    async def choose_tools(self, run: Run, stored: StoredRun | None) -> None:
+        """Offer the tools that the dry run offered, as far as they are still there: nothing is searched."""
+        assert stored is not None, "a plan is applied in its own run"
+        if self._options.author == "caller":
+            run.task = ""
+        await asyncio.to_thread(run.recovery.restore, stored)
+        before = await asyncio.to_thread(stored.last, "tools_chosen") or {"tools": ()}
+        fixed = await asyncio.to_thread(stored.first, "tools_chosen") or {}
+        run.broker.repairs.key_aliases = read_key_aliases(fixed.get("respellings"))
+        known = tools_before(before["tools"], run.broker, run.all_tools)
+        run.gone = known.gone
+        tools = run.all_tools.only(*known.chosen, *known.called)
+        run.sketch = Sketch.of_facts(SketchFacts.of_trace(before), tools).offering(tools, "earlier")
+        run.emit("tools_chosen", chosen_event(run.sketch))
+        await run.offer(tools)
+
+    async def solve(self, run: Run) -> Ending:
+        """Run the program, unless a tool that it writes with is not what it was."""
+        applying = run.broker.applying
+        assert applying is not None, "the writes of a plan are held to it"
+        run.broker.journal.inputs = self._planned.inputs
+        run.repairer = None
+        draft = Draft(Program(self._planned.program))
+        if (changed := applying.changed_tool(run.all_tools)) is not None:
+            difference = PlanDifference(kind="changed_tool", planned=changed.shown)
+            return Ending("denied", fault=_differs(difference, changed.shown.tool))
+        async with ProgramLoop.open(run, self._options) as loop:
+            loop.announce(draft)
+            await loop.check(draft)  # for its warnings: what the plan did not show is asked about
+            outcome = await loop.execute(draft)
+            if applying.stopped is not None:
+                attempt, difference = applying.stopped
+                call = next(call for call in run.calls if call.index == attempt.number)
+                fault: Fault | None = _differs(difference, call.tool, call, draft.program)
+            else:
+                fault = await loop.traced(draft, outcome)
+            odd = fault if fault is not None and outcome.answered and fault.case in ODD_ANSWERS else None
+            if fault is not None and odd is None:
+                fault = advised(fault, loop.grounds, run.broker.tools, outcome.error)
+                run.emit("fault", {"attempt": len(run.revisions), "fault": fault.model_dump()})
+            loop.record(draft, None if odd is not None else fault)
+        doubtful = run.broker.journal.in_doubt() is not None
+        if applying.stopped is not None:
+            return Ending("in_doubt" if doubtful else "denied", fault=fault)
+        if fault is not None and odd is None and fault.cause is None:
+            return Ending("in_doubt" if doubtful else "unsolved", fault=fault)
+        if fault is not None and fault.cause is not None and odd is None:
+            return ended_by(fault.cause, fault, outcome)
+        left = tuple(Fault(kind="tool", case=FaultCase.PLAN_LEFT, tool=e.tool, invocation=e) for e in applying.left())
+        return Ending("answered", outcome.value, partial=bool(left), remarks=left if odd is None else (*left, odd))
+
+    async def resume(self, run: Run, stored: StoredRun) -> Ending:
+        """Run the program from its start: what was done is answered from the journal."""
+        return await self.solve(run)
+
+
+def _differs(difference: PlanDifference, tool: str, call: Call | None = None, program: Program | None = None) -> Fault:
+    line = call.line if call is not None else 0
+    return Fault(
+        kind="program",
+        case=FaultCase.PLAN_DIFFERS,
+        tool=tool,
+        call=None if call is None else call.index,
+        line=line,
+        source_line=program.line(line)[:300] if program is not None and line else "",
+        cause="denied",
+        speaker="broker",
+        invocation=None
+        if call is None
+        else invocation(call.model_copy(update={"arguments": cut_arguments(call.arguments)})),
+        difference=difference,
+    )

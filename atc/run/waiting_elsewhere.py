@@ -1,0 +1,93 @@
+"""Finds the calls that wait for a yes in other runs of a store: who is asked about an equal one is told of the first.
+
+A task that was given twice asks twice. Only what one run's question needs is read, once: the journals of the newest
+runs, in a thread, as lines. A run that parks a call at the same moment is not seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from atc.calls.entry import CallKey
+from atc.calls.parked import WAITS_S
+from atc.errors import EnvironmentProblem
+from atc.traces.stores.base import RunStore, StoredRun
+
+MOST_RUNS, MOST_BYTES = 100, 20_000_000
+"""The newest runs that are looked at, and the bytes of their journals that are read."""
+_Known = tuple[str, str]
+"""What a call is known by: the digests of its arguments and of its tool."""
+_OF_INTEREST = (b'"pending": ', b'"decision": ', b'"approved": ')
+
+
+class WaitingElsewhere:
+    """The calls that wait in other runs of a store, as one run sees them when it first asks.
+
+    Args:
+        store: where the runs are.
+        run_id: of the run that asks.
+    """
+
+    def __init__(self, store: RunStore, run_id: str) -> None:
+        self._store, self._run_id = store, run_id
+        self._first: asyncio.Future[dict[_Known, tuple[float, str]]] | None = None
+
+    async def find(self, key: CallKey, tool_digest: str) -> str:
+        """Return the id of the first run in which an equal call of an equal tool waits; empty without one."""
+        if self._first is None:
+            self._first = asyncio.ensure_future(asyncio.to_thread(self._read))
+        return (await asyncio.shield(self._first)).get((key.digest, tool_digest), (0.0, ""))[1]
+
+    def _read(self) -> dict[_Known, tuple[float, str]]:
+        found: dict[_Known, tuple[float, str]] = {}
+        left = MOST_BYTES
+        with contextlib.suppress(OSError, EnvironmentProblem):  # to tell of another run is a help, and no condition
+            for stored, _ in self._store.recent(MOST_RUNS, WAITS_S):
+                if stored.run_id == self._run_id:
+                    continue
+                lines, read = _lines(stored, left)
+                left -= read
+                for known, at in _waiting(lines):
+                    found[known] = min(found.get(known, (at, stored.run_id)), (at, stored.run_id))
+                if left <= 0:
+                    break
+        return found
+
+
+def _lines(stored: StoredRun, most: int) -> tuple[list[bytes], int]:
+    """Return the lines of a journal that say what waits, and how many bytes were read for them."""
+    found, read = [], 0
+    with contextlib.suppress(OSError, EnvironmentProblem):  # it was just pruned
+        for line in stored.peeked():
+            read += len(line)
+            if any(each in line for each in _OF_INTEREST):
+                found.append(line)
+            if read > most:
+                break
+    return found, read
+
+
+def _waiting(lines: Iterable[bytes]) -> list[tuple[_Known, float]]:
+    """Return the calls that wait, with or without a yes, and since when."""
+    waiting: dict[int, tuple[_Known, float]] = {}
+    now = time.time()
+    for line in lines:
+        try:
+            record: Any = json.loads(line)
+            if "pending" in record:
+                waiting.pop(record["instead"], None)
+                if record["until"] > now:
+                    known = str(record["key"]), str(record["tool_digest"])
+                    waiting[record["pending"]] = known, float(record["at"])
+            elif "decision" in record and not record["yes"]:
+                waiting.pop(record["decision"], None)
+            elif "approved" in record:  # it was made
+                waiting.pop(record["approved"], None)
+        except (ValueError, LookupError, TypeError, RecursionError):  # cut short, or damaged: whoever opens it says so
+            continue
+    return [*waiting.values()]
