@@ -145,6 +145,7 @@ class Journal:
         self._claimed: Counter[CallKey] = Counter()
         self._claims: set[int] = set()
         self._met: set[int] = set()
+        self._taken_up: set[int] = set()  # in doubt, and sent again by the program that runs
         self._own: set[int] = set()  # begun by this process
         self._requests = 0  # new requests that were begun
         self._repeated = 0  # of these, those that are still to be begun again: see begin_again
@@ -447,12 +448,12 @@ class Journal:
             now: in seconds since 1970.
         """
         equal = [entry for entry in self._equal.get(key.digest, ()) if same_tool(entry.key, key)]
-        taken = {entry.again for entry in equal if not self._is_earlier(entry)}
         for entry in equal:
-            mine = entry.number > self.before and not self.new_request and entry.number not in taken
+            mine = entry.number > self.before and not self.new_request and entry.number not in self._taken_up
             if entry.again or not mine or not entry.in_doubt or not self._is_earlier(entry):
                 continue
             if entry.idempotency is not None and entry.idempotency.holds(rule, tool, now):
+                self._taken_up.add(entry.number)
                 self._met.update(each.number for each in equal if entry.number in (each.number, each.again))
                 return entry
         return None
@@ -612,7 +613,7 @@ class Journal:
         self._closed = True
         new = copy.copy(self)
         new._closed = False
-        new._claimed, new._claims, new._met = Counter(), set(self._claims), set()
+        new._claimed, new._claims, new._met, new._taken_up = Counter(), set(self._claims), set(), set()
         return new
 
     def _append(self, record: dict[str, Any], *, sync: bool) -> None:
@@ -705,6 +706,7 @@ class Journal:
         self._claimed.clear()
         self._claims.clear()
         self._met.clear()
+        self._taken_up.clear()
 
     def _begin_stage(self, commits: dict[int, CallEntry], new_request: bool, inputs: dict[str, Any]) -> None:
         self.stage, self.inputs, self.new_request = self.stage + 1, inputs, new_request

@@ -18,7 +18,7 @@ from atc.calls.permissions import Decision, Permissions, Rule, Who
 from atc.calls.permissions.agent_permissions import permissions_file, permissions_named, user_path
 from atc.calls.permissions.audit import AuditRecord, Verdict, read_audit
 from atc.calls.permissions.conditions import shown
-from atc.calls.permissions.patterns import may_name
+from atc.calls.permissions.patterns import may_name, surely_names
 from atc.calls.permissions.permissions import decided_by, quoted
 from atc.cli import options
 from atc.cli.console import DENIED, clean, err, guarded, out, print_json, print_table, short
@@ -26,7 +26,7 @@ from atc.errors import UsageError
 from atc.result import Effect
 from atc.schemas.protocol import Protocol
 from atc.settings import Settings
-from atc.tools.tool import Toolset
+from atc.tools.tool import Tool, Toolset
 from atc.wording.sketches import known_tool
 
 app = typer.Typer(help="See which calls are made unasked, which need a yes, and which are denied.")
@@ -59,7 +59,7 @@ def check(
     permissions = _opened(file, read_only)
     who = Who(principal, client)
     opened = _tools(tools, only)
-    rows = [_row(permissions, who, tool.protocol) for tool in opened.values()]
+    rows = [_row(permissions, who, tool) for tool in permissions.graded(opened).values()]
     unused = _unused(permissions, opened) if opened else []
     if as_json:
         rules = [
@@ -77,13 +77,18 @@ def check(
         names = ", ".join(map(visible, permissions.approvers.keys))
         out.print(f"calls that need a yes wait for one of the approvers: {names}", markup=False)
     if rows:
-        table = Table("tool", "effect", "unasked?", "by", "but", box=None, header_style="bold")
+        again = ["sent again?"] if any(row["sent_again"] for row in rows) else []
+        table = Table("tool", "effect", "unasked?", "by", "but", *again, box=None, header_style="bold")
         for row in rows:
-            cells = (row["tool"], row["effect"], row["verdict"], row["by"], "; ".join(row["but"]))
+            cells = [row["tool"], row["effect"], row["verdict"], row["by"], "; ".join(row["but"])]
+            cells += [row["sent_again"]] if again else []
             table.add_row(*(Text(visible(cell)) for cell in cells))
         print_table(table)
     for number in unused:
         out.print(f"rule {number} fits none of these tools", markup=False)
+    for said in permissions.tools if opened else ():
+        if not any(surely_names(said.tools, each) for each in opened.protocols):
+            out.print(f"[tools.{clean(said.tools.texts[0])}] names none of these tools", markup=False)
 
 
 @app.command()
@@ -180,7 +185,8 @@ def _arguments(pairs: list[str]) -> dict[str, Any]:
     return made
 
 
-def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, Any]:
+def _row(permissions: Permissions, who: Who, tool: Tool) -> dict[str, Any]:
+    protocol = tool.protocol
     decision = permissions.decide(who, protocol, {})
     return {
         "tool": protocol.name,
@@ -188,7 +194,18 @@ def _row(permissions: Permissions, who: Who, protocol: Protocol) -> dict[str, An
         "verdict": f"{decision.verdict}, waits" if decision.parks else decision.verdict,
         "by": decided_by(decision),
         "but": [_but(rule) for rule in permissions.conditional(who, protocol) if _matters(rule, decision)],
+        "sent_again": _sent_again(tool),
     }
+
+
+def _sent_again(tool: Tool) -> str:
+    """How long a call in doubt is sent again by itself, and with which key; empty where it never is."""
+    rule, said = tool.key_rule, tool.said_key
+    if rule is None and said is not None and said.place is not None:
+        return f"no: its calls bear no {said.place.kind}"
+    if rule is None or tool.protocol.effect is Effect.READ:
+        return ""
+    return f"{rule.window_s:g} s, {rule.place.kind} {rule.place.name}" if rule.window_s else "no: its window is 0 s"
 
 
 def _matters(rule: Rule, decision: Decision) -> bool:

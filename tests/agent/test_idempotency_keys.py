@@ -276,3 +276,24 @@ def test_a_read_bears_a_new_key_at_each_try(orders: Orders, tmp_path: Path) -> N
     made = Agent(reads, model=FakeModel([ORDER]), runs_dir=tmp_path / "runs", **QUICK)
     assert made.run("look").status == "answered"
     assert len({*orders.keys}) == len(orders.keys) == 2
+
+
+def test_two_equal_calls_at_once_do_not_share_one_call_in_doubt(orders: Orders, tmp_path: Path) -> None:
+    both = """```python
+import asyncio
+async def tried():
+    try:
+        return order(item='tea')['id']
+    except ToolError as error:
+        return str(error.status)
+async def main():
+    return await asyncio.gather(tried(), tried())
+answer = asyncio.run(main())
+```"""
+    orders.lost = broken(*range(20))
+    made = agent(orders, tmp_path, CAUGHT, both)
+    assert made.run("order").status == "in_doubt"
+    orders.lost = lambda _: None
+    result = agent(orders, tmp_path, both).resume("last")
+    answered = sum(call.status == "ok" for call in result.calls)
+    assert answered == len(orders.done) == len({*orders.keys})

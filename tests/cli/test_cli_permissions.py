@@ -40,6 +40,34 @@ def test_check_says_of_each_tool_what_would_happen_and_by_which_rule() -> None:
     assert told["rules_that_fit_no_tool"] == [3]
 
 
+def test_check_says_which_calls_are_sent_again_and_which_tables_name_nothing(tmp_path: Path) -> None:
+    document = {
+        "openapi": "3.0.3",
+        "info": {"title": "Shop", "version": "1"},
+        "servers": [{"url": "https://shop.example"}],
+        "paths": {
+            "/orders": {
+                "post": {
+                    "operationId": "order",
+                    "parameters": [{"name": "Idempotency-Key", "in": "header", "schema": {"type": "string"}}],
+                    "responses": {"200": {"description": "ok"}},
+                }
+            }
+        },
+    }
+    (tmp_path / "shop.json").write_text(json.dumps(document))
+    file_of(
+        tmp_path,
+        "[tools.order]\nidempotency_key = {window_s = 60}\n[tools.gone]\nidempotency_key = {window_s = 60}\n"
+        '[tools.book]\nidempotency_key = {header = "X-Key"}\n',
+    )
+    ran = atc("permissions", "check", "permissions.toml", "--tools", "shop.json", "--tools", "tools.py")
+    assert "60 s, header Idempotency-Key" in ran.stdout
+    assert "no: its calls bear no header" in ran.stdout
+    assert "[tools.gone] names none of these tools" in ran.stdout
+    assert "[tools.order] names none" not in ran.stdout
+
+
 def test_check_of_a_wrong_file_is_wrong_use(tmp_path: Path) -> None:
     file_of(tmp_path, '[[rules]]\nalow = "x\\u001b[2J"')
     ran = atc("permissions", "check", "permissions.toml", "--json")
