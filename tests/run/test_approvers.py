@@ -220,6 +220,7 @@ def test_who_asks_does_not_apply_a_plan(till: Till) -> None:
         ("[approvers]\nann = {}", "public_key"),
         (f'[approvers]\n" ann" = {{ public_key = "{encoded(ApproverKey(ANN).public)}" }}', "a name has"),
     ],
+    ids=["empty", "short", "private", "unknown", "missing", "name"],  # keys are new in every process
 )
 def test_what_is_not_understood_is_an_error(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(SettingsError, match=why) as raised:
@@ -228,7 +229,9 @@ def test_what_is_not_understood_is_an_error(tmp_path: Path, text: str, why: str)
 
 
 @pytest.mark.parametrize(
-    "text", ["", "atc-approver-private-", "abc", ANN[:-1], ANN + "A", encoded(ApproverKey(ANN).public)]
+    "text",
+    ["", "atc-approver-private-", "abc", ANN[:-1], ANN + "A", encoded(ApproverKey(ANN).public)],
+    ids=["empty", "prefix", "letters", "short", "long", "public"],
 )
 def test_a_text_that_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="no approver's key") as raised:
