@@ -72,6 +72,9 @@ def approve(
             "--key-file", metavar="<file>", help="File with an approver's key, made by `atc permissions approver`."
         ),
     ] = None,
+    all_or_nothing: Annotated[
+        bool, typer.Option("--all-or-nothing", help="Your no to one of them is a no to all of them.")
+    ] = False,
     as_json: options.Json = False,
 ) -> None:
     """Decide about the calls of a run that wait for your yes: each is shown, and asked about at the terminal.
@@ -100,12 +103,19 @@ def approve(
             if not decider.is_approver
             else "a yes without a terminal is for calls that you have seen: name them with --call (`atc approvals`)"
         )
-    decided = {}
+    decided: dict[int, bool] = {}
+    seen = {each.number: each.digest for each in waiting.calls}
     for each in chosen:
         asks = not deny and question.has_terminal()
         yes = asyncio.run(_asked(each, waiting)) is True if asks else not deny
-        decide(stored, [each.index], yes=yes, decider=decider)
+        if all_or_nothing and not yes:
+            decided = {one.index: False for one in chosen}
+            break
+        if not all_or_nothing:
+            decide(stored, [each.index], yes=yes, decider=decider, seen=seen)
         decided[each.index] = yes
+    if all_or_nothing:  # the last first: nothing is sent before the first one is decided
+        decide(stored, sorted(decided, reverse=True), yes=all(decided.values()), decider=decider, seen=seen)
     if as_json:
         print_json({"run_id": stored.run_id, "decided": decided})
     else:
