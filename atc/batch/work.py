@@ -212,9 +212,7 @@ def waits_in(store: RunStore) -> Callable[[str], bool]:
     def waits(run_id: str) -> bool:
         stored = store.run(run_id)
         try:
-            return stored.exists and still_waits(stored)
-        except RunInUse:  # somebody decides, or goes on with it
-            return True
+            return stored.exists and (stored.is_held() or still_waits(stored))  # held: somebody decides, or goes on
         except (TraceError, JournalError):  # what goes on with it says so
             return False
 

@@ -54,20 +54,19 @@ WANTED = """\
 ── dry run: 4 calls with effects planned ──
   2. cancel(order='o17')
        order ← orders[0].id of find_orders (call 1), row 1 of the 2 found
-  3. mail(to='ann@example.org', about=done['receipt'])
+  3. mail(to='ann@example.org', about='<receipt of call 2>')
        to ← the task
        about ← receipt of what cancel (call 2) returns: known only once it is made
        note: its arguments can be checked only when all of them are known
   4. cancel(order='\\x1b[2J')
        order ← orders[1].id of find_orders (call 1), row 2 of the 2 found
-  5. mail(to='ann@example.org', about=done['receipt'])
+  5. mail(to='ann@example.org', about='<receipt of call 4>')
        to ← the task
        about ← receipt of what cancel (call 4) returns: known only once it is made
        note: its arguments can be checked only when all of them are known
   from line 5 on, `if done["ok"]:`, nothing is known: it needs ok of what cancel (call 4) returns
   call 6 read after planned calls, and saw nothing of what these would change
-Nothing was sent. To do it for real, run it again without --dry-run: all is read anew.
-"""
+Nothing was sent. `atc runs apply """
 
 
 @pytest.mark.parametrize("approve", ["always", "never", "ask"])
@@ -120,4 +119,4 @@ def test_it_cannot_be_resumed_into_a_real_run(endpoint: Any) -> None:
     atc(*TASK)
     ran = atc("resume", "last", "--approve", "always")
     assert ran.exit_code == 2
-    assert "was a dry run and did nothing that could be resumed: run the task without --dry-run" in ran.stderr
+    assert "was a dry run and did nothing that could be resumed: `atc runs apply" in ran.stderr

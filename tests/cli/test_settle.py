@@ -119,11 +119,12 @@ def test_a_named_read_settles_it(lost: Path) -> None:
 def test_a_run_is_undone(endpoint: Callable[..., Server], tmp_path: Path) -> None:
     endpoint(says(PROGRAM))
     assert atc("run", "pay 4", "--tools", "tools.py", "--approve", "always").exit_code == 0
-    shown = atc("runs", "undo", "last", "--dry-run")
+    (row,) = json.loads(atc("runs", "--json").stdout)
+    first = row["run_id"]
+    shown = atc("runs", "undo", first, "--dry-run")
     assert (shown.exit_code, "refund(receipt='r-4')" in shown.output) == (0, True)
     assert "receipt ← the response of pay (call 1)" in shown.output
-    assert atc("runs", "undo", "last").exit_code == 4  # nobody can be asked here
-    first = json.loads(atc("runs", "--json").stdout)[-1]["run_id"]
+    assert atc("runs", "undo", first).exit_code == 4  # nobody can be asked here
     undone = atc("runs", "undo", first, "--approve", "always", "--json")
     assert (undone.exit_code, [each["outcome"] for each in json.loads(undone.stdout)["calls"]]) == (0, ["undone"])
     again = atc("runs", "undo", first, "--approve", "always")

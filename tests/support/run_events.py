@@ -207,6 +207,8 @@ def all_kinds() -> list[dict[str, Any]]:
             {"tool": "book", "call": 2, "effect": "write", "substitutes": [{"tool": "book2", "arguments": []}]},
         ),
         ("substituted", {"tool": "book", "by": "book2"}),
+        ("call_settled", {"index": 2, "tool": "book", "outcome": "done", "by": "ann"}),
+        ("call_undone", {"index": 2, "tool": "book", "run": "20261123-174345-bb624c"}),
         ("stage_started", {"stage": 1, "new_request": False, "inputs": {}}),
         ("layer_started", {"layer": 1, "tools": ["weigh"], "layers": [["weigh"]], "variables": ["v"]}),
         ("tools_chosen", {"tools": ["weigh"], "found": ["weigh"], "whole": []}),
