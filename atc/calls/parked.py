@@ -391,7 +391,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
         raise ValueError("not a call that waits")
     if number < 1 or not (_is_time(at) and _is_time(until)):
         raise ValueError("not the number and times of a call that waits")
-    shown = PendingCall.model_validate(unpack(record["shown"]))
+    shown = PendingCall.model_validate_json(json.dumps(unpack(record["shown"])))
     if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
         raise ValueError("it shows another call than the one that waits")
     return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])
