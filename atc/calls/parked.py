@@ -255,6 +255,11 @@ class ParkedCalls:
             return False
         return True
 
+    def last_made(self, before: int) -> int:
+        """Return the number of the last call behind this one that was made by a yes, or may have been; 0: none."""
+        made = (e.number for e in self._entries.values() if e.approved and e.state != "refused" and e.number > before)
+        return max(made, default=0)
+
     def _used(self) -> set[int]:
         """Return the numbers of calls that were made; one that was never handed to its tool was not."""
         entries = self._entries.values()

@@ -417,6 +417,43 @@ answer = state
     assert result.status == "answered"
 
 
+@pytest.mark.parametrize("fails_at", ["", "o2"])
+def test_a_loop_of_reads_that_see_its_writes_comes_to_its_end(tmp_path: Path, fails_at: str) -> None:
+    orders, sent, down = dict.fromkeys(("o1", "o2", "o3"), "open"), list[str](), [fails_at]
+
+    def cancel(given: dict[str, Any]) -> str:
+        if given["order"] in down:
+            down.clear()
+            raise ToolError("not now", status=503, outcome="refused")
+        sent.append(given["order"])
+        orders[given["order"]] = "cancelled"
+        return "done"
+
+    get = make_tool("get_order", lambda given: orders[given["order"]], order=TEXT)
+    given = {"sentence": False, "approve": "park", "runs_dir": tmp_path, "reuse_reads_s": 0.0, "max_revisions": 0}
+    program = """
+for order in ("o1", "o2", "o3"):
+    if get_order(order=order) == "open":
+        cancel(order=order)
+answer = "done"
+"""
+
+    def agent(*replies: str) -> Agent:
+        return Agent([get, make_tool("cancel", cancel, Effect.WRITE, order=TEXT)], model=FakeModel(replies), **given)
+
+    result = agent(program).run("cancel my orders")
+    questions = 0
+    for _ in range(8):
+        if result.status == "waiting":
+            questions += len(result.pending)
+            agent().approve(result.run_id)
+        elif result.status == "answered":
+            break
+        result = agent().resume(result.run_id)
+    assert (result.status, sent) == ("answered", ["o1", "o2", "o3"])
+    assert questions == 3 + len(fails_at[:1])
+
+
 @pytest.mark.parametrize("down_at_first", [True, False])
 def test_a_yes_is_void_where_a_read_fails_now_or_does_no_more(shop: Shop, down_at_first: bool) -> None:
     program = """
