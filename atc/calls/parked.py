@@ -375,7 +375,14 @@ def first_difference(before: Any, after: Any) -> tuple[tuple[str | int, ...], st
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and one == other
+    if type(one) is not type(other) or one != other:
+        return False
+    return not isinstance(one, dict | list | float) or _text(one) == _text(other)
+
+
+def _text(value: Any) -> str:
+    """Return JSON text, in which values are two that Python takes for equal: ``True``, 1 and 1.0."""
+    return json.dumps(pack(value), sort_keys=True)
 
 
 def _shown(value: Any) -> str:

@@ -18,6 +18,7 @@ import pytest
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
 from atc.calls import parked
 from atc.calls.approval import ApprovalRequest
+from atc.calls.parked import first_difference
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
@@ -415,6 +416,15 @@ answer = state
         result = shop.resume(result)
         assert shop.sent == sent
     assert result.status == "answered"
+
+
+@pytest.mark.parametrize(("before", "after"), [(False, 0), (1, 1.0), (0.0, -0.0), (b"a", {"$bytes": "YQ=="})])
+def test_values_that_python_takes_for_equal_are_a_difference(before: Any, after: Any) -> None:
+    rows = [[{"id": 1, "of": {"a": [each]}}] for each in (before, after)]
+    found = first_difference(*rows)
+    assert found is not None
+    assert found[0][:3] == (0, "of", "a")
+    assert first_difference(rows[0], [{"of": {"a": [before]}, "id": 1}]) is None
 
 
 @pytest.mark.parametrize("fails_at", ["", "o2"])
