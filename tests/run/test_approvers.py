@@ -76,6 +76,20 @@ def test_a_signed_yes_holds_for_a_call_with_bytes(till: Till) -> None:
     assert put == [b"\xff"]
 
 
+def test_a_row_whose_keys_look_alike_can_be_signed(till: Till) -> None:
+    tools = [
+        make_tool("find", lambda given: {"rows": [{"id": "o17", "e\u0301": "a", "\u00e9": "b"}]}, q={}),
+        make_tool("put", lambda given: "done", Effect.WRITE, data={}),
+    ]
+    given = {"permissions": till.rules, "runs_dir": till.folder / "runs", "sentence": False}
+    model = FakeModel(['answer = put(data=find(q="x")["rows"][0]["id"])'])
+    with Agent(tools, model=model, **given) as agent:
+        waiting = agent.run("put it")
+        (shown,) = agent.approve(waiting.run_id, key=ANN)
+        assert len(shown.feeds[0].row) == 2
+        assert agent.resume(waiting.run_id).status == "answered"
+
+
 def test_the_key_of_the_settings_counts(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = till.agent(PAY).run("pay 5")
     monkeypatch.setenv("ATC_APPROVER_KEY", BOB)
