@@ -173,11 +173,11 @@ class Applying:
         kind: DifferenceKind
         if self._failed is not None:
             kind = "after_failure"
-        elif not same_tool(planned.key, attempt.key):
+        elif not same_tool(planned.key, attempt.key) or planned.shown.tool != self._redactor.text(planned.key.tool):
             kind = "tool"
         elif planned.tool_digest != digest_of(attempt.granted):
             kind = "changed_tool"
-        elif names := self._other_names(planned, given):
+        elif names := self._other_names(planned, given) or self._not_shown(planned, attempt.arguments):
             others = tuple(self._other(planned, name, attempt.arguments) for name in names)
             return PlanDifference(kind="arguments", planned=planned.shown, arguments=others)
         else:
@@ -194,6 +194,19 @@ class Applying:
         )
         return [
             name for name in dict.fromkeys((*wanted, *given)) if not wanted.get(name) or wanted[name] != given.get(name)
+        ]
+
+    def _not_shown(self, planned: KeptCall, given: Mapping[str, Any]) -> list[str]:
+        """Return the arguments of a planned call of which a person was shown something else: a hand in the store could
+        do that, and nobody said yes to what is hidden."""
+        known = {name: (given[name], planned.shown.arguments) for name in planned.arguments}
+        made = {name: (form, planned.shown.forms) for name, form in planned.unknown.items()}
+        names = {self._redactor.text(name): name for name in known | made}
+        more = [name for name in planned.shown.arguments if names.get(name) not in known]
+        return more + [
+            name
+            for name, (value, shown) in (known | made).items()
+            if digest(self._redactor.value(value)) != digest(shown.get(self._redactor.text(name), NOTHING))
         ]
 
     def _other(self, planned: KeptCall, name: str, given: Mapping[str, Any]) -> OtherArgument:

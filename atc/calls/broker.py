@@ -362,6 +362,8 @@ class Broker:
     async def _turn(self, attempt: Attempt) -> None:
         """Hold a write to the plan that is applied, if one is."""
         if self.applying is not None:
+            if attempt.request.unknown:
+                raise CallRefused("nothing is planned while a plan is applied", status="invalid_arguments")
             await self.applying.take_turn(attempt)
 
     async def _replay(self, attempt: Attempt) -> CallReply | None:

@@ -336,7 +336,8 @@ class Journal:
 
         Whether the last program asked for a parked call again is not written down, so no number tells which reads came
         before it: all count but those that were made after their own program parked a write. A read that failed is
-        always made again, and held against that: a program may have caught it.
+        always made again, and held against that: a program may have caught it. One that came before a write which was
+        made by a yes is not: what was done changes what it would say, and the program goes on from there.
 
         Args:
             now: in seconds since 1970.
@@ -346,6 +347,7 @@ class Journal:
         if (first := self.parked.first) is None:
             return
         after = first if 0 <= now - self.parked.since <= seconds else 0  # a clock may have been set back
+        after = max(after, self.parked.last_made(self.before))
         last = max(max(self.entries, default=0), self.parked.last)
         self._append(reads_again_record(last, after), sync=False)
         self._begin_round(last, after)

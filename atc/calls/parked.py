@@ -255,6 +255,11 @@ class ParkedCalls:
             return False
         return True
 
+    def last_made(self, before: int) -> int:
+        """Return the number of the last call behind this one that was made by a yes, or may have been; 0: none."""
+        made = (e.number for e in self._entries.values() if e.approved and e.state != "refused" and e.number > before)
+        return max(made, default=0)
+
     def _used(self) -> set[int]:
         """Return the numbers of calls that were made; one that was never handed to its tool was not."""
         entries = self._entries.values()
@@ -370,7 +375,14 @@ def first_difference(before: Any, after: Any) -> tuple[tuple[str | int, ...], st
 
 
 def _equal(one: Any, other: Any) -> bool:
-    return type(one) is type(other) and one == other
+    if type(one) is not type(other) or one != other:
+        return False
+    return not isinstance(one, dict | list | float) or _text(one) == _text(other)
+
+
+def _text(value: Any) -> str:
+    """Return JSON text, in which values are two that Python takes for equal: ``True``, 1 and 1.0."""
+    return json.dumps(pack(value), sort_keys=True)
 
 
 def _shown(value: Any) -> str:
@@ -391,7 +403,7 @@ def _read_parked(record: dict[str, Any]) -> ParkedCall:
         raise ValueError("not a call that waits")
     if number < 1 or not (_is_time(at) and _is_time(until)):
         raise ValueError("not the number and times of a call that waits")
-    shown = PendingCall.model_validate(unpack(record["shown"]))
+    shown = PendingCall.model_validate_json(json.dumps(unpack(record["shown"])))
     if (shown.index, shown.until) != (number, until) or Effect(shown.effect) is Effect.READ:
         raise ValueError("it shows another call than the one that waits")
     return ParkedCall(number, key, record["tool_digest"], at, until, shown, record["instead"], record["request"])

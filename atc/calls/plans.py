@@ -8,6 +8,7 @@ that a planned call is to answer has no digest. The plan says which part of whic
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -94,6 +95,11 @@ class Plan:
         """Return the calls with effects."""
         return tuple(call for call in self.calls if call.effect is not Effect.READ)
 
+    @property
+    def digest(self) -> str:
+        """Return what names exactly this plan; empty where it has no canonical form: such a one is not kept."""
+        return digest(self.record())
+
     def record(self) -> Record:
         """Return it as the journal keeps it."""
         calls = [call.record() for call in self.calls]
@@ -102,7 +108,7 @@ class Plan:
 
 def statement(run: str, plan: Plan) -> str:
     """Return what an approver signs: the yes to one plan of one run, exactly as it was shown."""
-    return f"atc plan 1\n{run}\n{digest(plan.record())}\nyes"
+    return f"atc plan 1\n{run}\n{plan.digest}\nyes"
 
 
 def apply_record(last: int, yes: Decision, reads_until: int) -> Record:
@@ -143,7 +149,10 @@ def read_plan(record: Record) -> Plan:
     numbers = [call.number for call in calls]
     if not numbers or numbers != sorted({*numbers}) or numbers[0] < 1:
         raise ValueError("not the calls of a plan, in order")
-    return Plan(program, inputs, at, calls)
+    plan = Plan(program, inputs, at, calls)
+    if not plan.digest:
+        raise ValueError("no plan that could be signed")
+    return plan
 
 
 def _read_call(record: Record) -> KeptCall:
@@ -153,8 +162,10 @@ def _read_call(record: Record) -> KeptCall:
     if type(number) is not int or not all(isinstance(text, str) for text in texts):
         raise ValueError("not a planned call")
     unknown = {name: _read_form(form) for name, form in unpack(record["unknown"]).items()}
-    shown = PlannedCall.model_validate(unpack(record["shown"]))
+    shown = PlannedCall.model_validate_json(json.dumps(unpack(record["shown"])))
     effect = Effect(record["effect"])
+    if not unknown.keys().isdisjoint(arguments):
+        raise ValueError("an argument is either known or not")
     if (shown.index, shown.effect) != (number, effect.value):
         raise ValueError("it shows another call than the planned one")
     return KeptCall(number, key, record["tool_digest"], effect, arguments, unknown, shown)

@@ -143,8 +143,13 @@ def plan_unknown(attempt: Attempt, calls: Collection[Call], *, may_plan: bool) -
     planned = {call.index: call.tool for call in calls if call.status in NOT_MADE}
     if not may_plan or any(number not in planned for places in unknown.values() for number, _ in places):
         raise CallRefused("its arguments hold values of calls that were not planned", status="invalid_arguments")
-    attempt.arguments = original_arguments(protocol, attempt.arguments)
-    for name, places in original_arguments(protocol, dict(unknown)).items():
+    attempt.arguments, awaited = (
+        original_arguments(protocol, attempt.arguments),
+        original_arguments(protocol, {**unknown}),
+    )
+    if not attempt.arguments.keys().isdisjoint(awaited):
+        raise CallRefused("an argument is either known or not", status="invalid_arguments")
+    for name, places in awaited.items():
         attempt.awaits += [
             Feed(argument=name, kind="planned", call=number, tool=planned[number], path=path) for number, path in places
         ]

@@ -91,8 +91,11 @@ def with_plan_kept(run: Run, found: DryRun, program: str) -> DryRun:
                 shown=shown[number],
             )
         )
+    plan = Plan(digest_of_text(program), digest(dict(run.inputs)), time.time(), tuple(calls))
+    if not plan.digest:
+        return found
     try:
-        journal.keep_plan(Plan(digest_of_text(program), digest(dict(run.inputs)), time.time(), tuple(calls)))
+        journal.keep_plan(plan)
     except JournalError:  # what was found is worth telling all the same
         return found
     return found.model_copy(update={"kept": True, "planned": tuple(shown.values())})

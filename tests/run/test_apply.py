@@ -22,6 +22,7 @@ from atc.calls.approval import ApprovalRequest
 from atc.errors import JournalError, RunInUse, ToolError
 from atc.result import Effect
 from atc.wording import plans as plans_in_words
+from tests.attacks.record import CHANNEL
 from tests.support.tools import make_tool
 
 TEXT = {"type": "string"}
@@ -194,6 +195,73 @@ def change_plan(path: Path, change: Callable[[dict[str, Any]], None]) -> None:
         if "plan" in record:
             change(record)
     path.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+LIAR = (
+    CHANNEL
+    + """
+say({"op": "call", "id": 1, "tool": "cancel", "args": {"order": "o1"}})
+real = b"planned" not in take(int.from_bytes(take(4), "big"))
+"""
+)
+"""Writes on the channel itself, and knows whether its plan is applied."""
+
+
+def test_what_a_lying_program_shows_of_a_call_is_what_it_makes(shop: Shop) -> None:
+    program = (
+        LIAR
+        + """
+claim = {} if real else {"unknown": {"to": [[1, []]]}, "forms": {"to": {"value": "ann@example.org"}}}
+say({"op": "call", "id": 2, "tool": "mail", "args": {"to": "eve@example.org"}} | claim)
+hear()
+answer = 1
+"""
+    )
+    planned = shop.plan(program, check=False)
+    assert [call.tool for call in planned.planned] == ["cancel"]  # where an argument is known and is not, none is
+    assert difference(shop.apply(planned, check=False)) == ("too_many", [])
+    assert shop.sent == ["o1"]
+
+
+def test_a_program_plans_nothing_while_its_plan_is_applied(shop: Shop) -> None:
+    program = (
+        LIAR
+        + """
+say({"op": "call", "id": 2, "tool": "mail", "args": {}, "unknown": {"to": [[1, []]]}})
+hear()
+answer = 1
+"""
+    )
+    planned = shop.plan(program, check=False)
+    done = shop.apply(planned, check=False, approve="park")
+    assert (done.status, done.partial, not_done(done), shop.sent) == ("answered", True, ["mail"], ["o1"])
+    assert [call.status for call in done.calls] == ["ok", "refused"]
+
+
+@pytest.mark.parametrize("what", ["tool", "arguments", "forms", "more"])
+def test_a_call_that_is_another_one_than_was_shown_is_not_made(shop: Shop, what: str) -> None:
+    planned = shop.plan(FED)
+
+    def show(record: dict[str, Any]) -> None:
+        shown = record["calls"][1]["shown"]
+        shown["tool"] = "look_up" if what == "tool" else shown["tool"]
+        shown["arguments"] |= {"arguments": {"to": "bob@example.org"}, "more": {"text": "hello"}}.get(what, {})
+        shown["forms"] |= {"receipt": {"value": "none"}} if what == "forms" else {}
+
+    change_plan(shop.journal(planned), show)
+    result = shop.apply(planned)
+    assert (result.status, shop.sent, not_done(result)) == ("denied", ["o1"], [shown_tool(what)])
+
+
+def shown_tool(what: str) -> str:
+    return "look_up" if what == "tool" else "mail"
+
+
+def test_bytes_are_shown_and_made_as_they_are(shop: Shop) -> None:
+    tools = Toolset([make_tool("put", lambda given: shop.sent.append(given), Effect.WRITE, data={})])
+    planned = shop.plan('put(data=b"\\xff")\nput(data={"$bytes": "/w=="})\nanswer = 1', tools=tools)
+    assert shop.apply(planned, tools=tools).status == "answered"
+    assert shop.sent == [{"data": b"\xff"}, {"data": {"$bytes": "/w=="}}]
 
 
 def test_a_read_that_rests_on_a_planned_call_feeds_a_write(shop: Shop) -> None:
@@ -578,7 +646,15 @@ def test_a_damaged_plan_refuses_the_journal(shop: Shop, change: dict[str, Any]) 
 
 @pytest.mark.parametrize(
     "change",
-    [{"number": 0}, {"tool_digest": 1}, {"effect": "read"}, {"arguments": {"order": 3}}, {"unknown": {"a": 3}}],
+    [
+        {"number": 0},
+        {"tool_digest": 1},
+        {"effect": "read"},
+        {"arguments": {"order": 3}},
+        {"unknown": {"a": 3}},
+        {"unknown": {"order": {"value": "o1"}}},
+        {"unknown": {"a": {"value": {"e\u0301": 1, "\u00e9": 2}}}},
+    ],
 )
 def test_a_damaged_call_of_a_plan_refuses_the_journal(shop: Shop, change: dict[str, Any]) -> None:
     planned = shop.plan(LOOP)

@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from atc import Agent, UsageError
+from atc import Agent, FakeModel, UsageError
 from atc.calls.permissions.approvers import ApproverKey, encoded, statement
 from atc.errors import SettingsError
+from atc.result import Effect
 from atc.run.approvals import decide, decider_of
 from tests.run.test_parked_by_rule import PAY, Till
 from tests.support.permissions import written
+from tests.support.tools import make_tool
 
 ANN, BOB, MALLORY = (ApproverKey.new() for _ in range(3))
 
@@ -61,6 +63,31 @@ def test_every_call_that_needs_a_yes_waits_and_an_approver_decides(till: Till, c
     done = till.agent(approve=approve).resume(waiting.run_id)
     assert (done.status, till.paid) == ("answered", [5])
     assert done.calls[0].notes[0].startswith("approved by ann")
+
+
+def test_a_signed_yes_holds_for_a_call_with_bytes(till: Till) -> None:
+    put: list[Any] = []
+    tools = [make_tool("put", lambda given: put.append(given["data"]), Effect.WRITE, data={})]
+    given = {"permissions": till.rules, "runs_dir": till.folder / "runs", "sentence": False}
+    with Agent(tools, model=FakeModel(['put(data=b"\\xff")\nanswer = 1']), **given) as agent:
+        waiting = agent.run("put it")
+        (shown,) = agent.approve(waiting.run_id, key=ANN)
+        assert (shown.arguments, agent.resume(waiting.run_id).status) == ({"data": b"\xff"}, "answered")
+    assert put == [b"\xff"]
+
+
+def test_a_row_whose_keys_look_alike_can_be_signed(till: Till) -> None:
+    tools = [
+        make_tool("find", lambda given: {"rows": [{"id": "o17", "e\u0301": "a", "\u00e9": "b"}]}, q={}),
+        make_tool("put", lambda given: "done", Effect.WRITE, data={}),
+    ]
+    given = {"permissions": till.rules, "runs_dir": till.folder / "runs", "sentence": False}
+    model = FakeModel(['answer = put(data=find(q="x")["rows"][0]["id"])'])
+    with Agent(tools, model=model, **given) as agent:
+        waiting = agent.run("put it")
+        (shown,) = agent.approve(waiting.run_id, key=ANN)
+        assert len(shown.feeds[0].row) == 2
+        assert agent.resume(waiting.run_id).status == "answered"
 
 
 def test_the_key_of_the_settings_counts(till: Till, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import pytest
 from atc import Agent, FakeModel, Result, Toolset, UsageError, tool
 from atc.calls import parked
 from atc.calls.approval import ApprovalRequest
+from atc.calls.parked import first_difference
 from atc.errors import JournalError, ToolError, TraceError
 from atc.probing.prober import Prober
 from atc.result import Effect
@@ -415,6 +416,52 @@ answer = state
         result = shop.resume(result)
         assert shop.sent == sent
     assert result.status == "answered"
+
+
+@pytest.mark.parametrize(("before", "after"), [(False, 0), (1, 1.0), (0.0, -0.0), (b"a", {"$bytes": "YQ=="})])
+def test_values_that_python_takes_for_equal_are_a_difference(before: Any, after: Any) -> None:
+    rows = [[{"id": 1, "of": {"a": [each]}}] for each in (before, after)]
+    found = first_difference(*rows)
+    assert found is not None
+    assert found[0][:3] == (0, "of", "a")
+    assert first_difference(rows[0], [{"of": {"a": [before]}, "id": 1}]) is None
+
+
+@pytest.mark.parametrize("fails_at", ["", "o2"])
+def test_a_loop_of_reads_that_see_its_writes_comes_to_its_end(tmp_path: Path, fails_at: str) -> None:
+    orders, sent, down = dict.fromkeys(("o1", "o2", "o3"), "open"), list[str](), [fails_at]
+
+    def cancel(given: dict[str, Any]) -> str:
+        if given["order"] in down:
+            down.clear()
+            raise ToolError("not now", status=503, outcome="refused")
+        sent.append(given["order"])
+        orders[given["order"]] = "cancelled"
+        return "done"
+
+    get = make_tool("get_order", lambda given: orders[given["order"]], order=TEXT)
+    given = {"sentence": False, "approve": "park", "runs_dir": tmp_path, "reuse_reads_s": 0.0, "max_revisions": 0}
+    program = """
+for order in ("o1", "o2", "o3"):
+    if get_order(order=order) == "open":
+        cancel(order=order)
+answer = "done"
+"""
+
+    def agent(*replies: str) -> Agent:
+        return Agent([get, make_tool("cancel", cancel, Effect.WRITE, order=TEXT)], model=FakeModel(replies), **given)
+
+    result = agent(program).run("cancel my orders")
+    questions = 0
+    for _ in range(8):
+        if result.status == "waiting":
+            questions += len(result.pending)
+            agent().approve(result.run_id)
+        elif result.status == "answered":
+            break
+        result = agent().resume(result.run_id)
+    assert (result.status, sent) == ("answered", ["o1", "o2", "o3"])
+    assert questions == 3 + len(fails_at[:1])
 
 
 @pytest.mark.parametrize("down_at_first", [True, False])
