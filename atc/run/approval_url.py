@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import httpx
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from atc._records.packing import pack
 from atc.calls.attempt import cut_arguments
@@ -198,8 +198,8 @@ def _read(answer: bytes, nonce: str, calls: set[int]) -> list[_Decided]:
         _NoAnswer: it is none to this question, or decides about another call, or about one twice: nothing of it counts.
     """
     try:
-        read = _Answer.model_validate_json(answer)
-    except ValidationError:
+        read = _Answer.model_validate(json.loads(answer, object_pairs_hook=_each_once))
+    except (ValueError, RecursionError):  # a ValidationError is a ValueError
         raise _NoAnswer("form") from None
     if not hmac.compare_digest(read.nonce.encode("utf-8", "replace"), nonce.encode()):
         raise _NoAnswer("nonce")
@@ -209,6 +209,18 @@ def _read(answer: bytes, nonce: str, calls: set[int]) -> list[_Decided]:
     if len(set(numbers)) < len(numbers):
         raise _NoAnswer("form", "it decides twice about one call")
     return list(read.decisions)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON, whose names differ: of two values nobody knows which one was meant.
+
+    Raises:
+        ValueError: two are equal.
+    """
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a name stands twice")
+    return made
 
 
 def _take(
