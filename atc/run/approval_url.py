@@ -28,6 +28,7 @@ from atc.settings import Settings
 from atc.traces.stores.base import StoredRun
 
 if TYPE_CHECKING:
+    from atc.calls.approval import Approval
     from atc.calls.permissions.permissions import Permissions
 
 ANSWER_S = 10.0
@@ -68,14 +69,18 @@ class _NoAnswer(Exception):
         self.problem, self.detail = problem, detail
 
 
-async def ask(stored: StoredRun, settings: Settings, permissions: Permissions | None) -> None:
+async def ask(stored: StoredRun, settings: Settings, approval: Approval) -> None:
     """Say what a run waits for, and take the decisions of the answer. Raises nothing: what came of it is a note.
 
     Args:
         stored: the run, which has ended as ``waiting``.
         settings: with the approval URL.
-        permissions: of the run's agent; ``None``: those of the settings.
+        approval: of the run's agent: its permissions say who decides, also where they are those of a client's guard;
+            without any, those of the settings do.
     """
+    from atc.calls.permissions.guard import Guard
+
+    permissions = approval.policy.permissions if isinstance(approval.policy, Guard) else None
     assert settings.approval_url is not None
     assert settings.approval_secret is not None
     secret = settings.approval_secret.get_secret_value().encode()
